@@ -9,7 +9,7 @@ _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 def process_seconds(pid: int) -> float:
-    """What the process has used, its ended threads included. Raises OSError if it is gone."""
+    """The process's CPU time, its ended threads included. Raises OSError if it is gone."""
     return process_ticks(Path(f"/proc/{pid}/stat").read_text()) / _TICKS_PER_SECOND
 
 
@@ -26,7 +26,7 @@ def thread_seconds(pid: int) -> dict[int, tuple[str, float]]:
 
 
 def machine_seconds() -> float:
-    """What all cores together have used since the machine started."""
+    """The CPU time of all cores together since the machine started."""
     return machine_ticks(Path("/proc/stat").read_text()) / _TICKS_PER_SECOND
 
 

@@ -1,4 +1,4 @@
-"""What the exact cache is worth: queries whose texts come by Zipf's law, answered with it and without it.
+"""The worth of the exact cache: queries whose texts come by Zipf's law, answered with it and without it.
 
 Three subjects answer the same sequence in the same run, a part of it each a round, in turn: `off`, which is told of no
 watermark, so that it computes every query, even one identical to another under way; a cache of a few hundred answers;
@@ -50,7 +50,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How many queries, in how many rounds, at how many a second; None: those of a round at once."""
+    """The load: queries, rounds and the rate a second; None: all queries of a round at once."""
 
     queries: int
     rate: float | None
@@ -70,7 +70,7 @@ def zipf(texts: int, count: int, seed: int = 1) -> list[int]:
 
 
 def lru_hits(texts: Sequence[int], entries: int) -> int:
-    """How many of the texts are there already in an LRU of so many entries that starts empty."""
+    """The number of texts that an LRU of so many entries holds already, if it starts empty."""
     held: OrderedDict[int, None] = OrderedDict()
     hits = 0
     for text in texts:
@@ -121,7 +121,7 @@ def measure(rig: Rig, client: str, plan: Rounds, progress: Progress) -> dict[str
 
 
 def kept(figures: dict[str, Any]) -> bool:
-    """Whether every query was answered once, and hit rates and CPU are as promised."""
+    """True if every query was answered once, and hit rates and CPU are as promised."""
     rows = figures["caches"]
     whole = all(each["sent"] == each["answered"] and not each["twice"] for each in (figures[_OFF], *rows))
     close = all(abs(row["points"]) <= POINTS for row in rows)

@@ -143,7 +143,7 @@ def reranked(rounds: int, as_json: bool) -> int:
 
 
 def failing(queries: int, as_json: bool) -> int:
-    """What failures of the reranker cost; the exit code, 1 if one cost more calls than promised."""
+    """Measure the cost of reranker failures; the exit code is 1 if one cost more calls than promised."""
     measured = {"machine": machine(), **rerank_faults.figures(queries)}
     _show(measured, as_json, report.faults_table(measured))
     return 0 if all(row["kept"] for row in measured["rows"]) else 1

@@ -19,7 +19,7 @@ class Goal(NamedTuple):
     least: bool = False
 
     def met(self, value: float) -> bool:
-        """Whether a value keeps the bound."""
+        """True if the value keeps the bound."""
         return value >= self.bound if self.least else value <= self.bound
 
 
@@ -36,7 +36,7 @@ GOALS: Final = (
     Goal("kafka-python", "100/s", "p50_ms_above", 45.0),
     Goal("kafka-python", "350/s", "p50_ms_above", 45.0),
 )
-"""What an exactly-once answer may cost, beside the hand-written service's at-least-once one."""
+"""The bound on an exactly-once answer's cost, relative to the hand-written service's at-least-once one."""
 
 
 def rows(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

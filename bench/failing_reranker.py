@@ -24,7 +24,7 @@ HTML: Final = b"<html><body>The model is being loaded.</body></html>"
 
 
 class Fault(StrEnum):
-    """What is wrong with the reranker."""
+    """The fault of the reranker."""
 
     NONE = "none"
     REFUSED = "refused"

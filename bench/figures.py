@@ -29,7 +29,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What came of one phase.
+    """The outcome of one phase.
 
     The time, `seconds`, is from the first send to the last answer; so is the CPU time of each process in `cpu`.
     Latencies are in the order of sending, None for a query that was lost. Of a load with given texts, `served` is how

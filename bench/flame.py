@@ -21,7 +21,7 @@ TORN: Final = ("torn stacks", "read in part")
 """Stands for the stacks without the thread's outermost frame: py-spy reads a stack while it changes."""
 
 _Stacks = Counter[tuple[tuple[str, str], ...]]
-"""How often each stack was seen; its frames are a function and a module, the outermost first."""
+"""The number of samples of each stack; its frames are a function and a module, the outermost first."""
 
 _HOLDS_ALL: Final = 0.999
 _FRAME: Final = re.compile(r"(.+) \((.+?)(?:\.py)?(?::-?\d+)?\)")

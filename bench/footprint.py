@@ -1,4 +1,4 @@
-"""What a process holds, as the kernel accounts for it: memory, file descriptors and threads."""
+"""The resources of a process by the kernel's account: memory, file descriptors and threads."""
 
 import threading
 import time
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 HELD: Final = ("rss_mb", "anonymous_mb", "descriptors", "threads")
-"""What is sampled; `anonymous_mb` is the memory that no file backs: heaps and stacks."""
+"""One sample; `anonymous_mb` is the memory that no file backs: heaps and stacks."""
 
 _KB_PER_MB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What a process held over time; `seconds` from the first sample."""
+    """The resources of a process over time; `seconds` from the first sample."""
 
     seconds: list[float] = field(default_factory=list)
     held: Mapping[str, list[float]] = field(default_factory=lambda: {name: [] for name in HELD})
@@ -29,7 +29,7 @@ class Samples:
 
 
 def footprint(pid: int) -> dict[str, float]:
-    """What the process holds now. Raises OSError if it is gone."""
+    """The process's resources now. Raises OSError if it is gone."""
     process = Path(f"/proc/{pid}")
     fields = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
     return {

@@ -1,4 +1,4 @@
-"""Whether something grows: a slope that outliers don't move, its confidence, and a verdict that says by what.
+"""A test for growth: a slope that outliers don't move, its confidence, and a verdict with the amount.
 
 A process warms up: the first quarter of a series decides nothing. Samples that follow each other are alike, so the
 slope is over the medians of blocks of them, which are nearly independent: else its interval would be too narrow.
@@ -74,7 +74,7 @@ def blocks(values: Sequence[float], count: int) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How a series of samples went on after its first quarter; the slope is a second's."""
+    """The trend of a series of samples after its first quarter; the slope is a second's."""
 
     first: float
     last: float

@@ -48,7 +48,7 @@ _REQUEST: Final = 10.0
 
 @dataclass(slots=True)
 class _Tally:
-    """What has come back; for each query its arrival, NaN until then, in eight bytes: a load may be long."""
+    """The answers; for each query its arrival, NaN until then, in eight bytes: a load may be long."""
 
     run: str
     expected: int
@@ -212,7 +212,7 @@ class Meter:
 
 
 def served(result: Mapping[str, Any]) -> str:
-    """How an answer came about, as it says itself: the cache that it is from, or else `shared` with another query that
+    """The origin of an answer, as it says itself: the cache that it is from, or else `shared` with another query that
     was under way, or `computed`, or computed because it wasn't known how far the index is: the caches were `passed_by`.
     """
     stage: str = result["retrieval_stage"]

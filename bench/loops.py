@@ -21,7 +21,7 @@ from operators.stages.backend_stage import Queries
 
 
 class Load(Protocol):
-    """What decides when queries are sent; `wakeup` is set when there may be some."""
+    """A loop decides when queries are sent; it sets `wakeup` when there may be some."""
 
     wakeup: Wakeup
 
@@ -134,7 +134,7 @@ class OpenLoop:
         self.wakeup.set()
 
     def due(self) -> list[InFlight]:
-        """What was sent since. Raises StopIteration at the end, when all is answered."""
+        """The queries sent since. Raises StopIteration at the end, when all is answered."""
         # Asked first: what is sent before the end must not be left.
         ended = self._ended.is_set()
         batch = [self._due.popleft() for _ in range(len(self._due))]

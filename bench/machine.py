@@ -23,7 +23,7 @@ _PACKAGES: Final = (
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on; `load_average` is of the minute before, and above 0.2 they mean little."""
+    """The machine behind the figures; `load_average` is of the minute before, and above 0.2 they mean little."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "cpu": _cpu_model(),

@@ -1,4 +1,4 @@
-"""What single parts of the flow cost, as ratios to a calibrating loop that a slow machine slows alike.
+"""The costs of single parts of the flow, as ratios to a calibrating loop that a slow machine slows alike.
 
 A part that has become slower than `baseline.json` says, by more than TOLERANCE, fails; `--update` writes what it costs
 now.
@@ -89,7 +89,7 @@ def slower(measured: Mapping[str, Any], baseline: Mapping[str, float]) -> dict[s
 
 
 def baseline() -> dict[str, float]:
-    """What the parts cost when the baseline was written."""
+    """The costs of the parts when the baseline was written."""
     read: dict[str, float] = orjson.loads(BASELINE.read_bytes())
     return read
 
@@ -139,7 +139,7 @@ def _rank(recipe: Recipe, found: Sequence[Leg], said: ModelScores | None, read: 
 
 
 def _counting(message: Message) -> Callable[[], None]:
-    """What a query with two legs, a page from the cache and a reranker has counted."""
+    """The counts of a query with two legs, a page from the cache and a reranker."""
     metrics, trace = SIGNALS.metrics, SIGNALS.trace(message, (), {})
     qdrant, reranker, load = metrics.backend("qdrant"), metrics.backend("reranker"), metrics.load("rerank", 16)
 
@@ -272,5 +272,5 @@ def _backlog() -> None:
         backlog.put(PendingRequest(asked, 60.0, batching.units(asked), batching.tenant(asked)))
     while slices := backlog.take(0.0):
         assert not backlog.expired(0.0)
-        backlog.freed(_DOCUMENTS * len(slices), 0.03)
+        backlog.on_call_end(_DOCUMENTS * len(slices), 0.03)
     assert not backlog.waiting

@@ -71,7 +71,7 @@ def cosine(vectors: Vectors, one: str, other: str) -> float:
 
 
 def figures(pairs: Sequence[Pair], model: MiniLM | None = None) -> dict[str, Any]:
-    """How many pairs are hits, by threshold, and at the shipped threshold by kind."""
+    """The number of pairs that are hits, by threshold, and at the shipped threshold by kind."""
     vectors = embedded((text for pair in pairs for text in (pair.cached, pair.asked)), model)
     cosines = {pair: cosine(vectors, pair.cached, pair.asked) for pair in pairs}
     parts = {same: [pair for pair in pairs if pair.same == same] for same in (False, True)}

@@ -1,4 +1,4 @@
-"""What the payload cache is worth, by simulation: queries by Zipf's law, each with documents of its own.
+"""The worth of the payload cache, by simulation: queries by Zipf's law, each with documents of its own.
 
 No flow runs: the cache itself is asked, on a clock that the simulation moves. A text finds the same documents each
 time, as long as none of them is written. A fetch is spared when all documents of a query are known.

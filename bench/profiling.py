@@ -1,4 +1,4 @@
-"""Where a process spends its time: py-spy's samples, by thread and function."""
+"""A profile of a process: py-spy's samples, by thread and function."""
 
 import shutil
 import subprocess
@@ -62,7 +62,7 @@ def thread_profiles(collapsed: str) -> list[ThreadProfile]:
 
 
 def thread_names(pid: int) -> dict[int, str]:
-    """What Python calls the threads of a process, by their ids. Raises BenchError if py-spy is missing or may not."""
+    """Python's names of the threads of a process, by their ids. Raises BenchError if py-spy is missing or may not."""
     # It stops the process for a moment: ask between two measurements.
     command = [_py_spy(), "dump", "--pid", str(pid), "--json"]
     done = subprocess.run(command, capture_output=True, check=False)

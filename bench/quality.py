@@ -44,7 +44,7 @@ _TERM: Final = 8
 
 @dataclass(frozen=True)
 class Asked:
-    """What is measured: the files, the recipes, and the directory that keeps the index, None for a temporary one."""
+    """The measured subject: the files, the recipes, and the index directory, None for a temporary one."""
 
     documents: Path
     queries: Path

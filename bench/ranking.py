@@ -1,4 +1,4 @@
-"""What ranking one query costs: every recipe on pools of several sizes, in interleaved rounds, as CPU and ratios."""
+"""The cost of ranking one query: every recipe on pools of several sizes, in interleaved rounds, as CPU and ratios."""
 
 import random
 import statistics
@@ -40,7 +40,7 @@ _ROUND_SECONDS: Final = 0.02
 
 
 def model(recipe: Recipe, found: Sequence[Leg]) -> ModelScores | None:
-    """What a model says of the first `READ` candidates of a recipe that asks one, each another score."""
+    """A model's scores for the first `READ` candidates of a recipe that asks one, each another score."""
     if recipe.reranking is None:
         return None
     first = first_phase(recipe, found, FACTS).candidates[:READ]

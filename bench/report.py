@@ -202,7 +202,7 @@ def caches_table(report: Mapping[str, Any]) -> Table:
 
 
 def busy_table(report: Mapping[str, Any]) -> Table:
-    """What else could bound the figures: cores that each process kept busy, and how late (p99) the load was sent."""
+    """Other bounds of the figures: cores that each process kept busy, and how late (p99) the load was sent."""
     shown = _table("Cores busy", "client", "load", "subject", "stubs", "generator", "machine", "late, ms")
     for client, row in _rows(report):
         shown.add_row(

@@ -1,4 +1,4 @@
-"""What a failing reranker costs: the rerank operator before a server that fails in each way there is.
+"""The cost of a failing reranker: the rerank operator before a server that fails in each way there is.
 
 Queries arrive at a steady rate whatever became of those before, and each has its deadline. A row is one fault and one
 dialect: healthy queries first; then the fault, until those that are measured have left and the reranker has been asked

@@ -1,4 +1,4 @@
-"""What batching across queries is worth: the rerank operator against the model in a plain loop, and against a request
+"""The worth of batching across queries: the rerank operator against the model in a plain loop, and against a request
 a query.
 
 Both are ratios of subjects measured in turn in one run. `in_process`: pairs a second of a cross-encoder of MiniLM's

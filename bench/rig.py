@@ -90,7 +90,7 @@ class Running:
         return measurement
 
     def _by_thread(self, before: Mapping[int, tuple[str, float]]) -> dict[str, float]:
-        """What each thread has spent since; those of one name together, librdkafka's under one."""
+        """The CPU time of each thread since; those of one name together, librdkafka's under one."""
         names = thread_names(self.pid)
         spent: dict[str, float] = {}
         for thread, (kernels, seconds) in thread_seconds(self.pid).items():

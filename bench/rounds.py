@@ -30,7 +30,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one subject did, a measurement a round."""
+    """The measurements of one subject, one a round."""
 
     rates: dict[float, list[Measurement]] = field(default_factory=dict)
     burst: list[Measurement] = field(default_factory=list)

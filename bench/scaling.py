@@ -1,4 +1,4 @@
-"""How a query's cost grows: with the candidates that it asks for, and with the replicas that share the load."""
+"""The growth of a query's cost: with the candidates that it asks for, and with the replicas that share the load."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final

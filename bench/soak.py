@@ -19,7 +19,7 @@ WINDOWS: Final = 20
 """Latencies are told apart in so many parts of the load."""
 
 CRITERIA: Final = {"rss_mb": MEMORY_CRITERION, "descriptors": COUNT_CRITERION, "threads": COUNT_CRITERION}
-"""What must not grow, by which criterion; what else is sampled explains it."""
+"""The resources that must not grow, each with its criterion; all other samples explain it."""
 
 STEADY_CRITERION: Final = (
     "not steady if, in a window after the first quarter, more than twice as many queries were in flight as in the "
@@ -32,7 +32,7 @@ _WARM_UP: Final = Phase(500, 100.0)
 
 @dataclass(frozen=True, slots=True)
 class Soak:
-    """How many queries, at how many a second."""
+    """The load: queries, and their rate a second."""
 
     queries: int
     rate: float
@@ -70,7 +70,7 @@ def report(measurement: Measurement, samples: Samples, rate: float) -> dict[str,
 
 
 def judged(samples: Samples, rate: float) -> dict[str, Any]:
-    """What the process held, whether it is flat, and the samples. Raises BenchError for too few."""
+    """The process's resources, a verdict on growth, and the samples. Raises BenchError for too few."""
     held = {}
     for name, values in samples.held.items():
         growth = Growth.of(samples.seconds, values)
@@ -86,7 +86,7 @@ def judged(samples: Samples, rate: float) -> dict[str, Any]:
 
 
 def sound(report: dict[str, Any]) -> bool:
-    """Whether every query was answered once and nothing grew."""
+    """True if every query was answered once and nothing grew."""
     return not report["lost"] and not report["twice"] and bool(report["flat"])
 
 

@@ -214,7 +214,7 @@ async def _drip(request: web.Request, answer: web.StreamResponse) -> web.StreamR
 
 
 def _start_of(search: dict[str, Any]) -> int:
-    """Where in the pool the hits of `search` start."""
+    """The position in the pool at which the hits of `search` start."""
     query = search.get("query")
     if isinstance(query, list):
         # A few numbers tell vectors apart; to write all of them costs as much as the rest of the answer.

@@ -21,7 +21,7 @@ CONCURRENCY: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a subject is given: topics and a group of its own, backends, and a directory to write in."""
+    """The surroundings of a subject: topics and a group of its own, backends, and a directory to write in."""
 
     kafka: KafkaSettings
     qdrant: str
@@ -104,7 +104,7 @@ def peer(module: str, around: Surroundings) -> Launch:
 
 
 ASYNCIO: Final = "asyncio"
-"""What everything else is compared with."""
+"""The subject that everything else is compared with."""
 
 PEERS: Final = {
     name: Subject(name, functools.partial(peer, module))

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from schemas.fields import SCHEMA_VERSION, Name, SchemaVersion, Timestamp, Vector
 from schemas.texts import nfc
-from schemas.wording import MAX_WORDED, joined
+from schemas.wording import MAX_WORDED, join_first
 
 POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")
 """Namespace of the UUIDv5 of every point. It is part of the contract and never changes."""
@@ -143,7 +143,7 @@ class DocumentEvent(BaseModel):
     @classmethod
     def _nothing_reserved(cls, event: Any) -> Any:
         if isinstance(event, dict) and (names := sorted(name for name in event if name.startswith("_"))):
-            named = joined(names[:MAX_WORDED], len(names[MAX_WORDED:]), ", ")
+            named = join_first(names[:MAX_WORDED], len(names[MAX_WORDED:]), ", ")
             raise ValueError(f"{named}: names that start with an underscore are the index's own")
         return event
 

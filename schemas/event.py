@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.fields import SCHEMA_VERSION
-from schemas.wording import MAX_WORDED, joined, worded
+from schemas.wording import MAX_WORDED, explain_problem, join_first
 
 E = TypeVar("E", bound=BaseModel)
 
@@ -69,25 +69,25 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
 
     Of more than MAX_WORDED problems the first, and how many more there are.
     """
-    return _explained(error.errors(include_url=False), model)
+    return _explain(error.errors(include_url=False), model)
 
 
-def validated(model: type[E], document: dict[str, Any]) -> E:
+def validate(model: type[E], document: dict[str, Any]) -> E:
     """Validate the object as an event. Raises InputError `invalid` with the problems, as `explain` has them."""
     try:
         return model.model_validate(document)
     except ValidationError as error:
         found = error.errors(include_url=False)
         wrong = next((field for item in found if (field := _field(item))), None)
-        raise InputError(DeadLetterClass.INVALID, _explained(found, model), wrong) from error
+        raise InputError(DeadLetterClass.INVALID, _explain(found, model), wrong) from error
 
 
-def _explained(found: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
+def _explain(found: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
     problems = []
     for item in found[:MAX_WORDED]:
-        field, what = _field(item), worded(item, model)
+        field, what = _field(item), explain_problem(item, model)
         problems.append(problem(field, what, item["input"]) if field else what)
-    return joined(problems, len(found[MAX_WORDED:]))
+    return join_first(problems, len(found[MAX_WORDED:]))
 
 
 def _field(item: ErrorDetails) -> str:

@@ -22,7 +22,7 @@ from schemas.query import QueryEvent
 Score = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
 
 
-def written(vector: NDArray[np.float16]) -> str:
+def encode(vector: NDArray[np.float16]) -> str:
     """The components as little-endian floats of 16 bits, in base64."""
     return base64.b64encode(vector.astype("<f2").tobytes()).decode("ascii")
 
@@ -44,9 +44,9 @@ def _of_one_length(vectors: dict[str, NDArray[np.float16]]) -> dict[str, NDArray
 
 
 Float16s = Annotated[
-    NDArray[np.float16], PlainValidator(_read), PlainSerializer(written), WithJsonSchema({"type": "string"})
+    NDArray[np.float16], PlainValidator(_read), PlainSerializer(encode), WithJsonSchema({"type": "string"})
 ]
-"""A vector as `written` writes it."""
+"""A vector as `encode` writes it."""
 
 
 class PoolHit(Strict):

@@ -55,15 +55,15 @@ _JOINERS: Final = "\u200c\u200d"
 """Words of Persian and Hindi are spelled with them, and emoji; they reorder and hide nothing."""
 
 
-def printable(text: str, kept: str = "") -> str:
-    """The text with U+FFFD for each character that a terminal may obey or hide; those in `kept` are our own.
+def printable(text: str, allowed: str = "") -> str:
+    """The text with U+FFFD for each character that a terminal may obey or hide; those in `allowed` are our own.
 
     Control and format characters, line and paragraph separators, lone surrogates, and characters without a meaning in
     Unicode are replaced. Spaces of all widths stay.
     """
     if text.isprintable():
         return text
-    return "".join(each if _harmless(each) or each in kept else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return "".join(each if _harmless(each) or each in allowed else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def json_line(value: Any) -> str:

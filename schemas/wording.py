@@ -37,7 +37,7 @@ _FORMS: Final = {
 """Pattern -> what it says."""
 
 
-def worded(item: ErrorDetails, root: type[BaseModel]) -> str:
+def explain_problem(item: ErrorDetails, root: type[BaseModel]) -> str:
     """The error in words; the value was to be a `root`."""
     path = item["loc"]
     if item["type"] == "extra_forbidden":
@@ -49,7 +49,7 @@ def worded(item: ErrorDetails, root: type[BaseModel]) -> str:
     return item["msg"].removeprefix("Value error, ")
 
 
-def joined(first: Iterable[str], more: int, between: str = "; ") -> str:
+def join_first(first: Iterable[str], more: int, between: str = "; ") -> str:
     """The first of many problems, or names, in one line, and how many more there are."""
     return between.join([*first, f"and {more} more"] if more else first)
 

@@ -5,7 +5,7 @@ import uuid
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import structlog
@@ -34,7 +34,21 @@ with warnings.catch_warnings():
 
 
 CONTRACT: Final = ("tests/operators/", "tests/flows/assembly/", "tests/schemas/")
-"""What the Kafka clients promise is tested here, with each of them. Other tests are of flows and commands."""
+"""The promises of the Kafka clients are tested here, with each of them. Other tests are of flows and commands."""
+
+CASCADE: Final = "tests/integration/test_cascade_"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file is one worker's, and the files of the cascade, which share three deployments, are the same one's."""
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return CASCADE if nodeid.startswith(CASCADE) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,7 +87,7 @@ def _turn(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="session")
 def broker_tools() -> None:
-    """What a real broker needs; its tests skip where it is missing, and fail on CI (environment CI)."""
+    """The needs of a real broker; its tests skip where they are missing, and fail on CI (environment CI)."""
     if lacking := missing_tools():
         missing(f"a real broker needs {' and '.join(lacking)}")
 

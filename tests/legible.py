@@ -1,4 +1,4 @@
-"""Who would hear of a refusal, read in the shortest way there is: a second opinion on what is legible."""
+"""The reader of a refusal, found in the shortest way there is: a second opinion on what is legible."""
 
 import json
 
@@ -14,5 +14,5 @@ def legible(value: bytes | None) -> str | None:
 
 
 def is_plain(names: list[str]) -> bool:
-    """Whether a message with headers of these names is no CloudEvent."""
+    """True if a message with headers of these names is no CloudEvent."""
     return not {name.lower() for name in names} & {"content-type", "ce_specversion"}

@@ -1,4 +1,4 @@
-"""What a test needs and this machine lacks."""
+"""The tests' needs that this machine lacks."""
 
 import os
 from typing import NoReturn

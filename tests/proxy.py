@@ -14,7 +14,7 @@ STOP_TIMEOUT_S = 5.0
 
 
 class Mode(StrEnum):
-    """What the proxy does with bytes and connections."""
+    """The proxy's treatment of bytes and connections."""
 
     PASS = "pass"  # forwards
     REFUSE = "refuse"  # nothing listens, and what was connected is reset
@@ -116,7 +116,7 @@ class Proxy:
         return await source.read(CHUNK)
 
     async def _passed(self, connection: "Connection", chunk: bytes, *, answer: bool) -> bytes:
-        """What is forwarded of a piece, a client's or an `answer`; may take its time, and break the connection."""
+        """The forwarded part of a piece, a client's or an `answer`; may take its time, and break the connection."""
         return chunk
 
     async def _pump(

@@ -1,4 +1,4 @@
-"""What a test has going on beside it."""
+"""A test's background work."""
 
 import threading
 from collections.abc import Callable, Iterator

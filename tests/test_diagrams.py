@@ -38,7 +38,7 @@ LOGIC = (
 
 
 def logic(source: str) -> list[str]:
-    """What a diagram has beyond declarations, assignments, calls and returns."""
+    """The statements of a diagram beyond declarations, assignments, calls and returns."""
     nodes = ast.walk(ast.parse(source))
     return [
         f"{type(node).__name__} in line {getattr(node, 'lineno', '?')}" for node in nodes if isinstance(node, LOGIC)

@@ -185,7 +185,7 @@ def test_rooms_of_a_level_do_not_import_each_other() -> None:
 
 
 def test_pure_rooms_import_nothing_impure() -> None:
-    """What decides about a query imports the standard library, numpy, schemas and pure modules only."""
+    """A pure module imports the standard library, numpy, schemas and pure modules only."""
     modules = sources("operators")
     some = {"operators.ranking.fusion", "operators.query.in_flight", "operators.runtime.batching.backlog"}
     assert {name for name in modules if _within(name, (*PURE, *PURE_MODULES))} >= {*PURE, *PURE_MODULES, *some}
@@ -244,8 +244,8 @@ def unclear(modules: dict[str, str]) -> list[str]:
 
 
 def test_docstrings_begin_with_their_subject() -> None:
-    """None of the product begins with What, Whether, How and the like."""
-    assert unclear(sources(*PRODUCT)) == []
+    """None begins with What, Whether, How and the like, tests and benchmarks included."""
+    assert unclear(sources(*PRODUCT, "tests", "bench")) == []
     planted = '"""What it is."""\ndef f(): "True if it is."\nF = 1\n"""Where it is."""'
     assert unclear({"planted": planted}) == ["planted: What it is.", "planted: Where it is."]
 

@@ -64,7 +64,7 @@ class BrokerError(Exception):
 
 
 def missing_tools() -> list[str]:
-    """What a broker needs and this machine lacks, in words; empty when all is there."""
+    """The broker's needs that this machine lacks, in words; empty when all is there."""
     missing = []
     java = shutil.which("java")
     if java is None:

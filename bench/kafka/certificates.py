@@ -8,7 +8,7 @@ HOST: Final = "localhost"
 """The only name that the server's certificate has: whoever connects to 127.0.0.1 finds another host's certificate."""
 
 KEY_PASSWORD: Final = "canary-key-password-7d1c"
-"""What the client's key is encrypted with."""
+"""The password that encrypts the client's key."""
 
 
 class Certificates:

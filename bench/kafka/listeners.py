@@ -1,4 +1,4 @@
-"""What a test's broker listens on beside PLAINTEXT: TLS one-way and mutual, SASL with and without TLS.
+"""The listeners of a test's broker in addition to PLAINTEXT: TLS one-way and mutual, SASL with and without TLS.
 
 Each SASL listener takes PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens (`alg: none`).
 """
@@ -40,7 +40,7 @@ class Listeners:
             for argument in ("--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]")
         )
     )
-    """What the storage is formatted with: SCRAM's users are in Kafka's own metadata."""
+    """The options that format the storage: SCRAM's users are in Kafka's own metadata."""
 
     def address(self, listener: str, host: str = HOST) -> str:
         """A listener's `host:port`."""
@@ -77,7 +77,7 @@ class Listeners:
         return "\n".join(lines) + "\n"
 
     def settings(self, listener: str, mechanism: str | None = None, host: str = HOST) -> dict[str, Any]:
-        """What section `kafka` needs to get in, but for `secrets`."""
+        """The section `kafka` for this listener, without its `secrets`."""
         protocol = _PROTOCOLS[listener]
         settings: dict[str, Any] = {"bootstrap_servers": self.address(listener, host), "security_protocol": protocol}
         if protocol.endswith("SSL"):

@@ -1,4 +1,4 @@
-"""What a hand-written service does for a query: two searches with payloads, one rerank call, the page."""
+"""The backend calls of a hand-written service for a query: two searches with payloads, one rerank call, the page."""
 
 import asyncio
 import random

@@ -11,7 +11,7 @@ from aiohttp import web
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a peer runs: its broker, topics and group, its backends, and the port that says that it is ready."""
+    """A peer's surroundings: its broker, topics and group, its backends, and the port that reports it ready."""
 
     bootstrap: str
     group: str

@@ -138,7 +138,7 @@ class Clients:
         needed = vectors(settings)
 
         async def infos() -> list[CollectionInfo]:
-            asked = (self.qdrant.collection_info(each, timeout=_PROBE_TIMEOUT) for each in settings.held)
+            asked = (self.qdrant.collection_info(each, timeout=_PROBE_TIMEOUT) for each in settings.physical)
             return await asyncio.gather(*asked)
 
         def reachable() -> bool:

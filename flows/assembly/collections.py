@@ -48,13 +48,13 @@ def survey_collections(settings: Settings, in_process: InProcess, timeout: float
 
     Each is asked for once, so that the error is the first symptom.
     """
-    from operators.indexing.collection import wanted
+    from operators.indexing.collection import needs
     from operators.indexing.survey import survey
 
     with _open_client(settings, in_process) as ask:
         surveyed: list[Surveyed] = ask(
             lambda client: survey(
-                replace(client, backend=client.backend.endpoint), settings.qdrant, wanted(settings.qdrant), timeout
+                replace(client, backend=client.backend.endpoint), settings.qdrant, needs(settings.qdrant), timeout
             ),
             2 * timeout + 1,
         )

@@ -38,7 +38,7 @@ class IndexingParts:
     watermarks: str
 
 
-def parts(settings: Settings, made: Clients, given: Replication) -> IndexingParts:
+def indexing_parts(settings: Settings, made: Clients, given: Replication) -> IndexingParts:
     """The parts of the indexing flow. Raises ConfigError and BackendError."""
     index = settings.qdrant
     catalogue = Catalogue(made.qdrant, index)

@@ -20,7 +20,7 @@ def destinations(settings: QdrantSettings) -> Destinations:
     return Destinations(settings.destinations, settings.collections)
 
 
-def ordered(settings: QdrantSettings) -> frozenset[str]:
+def ordering_fields(settings: QdrantSettings) -> frozenset[str]:
     """The fields that lookups can be ordered by."""
     return frozenset({*ORDERED, *(name for name, kind in settings.indexes.items() if kind in ORDERING)})
 

@@ -13,23 +13,23 @@ Ping = Callable[[], bool]
 class Resources:
     """Closes what was registered in reverse order, whatever of it fails.
 
-    As a context manager, at the end of the block, unless what was registered is `kept`.
+    As a context manager, at the end of the block, unless what was registered is taken over by `keep`.
     """
 
     def __init__(self) -> None:
-        self._held: list[tuple[str, Callable[[], object]]] = []
+        self._resources: list[tuple[str, Callable[[], object]]] = []
         self.pings: dict[str, Ping] = {}
 
     def register(self, name: str, close: Callable[[], object], ping: Ping | None = None) -> None:
         """Hold a resource: `close` releases it, `ping` says whether it works now."""
-        self._held.append((name, close))
+        self._resources.append((name, close))
         if ping is not None:
             self.pings[name] = ping
 
-    def kept(self) -> "Resources":
+    def keep(self) -> "Resources":
         """The same resources, which outlive the block."""
         others = Resources()
-        others._held, self._held = self._held, []
+        others._resources, self._resources = self._resources, []
         others.pings = self.pings
         return others
 
@@ -41,8 +41,8 @@ class Resources:
 
     def close(self) -> None:
         """Close every resource once, the last registered first."""
-        while self._held:
-            name, close = self._held.pop()
+        while self._resources:
+            name, close = self._resources.pop()
             try:
                 close()
             except Exception as error:  # noqa: BLE001  the others are closed all the same

@@ -68,7 +68,7 @@ class Parts:
     finaliser: Finaliser
 
 
-def parts(settings: Settings, clients: Clients, given: Replication, watermarks: Watermarks) -> Parts:
+def search_parts(settings: Settings, clients: Clients, given: Replication, watermarks: Watermarks) -> Parts:
     """The parts of the search flow. Raises ConfigError."""
     _warn(settings)
     qdrant = Bounds(settings.qdrant.timeout, settings.qdrant.max_batch, settings.qdrant.max_concurrency)
@@ -76,7 +76,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
     hides = settings.firewall.enabled
     catalogue = Catalogue(clients.qdrant, settings.qdrant, CollectionLog(settings).seen, hides=hides)
     known = _read(catalogue, given.calls, settings.qdrant.timeout)
-    able = [catalogue.of(name) for name in settings.qdrant.held]
+    able = [catalogue.of(name) for name in settings.qdrant.physical]
     context = settings.qdrant.context.on or not known or any(each.dense_context or each.sparse_context for each in able)
     built = (*LEGS, *CONTEXT_LEGS) if context else LEGS
     if clients.embedder is not None:
@@ -97,7 +97,11 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         calls=given.calls,
         decoder=decoder,
         admission=Admission(
-            catalogue, settings.qdrant.columns, query.ordered(settings.qdrant), unembedded, clients.qdrant.fields
+            catalogue,
+            settings.qdrant.columns,
+            query.ordering_fields(settings.qdrant),
+            unembedded,
+            clients.qdrant.fields,
         ),
         answers=cached,
         lookup=Lookup(cached, watermarks, settings.cache.watermark_timeout),
@@ -110,7 +114,7 @@ def parts(settings: Settings, clients: Clients, given: Replication, watermarks: 
         comparing=Comparing(clients.qdrant, settings.qdrant.vectors.dense, qdrant),
         texts=Fetching(clients.qdrant, partial(read, reranking), qdrant, kept) if reranking is not None else None,
         reranking=reranking,
-        page=Fetching(clients.qdrant, partial(shown, picking), qdrant, kept),
+        page=Fetching(clients.qdrant, partial(candidates_to_fetch, picking), qdrant, kept),
         picking=picking,
         finaliser=Finaliser(publisher, cached),
     )
@@ -146,7 +150,7 @@ def read(reranking: Reranking, query: InFlight) -> int:
     return max(top, asked.skip + asked.limit) if top and not query.asked.plan.recipe.behind else top
 
 
-def shown(picking: Reranking | None, query: InFlight) -> int:
+def candidates_to_fetch(picking: Reranking | None, query: InFlight) -> int:
     """The number of candidates fetched in the end: up to the page's end, and those that the chat model reads."""
     asked = query.asked.canonical
     return max(asked.skip + asked.limit, picking.top(query) if picking is not None else 0)

@@ -1,4 +1,4 @@
-"""`rankstream collections` and `rankstream topics`: what there is and what it lacks; made when it is asked for."""
+"""`rankstream collections` and `rankstream topics`: print what exists and its gaps; create missing parts on demand."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -48,10 +48,10 @@ def collections(
         if not (create or add_indexes or dry_run):
             _print(surveyed, as_json)
         else:
-            from operators.indexing.collection import steps, wanted
+            from operators.indexing.collection import needs, steps
 
             every = dry_run and not (create or add_indexes)
-            needed = wanted(settings.qdrant)
+            needed = needs(settings.qdrant)
             # What another tool fills, it creates.
             creating = (create or every) and not settings.qdrant.of_another_tool
             planned = steps(surveyed, needed, create=creating, add=add_indexes or every, foreign=True)
@@ -71,13 +71,13 @@ def record(surveyed: "Surveyed") -> dict[str, Any]:
     found: dict[str, Any] = {
         "collection": surveyed.name,
         "exists": info is not None if surveyed.error is None else None,
-        "alias_of": surveyed.held if surveyed.held != surveyed.name else None,
+        "alias_of": surveyed.physical if surveyed.physical != surveyed.name else None,
         "owned_by": surveyed.owner,
         "error": str(surveyed.error) if surveyed.error is not None else None,
     }
     if info is None or lack is None:
         return found
-    from operators.indexing.inspection import described
+    from operators.indexing.inspection import parse_schema
 
     return found | {
         "points": info.points,
@@ -85,20 +85,20 @@ def record(surveyed: "Surveyed") -> dict[str, Any]:
         "strict_mode": info.strict,
         "vectors": info.vectors,
         "sparse_vectors": info.sparse_vectors,
-        "indexes": {field: described(index) for field, index in info.indexes.items()},
+        "indexes": {field: parse_schema(index) for field, index in info.indexes.items()},
         "missing_indexes": lack.missing,
         "differences": [difference.what for difference in lack.differences],
     }
 
 
-def lines(surveyed: "Surveyed") -> Iterator[str]:
+def describe_collection(surveyed: "Surveyed") -> Iterator[str]:
     """One collection for people."""
     info, lack = surveyed.info, surveyed.lack
     if info is None or lack is None:
         state = "could not be read" if surveyed.error is not None else "does not exist; make it with --create"
         yield f"{surveyed.name}: {state}"
         return
-    from operators.indexing.inspection import described, shown
+    from operators.indexing.inspection import format_schema, parse_schema
 
     owners = {
         "metadata": "rankstream's own",
@@ -107,21 +107,21 @@ def lines(surveyed: "Surveyed") -> Iterator[str]:
     }
     shards = "1 shard" if info.shards == 1 else f"{info.shards} shards"
     yield f"{surveyed.name}: {owners[surveyed.owner]}, {info.points} points, {shards}"
-    if surveyed.held != surveyed.name:
-        yield f"  alias of {surveyed.held}"
+    if surveyed.physical != surveyed.name:
+        yield f"  alias of {surveyed.physical}"
     for name, params in info.vectors.items():
         yield f"  vector {name or '(unnamed)'}: {_vector(params)}"
     for name, params in info.sparse_vectors.items():
         yield f"  sparse vector {name}: modifier {params.get('modifier') or 'none'}"
     for field, index in info.indexes.items():
-        yield f"  index {field}: {shown(described(index))}"
+        yield f"  index {field}: {format_schema(parse_schema(index))}"
     for limit, value in info.strict.items():
         if limit != "enabled":
             yield f"  strict mode {limit}: {str(value).lower()}"
     for difference in lack.differences:
         yield f"  differs: {difference.what}"
     for field, schema in lack.missing.items():
-        yield f"  lacks index {field}: {shown(schema)}; make it with --add-indexes"
+        yield f"  lacks index {field}: {format_schema(schema)}; make it with --add-indexes"
 
 
 def _vector(params: "Schema") -> str:
@@ -140,7 +140,7 @@ def _print(surveyed: "Sequence[Surveyed]", as_json: bool) -> None:
         if as_json:
             emit(record(each))
         else:
-            for line in lines(each):
+            for line in describe_collection(each):
                 say(out, line)
 
 

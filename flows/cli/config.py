@@ -29,11 +29,11 @@ def config(config: Config = None, as_json: Json = False) -> None:
         for each in values:
             emit({"path": ".".join(map(str, each.path)), "value": each.value, "source": each.source})
         return
-    for line in lines(values):
+    for line in yaml_lines(values):
         say(out, line)
 
 
-def lines(values: Iterable[Value]) -> Iterator[str]:
+def yaml_lines(values: Iterable[Value]) -> Iterator[str]:
     """The values as YAML that a configuration file may hold; secrets, which it may not, are comments."""
     open_sections: tuple[Any, ...] = ()
     for path, value, source, secret in values:
@@ -44,13 +44,13 @@ def lines(values: Iterable[Value]) -> Iterator[str]:
         while shared < min(len(sections), len(open_sections)) and sections[shared] == open_sections[shared]:
             shared += 1
         for depth in range(shared, len(sections)):
-            yield f"{_INDENT * depth}{_written(sections[depth])}:"
+            yield f"{_INDENT * depth}{_write(sections[depth])}:"
         open_sections = sections
         came = "" if source == "default" else f"  # {source}"
-        yield f"{_INDENT * len(sections)}{'# ' if secret else ''}{_written(path[-1])}: {_written(value)}{came}"
+        yield f"{_INDENT * len(sections)}{'# ' if secret else ''}{_write(path[-1])}: {_write(value)}{came}"
 
 
-def _written(value: Any) -> str:
+def _write(value: Any) -> str:
     # JSON is YAML.
     text = json_line(value)
     return value if isinstance(value, str) and value.isidentifier() and value.lower() not in _WORDS else text

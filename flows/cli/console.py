@@ -30,7 +30,7 @@ from operators.telemetry.export import tracer_provider
 from schemas.errors import ConfigError, RankstreamError
 from schemas.settings import KafkaSettings, Settings, load
 from schemas.settings.ranking import BALANCED
-from schemas.wording import MAX_WORDED, joined, worded
+from schemas.wording import MAX_WORDED, explain_problem, join_first
 
 HOST: Final = "127.0.0.1"
 
@@ -41,7 +41,7 @@ _DISCARDED: Final = 16 * MAX_BODY
 """Bytes of a body that is too large which are read all the same: many clients send all before they read the answer."""
 
 _OWN: Final = frozenset({"same-origin", "none"})
-"""Sec-Fetch-Site of what the page itself asks, and of an address that the user typed."""
+"""Sec-Fetch-Site of the page's own requests, and of an address that the user typed."""
 
 _JSON: Final = "application/json"
 _HTML: Final = "text/html; charset=utf-8"
@@ -150,9 +150,9 @@ class ConsoleServer(BoundedServer):
             return Reply.error(HTTPStatus.BAD_REQUEST, f"not sent: {error}")
         except ValidationError as error:
             found = error.errors()
-            problems = ((".".join(map(str, item["loc"])), worded(item, Search)) for item in found[:MAX_WORDED])
+            problems = ((".".join(map(str, item["loc"])), explain_problem(item, Search)) for item in found[:MAX_WORDED])
             lines = (": ".join(filter(None, each)) for each in problems)
-            return Reply.error(HTTPStatus.BAD_REQUEST, joined(lines, len(found[MAX_WORDED:])))
+            return Reply.error(HTTPStatus.BAD_REQUEST, join_first(lines, len(found[MAX_WORDED:])))
         try:
             return Reply.json(self._ask(events)._asdict())
         except (RankstreamError, OSError) as error:
@@ -177,10 +177,10 @@ class _Handler(BoundedHandler):
     sys_version = ""
 
     def do_GET(self) -> None:  # noqa: N802  the name is the library's
-        """The page, or what a search can name."""
+        """The page, or the names that a search can have."""
         # The fragment of a link, which holds a search, is not sent: only the page can leave it unasked.
         linked = self.server.linked if self._crossing() and self.path == "/" else None
-        refused = self._misdirected() or linked or self._foreign_site()
+        refused = self._refuse_other_host() or linked or self._foreign_site()
         self._answer(refused or self.server.replies.get(self.path) or _nothing())
 
     def do_POST(self) -> None:  # noqa: N802  the name is the library's
@@ -197,12 +197,12 @@ class _Handler(BoundedHandler):
         else:
             # Before it is judged: a connection that ends with bytes unread may lose its answer.
             body = self.rfile.read(length)
-            self._answer(self._misdirected() or self._foreign() or self._search(body))
+            self._answer(self._refuse_other_host() or self._foreign() or self._search(body))
 
     def _search(self, body: bytes) -> Reply:
         return self.server.search(body) if self.path == "/search" else _nothing()
 
-    def _misdirected(self) -> Reply | None:
+    def _refuse_other_host(self) -> Reply | None:
         """The refusal of another host's name: a site that has its name lead here must not become this one's origin."""
         named = self.headers.get_all("host", [])
         if len(named) == 1 and named[0].lower() in self.server.hosts:
@@ -211,7 +211,7 @@ class _Handler(BoundedHandler):
         return Reply.error(HTTPStatus.MISDIRECTED_REQUEST, f"Host: {wanted} is expected")
 
     def _foreign(self) -> Reply | None:
-        """The refusal of what a page of another site may send."""
+        """The refusal of a request that a page of another site may send."""
         if refused := self._foreign_site():
             return refused
         origins = self.headers.get_all("origin", [])
@@ -254,7 +254,7 @@ class _Handler(BoundedHandler):
         self.wfile.write(reply.body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """Answer what is no request, too, under the same headers."""
+        """Answer an invalid request under the same headers, too."""
         self._answer(Reply.error(code, message or HTTPStatus(code).phrase))
 
 
@@ -287,7 +287,7 @@ def console(
 
 
 def choices(settings: Settings) -> dict[str, Any]:
-    """The recipes and profiles that a search may name, and what is searched if it names nothing."""
+    """The recipes and profiles that a search may name, and the default search."""
     return {
         "recipes": sorted(settings.recipes),
         "profiles": {name: profile.recipe for name, profile in settings.profiles.items()},

@@ -31,10 +31,10 @@ from rich.text import Text
 from rich.tree import Tree
 
 from flows.cli.ingestion import index_once, read_jsonl
-from flows.cli.output import UNANSWERED, Json, hint_of_nothing, out, say, show, stderr
+from flows.cli.output import UNANSWERED, Json, hint_of_nothing, out, print_result, say, stderr
 from flows.cli.query_client import QueryClient
 from flows.process import logs
-from flows.process.embedded import embedded
+from flows.process.embedded import start_embedded
 from flows.process.signals import StopSignals
 from schemas.query import MAX_LIMIT
 from schemas.settings import Defaults, Settings, TelemetrySettings
@@ -122,7 +122,7 @@ class _Corpus:
                     self._add_member(f"{name}.{attribute}", inner, module, "method")
 
     def _add(self, name: str, thing: object, module: str, kind: str) -> bool:
-        """Say whether `thing` was seen for the first time, having added what it says."""
+        """True if `thing` is seen for the first time; its text is then added."""
         thing = getattr(thing, "__func__", thing)
         if id(thing) in self._seen:
             return False
@@ -176,7 +176,7 @@ class Corpus:
         return cls(path.name, lambda: read_jsonl(path), f"own-{digest}", namespace)
 
     @classmethod
-    def shipped(cls) -> Self:
+    def load_shipped(cls) -> Self:
         """The documentation of Python's standard library."""
         found = list(docstrings())
         return cls("the standard library's docstrings", lambda: found, "demo", NAMESPACE)
@@ -193,7 +193,7 @@ def demonstrate(
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
     provider.add_span_processor(SimpleSpanProcessor(spans))
     directory = cache / corpus.directory
-    with embedded(directory, provider=provider) as running:
+    with start_embedded(directory, provider=provider) as running:
         index_once(running, corpus.name, corpus.documents, directory, console)
         kafka = running.settings.kafka
         connection = QueryClient.connect(running.kafka, kafka.topics, provider.get_tracer("producer"))
@@ -244,12 +244,12 @@ def demo(
     if documents is not None and not (query or serve_on):
         raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
     queries = query or (QUERIES if documents is None else ())
-    corpus = Corpus.shipped() if documents is None else Corpus.own(documents, namespace)
+    corpus = Corpus.load_shipped() if documents is None else Corpus.own(documents, namespace)
     cache = cache_dir.expanduser()
     results = demonstrate(cache, corpus, queries, limit=limit, serve=serve_on, console=stderr if as_json else out)
     failed = False
     for result, text in zip(results, queries, strict=False):
-        show(result, text, as_json)
+        print_result(result, text, as_json)
         if not as_json:
             hint_of_nothing(result, corpus.namespace or _DEFAULT, filtered=False)
         failed = failed or result["status"] in UNANSWERED

@@ -95,7 +95,7 @@ def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def ingest(
     client: KafkaClient, topics: Topics, documents: Iterable[Numbered], progress: OnProgress, timeout: float
 ) -> Ingested:
-    """Produce the documents, keyed by id, and return what became of them, once the client's group has committed all.
+    """Produce the documents, keyed by id, and return their outcome once the client's group has committed all.
 
     Never more than MAX_UNREAD_BYTES are on their way. Raises FatalDelivery if nothing moved for `timeout` seconds, for
     a document that is too large for the topic; RetriableDelivery without a topic, or an answer of the broker.
@@ -146,7 +146,7 @@ def _send(
             progress(done, produced)
             if following is None and behind <= 0:
                 return produced
-            waited.moved(done)
+            waited.report(done)
             time.sleep(_POLL)
 
 
@@ -156,7 +156,7 @@ class _Waiting:
         self._last = -1
         self._since = time.monotonic()
 
-    def moved(self, position: int) -> None:
+    def report(self, position: int) -> None:
         if position != self._last:
             self._last, self._since = position, time.monotonic()
         elif time.monotonic() - self._since > self._timeout:
@@ -185,7 +185,7 @@ def ingest_with_bar(
     console: Console,
     timeout: float,
 ) -> Ingested:
-    """Feed documents with a progress bar on a terminal, else with a line now and then; what became of them.
+    """Feed documents with a progress bar on a terminal, else with a line now and then; return their outcome.
 
     Raises FatalDelivery if nothing happens to them for `timeout` seconds.
     """
@@ -199,14 +199,14 @@ def ingest_with_bar(
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(printable(name), total=total)
 
-        def moved(done: int, produced: int) -> None:
+        def report(done: int, produced: int) -> None:
             nonlocal said
             if not console.is_terminal and time.monotonic() - said > _QUIET:
                 said = time.monotonic()
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
-        return ingest(kafka_client(settings.indexing, dialect), settings.topics, documents, moved, timeout)
+        return ingest(kafka_client(settings.indexing, dialect), settings.topics, documents, report, timeout)
 
 
 def index_file(settings: KafkaSettings, path: Path, console: Console) -> Ingested:

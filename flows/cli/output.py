@@ -1,7 +1,7 @@
 """Output of commands: results on standard output, everything else on standard error; how a result event is shown.
 
 No text of others is obeyed: neither as markup or the name of an emoji by Rich, nor by the terminal (schemas.texts).
-That holds for pipes and files, too: whoever shows them has a terminal.
+That holds for pipes and files, too: they may be shown on a terminal later.
 """
 
 import sys
@@ -40,7 +40,7 @@ Config = Annotated[
 
 
 def say(console: Console, line: str, style: str | None = None) -> None:
-    """Print one line as it is: neither wrapped, ended nor coloured by what is in it."""
+    """Print one line as it is: its content neither wraps, ends nor colours it."""
     console.print(printable(line), style=style, soft_wrap=True)
 
 
@@ -57,7 +57,7 @@ _SNIPPET: Final = 200
 _NAME_WIDTH: Final = 32
 
 
-def show(result: dict[str, Any], text: str, as_json: bool) -> None:
+def print_result(result: dict[str, Any], text: str, as_json: bool) -> None:
     """Print one result event; a refusal is a line on standard error, too."""
     if as_json:
         emit(result)

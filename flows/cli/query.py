@@ -7,7 +7,7 @@ import orjson
 import typer
 
 from flows.assembly.delivery import connect
-from flows.cli.output import UNANSWERED, Config, Json, hint_of_nothing, out, say, show
+from flows.cli.output import UNANSWERED, Config, Json, hint_of_nothing, out, print_result, say
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from operators.telemetry.export import tracer_provider
@@ -94,7 +94,7 @@ def query(
     kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")
     with QueryClient.connect(connect(kafka), kafka.topics, tracer) as query_client:
         [result] = query_client.ask([event], timeout)
-    show(result, text or "", as_json)
+    print_result(result, text or "", as_json)
     if not as_json:
         hint_of_nothing(result, namespace or settings.defaults.namespace, filtered=bool(filters))
     if not as_json and result["next_cursor"] is not None:

@@ -14,12 +14,12 @@ from opentelemetry import propagate
 from opentelemetry.trace import NoOpTracer, SpanKind, Tracer
 
 from operators.delivery.client import BoundedReader, KafkaClient, PlainProducer, PlainRecord, RecordRefused
-from operators.delivery.replay import Letter
+from operators.delivery.replay import DeadLetter
 from schemas.errors import FatalDelivery
 from schemas.settings import Topics
 
 MAX_UNANSWERED: Final = 64
-"""Queries sent and not yet answered: a broker that drops what is unread must not be given too much."""
+"""Queries sent and not yet answered: a broker that drops unread messages must not be given too many."""
 
 _POLL: Final = 0.02
 _ENDS_TIMEOUT: Final = 10.0
@@ -38,7 +38,7 @@ class QueryClient:
     """Asks queries and reads their results. Several clients may do so at a time.
 
     A refusal is a dead letter and a result, written in one transaction, before its end makes either visible. So the
-    client reads the results topic up to `written`, the end that the topic had when the dead letter was seen: a result
+    client reads the results topic up to `read_ends`, the end that the topic had when the dead letter was seen: a result
     that has not come by then does not exist.
     """
 
@@ -47,14 +47,14 @@ class QueryClient:
         producer: PlainProducer,
         reader: BoundedReader,
         letters: BoundedReader,
-        written: Callable[[], Ends],
+        read_ends: Callable[[], Ends],
         queries: str,
         tracer: Tracer,
     ) -> None:
         self._producer = producer
         self._reader = reader
         self._letters = letters
-        self._written = written
+        self._written = read_ends
         self._queries = queries
         self._tracer = tracer
 
@@ -68,11 +68,11 @@ class QueryClient:
             closing(client.plain_producer()) as producer,
         ):
 
-            def written() -> Ends:
+            def read_ends() -> Ends:
                 with closing(client.tail(topics.results)) as tail:
                     return tail.ends(_ENDS_TIMEOUT)
 
-            yield cls(producer, reader, letters, written, topics.queries, tracer or NoOpTracer())
+            yield cls(producer, reader, letters, read_ends, topics.queries, tracer or NoOpTracer())
 
     def ask(self, events: Iterable[Event], timeout: float, most: int = MAX_UNANSWERED) -> Iterator[dict[str, Any]]:
         """Send the events, at most `most` of them unanswered at a time, and yield each result as it comes.
@@ -136,8 +136,8 @@ class QueryClient:
 
     def _refusals(self) -> Iterator[dict[str, Any]]:
         for record in self._letters.poll(0.0):
-            letter = Letter.read(record.key, record.value, record.headers or (), 0)
-            if letter is not None and letter.place.topic == self._queries and letter.key is not None:
+            letter = DeadLetter.read(record.key, record.value, record.headers or (), 0)
+            if letter is not None and letter.position.topic == self._queries and letter.key is not None:
                 yield refusal(letter.key.decode("utf-8", "replace"), letter.kind, letter.message)
 
 

@@ -15,7 +15,7 @@ import typer
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
 from operators.query.backend_answers import RerankScores
-from operators.query.canonical import CanonicalQuery, Shape, canonical
+from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import MOST
 from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import Query
@@ -27,7 +27,7 @@ from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.temporal import temporal_expression
 from operators.stages.decode import check_text
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
-from schemas.event import json_object, validated
+from schemas.event import json_object, validate
 from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
@@ -104,7 +104,7 @@ class PoolRanker:
         if isinstance(asked := document.get("query"), dict):
             check_text(asked.get("text"), self.limits)
         identity = hashlib.blake2b(line.strip(), digest_size=16).hexdigest()
-        return ReadPool(validated(CandidatePool, document), document, identity)
+        return ReadPool(validate(CandidatePool, document), document, identity)
 
     def rank(self, read: ReadPool) -> dict[str, Any]:
         """The result event of one pool. Raises InputError."""
@@ -132,9 +132,9 @@ class PoolRanker:
 
     def _rank(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
         outcome = Outcome()
-        canonical = self._canonical(event, pool)
+        canonical = self._canonicalise(event, pool)
         plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)
-        canonical = plan.settled(canonical)
+        canonical = plan.adapt(canonical)
         asked = Query(canonical, plan)
         _take_legs(asked, outcome, pool)
         found = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
@@ -158,7 +158,7 @@ class PoolRanker:
         return asked, outcome
 
     def _by_model(self, asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
-        """Rank on by what the recorded scores say, if the query's plan asks a model."""
+        """Run the second phase with the recorded scores, if the query's plan asks a model."""
         plan, scores, unscored = asked.plan, pool.rerank, frozenset(pool.unscored)
         picked = plan.picks(asked.canonical)
         read = min(plan.reranks(asked.canonical) or picked, len(outcome.candidates))
@@ -180,10 +180,10 @@ class PoolRanker:
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
 
-    def _canonical(self, event: QueryEvent, pool: CandidatePool) -> CanonicalQuery:
+    def _canonicalise(self, event: QueryEvent, pool: CandidatePool) -> CanonicalQuery:
         now = pool.clock if pool.clock is not None else 0.0
         earlier = Cursor(b"", None, now, Offset(pool.skip, MOST)) if pool.skip else None
-        return canonical(event, event.source, self.destination, _NAMESPACE, now, earlier)
+        return canonicalise(event, event.source, self.destination, _NAMESPACE, now, earlier)
 
 
 def _pool_of(result: Mapping[str, Any]) -> dict[str, Any]:

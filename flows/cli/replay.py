@@ -2,12 +2,13 @@
 
 Rules
 -----
-- It ends, and doesn't replay what it causes: the topic is read once, from its beginning to the end that it has at the
-  start, and in no group.
+- It ends, and doesn't replay the dead letters that it causes: the topic is read once, from its beginning to the end
+  that it has at the start, and in no group.
 - A message that its dead letter doesn't hold is read where it came from, for as long as it is there.
-- Each record is acknowledged by all in-sync replicas before the next is sent: what was sent is known at any moment.
+- Each record is acknowledged by all in-sync replicas before the next is sent: so the sent records are known at any
+  moment.
 - A record that its topic refuses is counted and the rest goes on; any other failure ends the replay.
-- Of a letter's payload nothing is printed but its size.
+- Of a dead letter's payload nothing is printed but its size.
 """
 
 import time
@@ -27,7 +28,7 @@ from flows.assembly.delivery import connect
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
 from operators.delivery.client import BoundedReader, ConsumerRecord, KafkaClient, PlainRecord, RecordRefused
-from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
+from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, to_record
 from operators.delivery.way_out import short
 from schemas.errors import DeadLetterClass
 from schemas.fields import unix_seconds
@@ -40,8 +41,8 @@ Moved = Callable[[int, int], None]
 _POLL: Final = 0.2
 
 
-def dead_letters(reader: BoundedReader, moved: Moved) -> Iterator[Letter | None]:
-    """Each letter that is there when the first is asked for, once; None for a record that is none.
+def dead_letters(reader: BoundedReader, report: Moved) -> Iterator[DeadLetter | None]:
+    """Each dead letter that is there when the first is asked for, once; None for a record that is none.
 
     `reader` is at the beginning of the topic. Raises DeliveryError.
     """
@@ -49,7 +50,7 @@ def dead_letters(reader: BoundedReader, moved: Moved) -> Iterator[Letter | None]
 
     def tell(connect: Mapping[int, int]) -> None:
         read = sum(min(connect[number], end) - begins[number] for number, end in ends.items())
-        moved(read, sum(ends.values()) - sum(begins.values()))
+        report(read, sum(ends.values()) - sum(begins.values()))
 
     connect = dict(begins)
     while any(connect[number] < end for number, end in ends.items()):
@@ -57,7 +58,7 @@ def dead_letters(reader: BoundedReader, moved: Moved) -> Iterator[Letter | None]
             number = record.partition.partition
             if record.offset < ends[number]:
                 headers, timestamp_ms = record.headers, round(record.timestamp * 1000)
-                yield None if headers is None else Letter.read(record.key, record.value, headers, timestamp_ms)
+                yield None if headers is None else DeadLetter.read(record.key, record.value, headers, timestamp_ms)
                 connect[number] = record.offset + 1
                 tell(connect)
         # A transaction's end is an offset without a record: only the position says that it is behind.
@@ -65,8 +66,8 @@ def dead_letters(reader: BoundedReader, moved: Moved) -> Iterator[Letter | None]
         tell(connect)
 
 
-Original = Callable[[Letter], Letter]
-"""The letter with its message, as far as that is to be had."""
+Original = Callable[[DeadLetter], DeadLetter]
+"""The dead letter with its message, as far as that is to be had."""
 
 _ORIGINAL_TIMEOUT: Final = 10.0
 """Seconds for one message."""
@@ -78,33 +79,33 @@ _AHEAD: Final = 60.0
 
 @contextmanager
 def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
-    """A function that reads the message of a letter without one; the topics are read only if there is such a letter.
+    """A function that reads the message of a dead letter without payload; it reads the topics only if needed.
 
     Raises DeliveryError when it is called.
     """
     with ExitStack() as stack:
         readers: dict[str, BoundedReader] = {}
 
-        def original(letter: Letter) -> Letter:
-            topic = letter.place.topic
-            if letter.value is not None or topic not in {topics.queries, topics.documents}:
-                return letter
+        def original(dead_letter: DeadLetter) -> DeadLetter:
+            topic = dead_letter.position.topic
+            if dead_letter.value is not None or topic not in {topics.queries, topics.documents}:
+                return dead_letter
             if topic not in readers:
                 readers[topic] = stack.enter_context(closing(client.bounded_reader(topic, from_end=True)))
-            record = _at(readers[topic], letter.place.partition, letter.place.offset)
-            if record is None or not _is_of(letter, record):
-                return letter
+            record = _at(readers[topic], dead_letter.position.partition, dead_letter.position.offset)
+            if record is None or not _is_of(dead_letter, record):
+                return dead_letter
             timestamp_ms = round(record.timestamp * 1000)
             return replace(
-                letter, key=record.key, value=record.value, headers=record.headers or (), timestamp_ms=timestamp_ms
+                dead_letter, key=record.key, value=record.value, headers=record.headers or (), timestamp_ms=timestamp_ms
             )
 
         yield original
 
 
-def _is_of(letter: Letter, record: ConsumerRecord) -> bool:
-    """True if the letter is about this message: in a topic that was made again, another one is at its offset."""
-    return (short(record.key) or b"") == letter.key and record.timestamp <= letter.timestamp + _AHEAD
+def _is_of(dead_letter: DeadLetter, record: ConsumerRecord) -> bool:
+    """True if the dead letter is about this message: in a topic that was made again, another one is at its offset."""
+    return (short(record.key) or b"") == dead_letter.key and record.timestamp <= dead_letter.timestamp + _AHEAD
 
 
 def _at(reader: BoundedReader, partition: int, offset: int) -> ConsumerRecord | None:
@@ -174,22 +175,22 @@ def moment(text: str) -> float:
 
 
 def sendable(
-    letters: Iterable[Letter | None], topics: Topics, wanted: Filter, tally: Tally, original: Original
-) -> Iterator[tuple[Letter, PlainRecord]]:
-    """The wanted letters that can be replayed, with what they become; the others are tallied."""
-    for letter in letters:
-        if letter is None:
+    letters: Iterable[DeadLetter | None], topics: Topics, wanted: Filter, tally: Tally, original: Original
+) -> Iterator[tuple[DeadLetter, PlainRecord]]:
+    """The wanted dead letters that can be replayed, each with its record; the others are tallied."""
+    for dead_letter in letters:
+        if dead_letter is None:
             tally.foreign += 1
             continue
-        if not wanted.matches(letter):
+        if not wanted.matches(dead_letter):
             continue
         tally.matched += 1
-        letter = original(letter)
-        record = replayed(letter, topics.queries, topics.documents)
+        dead_letter = original(dead_letter)
+        record = to_record(dead_letter, topics.queries, topics.documents)
         if isinstance(record, Skip):
             tally.skipped[record] += 1
         else:
-            yield letter, record
+            yield dead_letter, record
 
 
 def send_wanted(
@@ -202,12 +203,12 @@ def send_wanted(
         originals(client, topics) as original,
         closing(client.plain_producer()) as producer,
     ):
-        for letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
+        for dead_letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
             time.sleep(throttle.wait(time.monotonic()))
             try:
                 producer.send([record])
             except RecordRefused as error:
-                tally.refused[letter.place] = error.refusal.why
+                tally.refused[dead_letter.position] = error.refusal.why
             else:
                 tally.sent += 1
 
@@ -215,23 +216,23 @@ def send_wanted(
 def rehearse(
     client: KafkaClient, topics: Topics, wanted: Filter, limit: int | None, console: Console, tally: Tally
 ) -> Iterator[dict[str, Any]]:
-    """A row for each letter that `replay` would send, and the tally of it; sends nothing. Raises DeliveryError."""
+    """A row for each dead letter that `replay` would send, and the tally of it; sends nothing. Raises DeliveryError."""
     now = time.time()
     with _open_dead_letters(client, topics, console) as letters, originals(client, topics) as original:
-        for letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
+        for dead_letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
             tally.sent += 1
             yield {
-                "class": letter.kind,
-                "stage": letter.stage,
-                "place": str(letter.place),
-                "timestamp": letter.timestamp,
-                "age_s": round(now - letter.timestamp, 3),
+                "class": dead_letter.kind,
+                "stage": dead_letter.stage,
+                "place": str(dead_letter.position),
+                "timestamp": dead_letter.timestamp,
+                "age_s": round(now - dead_letter.timestamp, 3),
                 "bytes": len(record.value),
-                "message": letter.message[:_MESSAGE_CHARS],
+                "message": dead_letter.message[:_MESSAGE_CHARS],
             }
 
 
-def table(rows: Iterable[Mapping[str, Any]]) -> Table:
+def rehearsal_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     """The rows of a rehearsal for a terminal of 80 columns or more."""
     table = Table(expand=True)
     table.add_column("rejected", overflow="fold", max_width=_NAME_WIDTH)
@@ -255,10 +256,10 @@ def _age(seconds: float) -> str:
 
 
 @contextmanager
-def _open_dead_letters(client: KafkaClient, topics: Topics, console: Console) -> Iterator[Iterator[Letter | None]]:
+def _open_dead_letters(client: KafkaClient, topics: Topics, console: Console) -> Iterator[Iterator[DeadLetter | None]]:
     """The dead letters that there are now, with a progress bar."""
-    with _progress_bar(console) as moved, closing(client.bounded_reader(topics.dead_letters)) as reader:
-        yield dead_letters(reader, moved)
+    with _progress_bar(console) as report, closing(client.bounded_reader(topics.dead_letters)) as reader:
+        yield dead_letters(reader, report)
 
 
 @contextmanager
@@ -270,13 +271,13 @@ def _progress_bar(console: Console) -> Iterator[Moved]:
     task = bar.add_task("read")
     began = time.monotonic()
 
-    def moved(read: int, every: int) -> None:
+    def report(read: int, every: int) -> None:
         bar.update(task, completed=read, total=every)
         if time.monotonic() - began > _PATIENCE:
             bar.start()
 
     try:
-        yield moved
+        yield report
     finally:
         bar.stop()
 
@@ -288,7 +289,7 @@ def replay(
     ] = None,
     stage: Annotated[str | None, typer.Option(help="Stage that rejected the message.")] = None,
     topic: Annotated[str | None, typer.Option(help="Topic from which the message came.")] = None,
-    places: Annotated[
+    positions: Annotated[
         list[Position] | None,
         typer.Option(
             "--offset",
@@ -314,7 +315,7 @@ def replay(
     """
     settings = load(config)
     logs.configure(settings.telemetry)
-    wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(places or ()), since, until)
+    wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(positions or ()), since, until)
     client, topics, tally = connect(settings.kafka), settings.kafka.topics, Tally()
     try:
         if dry_run:
@@ -323,7 +324,7 @@ def replay(
                 for row in rows:
                     emit(row)
             else:
-                out.print(table(rows))
+                out.print(rehearsal_table(rows))
         else:
             send_wanted(client, topics, wanted, limit, rate, stderr, tally)
     finally:

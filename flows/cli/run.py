@@ -75,12 +75,12 @@ def index(
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
     ingested = index_file(settings.kafka, source, stderr)
-    report(ingested, as_json=as_json)
+    print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 
 
-def report(ingested: Ingested, *, as_json: bool) -> None:
-    """Print what became of the documents; for people, the first of those that were rejected."""
+def print_outcome(ingested: Ingested, *, as_json: bool) -> None:
+    """Print the outcome of the documents; for people, with the first rejected ones."""
     if as_json:
         for each in ingested.rejected:
             emit(asdict(each))

@@ -76,7 +76,7 @@ class Embedded:
 
 
 @contextlib.contextmanager
-def embedded(
+def start_embedded(
     index: Path, overrides: Mapping[str, Any] | None = None, provider: TracerProvider | None = None
 ) -> Iterator[Embedded]:
     """Start a broker and open the index in the directory `index`, with its collection. Raises ConfigError."""
@@ -99,7 +99,7 @@ def embedded(
 
 
 @contextlib.contextmanager
-def configured(settings: Settings, index: Path | None) -> Iterator[Embedded]:
+def start_with_settings(settings: Settings, index: Path | None) -> Iterator[Embedded]:
     """Start a broker in place of the configured one; models, recipes and index are those of the settings.
 
     `index`: an embedded index in this directory, in place of the configured one, which is only read. Raises ConfigError

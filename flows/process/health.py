@@ -1,4 +1,4 @@
-"""The health of a process: its port for probes and Prometheus, and the watchdog, which ends what stands still."""
+"""The health of a process: its port for probes and Prometheus, and the watchdog, which ends a stuck process."""
 
 import logging
 import os

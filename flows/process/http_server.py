@@ -3,7 +3,7 @@
 - A request has a total time to arrive, and a size: a client that sends a byte now and then is no better than a silent
   one.
 - It serves MOST connections at a time, each on a thread. One more takes the place of the oldest, which is closed:
-  whoever asks at once is answered, while others fill all places with requests that never become whole.
+  a client that sends its request at once is answered, even while others fill all slots with incomplete requests.
 """
 
 import io
@@ -37,22 +37,22 @@ class BoundedServer(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: "type[BoundedHandler]") -> None:
         """Listen. Raises OSError if that is not possible."""
-        self._places = threading.BoundedSemaphore(MOST)
+        self._slots = threading.BoundedSemaphore(MOST)
         self._open: dict[Any, None] = {}
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Of socketserver: serve a connection on a thread, in the place of the oldest one if all are taken."""
-        if not self._places.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             self._close_oldest()
-            if not self._places.acquire(timeout=_PATIENCE):
+            if not self._slots.acquire(timeout=_PATIENCE):
                 self.shutdown_request(request)
                 return
         self._open[request] = None
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._places.release()
+            self._slots.release()
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -60,7 +60,7 @@ class BoundedServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def shutdown_request(self, request: Any) -> None:
         """Of socketserver."""

@@ -112,7 +112,7 @@ def _trace_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def _printable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Replace what a terminal would obey in the texts of others; JSON escapes it."""
+    """Replace the characters that a terminal would obey in texts of others; JSON escapes them."""
     return {
         name: printable(value, "\n" if name in _TRACEBACKS else "") if isinstance(value, str) else value
         for name, value in event.items()
@@ -122,8 +122,8 @@ def _printable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 def configure(settings: TelemetrySettings, replica: str | None = None, *, clients: bool = True) -> None:
     """Send every log record of this process to standard error as the settings say; each names the replica, if given.
 
-    Without `clients` those of Kafka's clients are dropped, unless all is asked for: a command may say itself what they
-    met.
+    Without `clients` those of Kafka's clients are dropped, unless all is asked for: a command may report their failures
+    itself.
     """
 
     def add_replica(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -2,9 +2,9 @@
 
 Rules
 -----
-- `stop`: reading ends, what is in flight is finished and committed, the member leaves its group, `run` returns.
-- A failure of the worker, the consumer loop or the delivery is raised by `run`. The partitions' next owner reads again
-  what was not committed.
+- `stop`: reading ends, queries in flight are finished and committed, the member leaves its group, `run` returns.
+- A failure of the worker, the consumer loop or the delivery is raised by `run`. The partitions' next owner reads the
+  uncommitted messages again.
 """
 
 import time
@@ -68,7 +68,7 @@ class Replica:
         self._resources.register("consumer loop", loop.close)
         delivery.start()
         try:
-            with self._replication.calls.attended():
+            with self._replication.calls.attend():
                 yield self._flow
             loop.check()
             delivery.close()
@@ -117,8 +117,8 @@ def search_replica(
         )
         clients.register(resources, member.calls, settings.qdrant)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
-        flow = search(search_assembly.parts(settings, clients, member, watermarks))
-        return Replica(member, flow, resources.kept(), settings.delivery.watchdog, watermarks)
+        flow = search(search_assembly.search_parts(settings, clients, member, watermarks))
+        return Replica(member, flow, resources.keep(), settings.delivery.watchdog, watermarks)
 
 
 def indexing_replica(
@@ -138,5 +138,5 @@ def indexing_replica(
             settings, kafka, topics.documents, writes, [], dialect, provider, metrics, resources, tells=False
         )
         clients.register(resources, member.calls, settings.qdrant)
-        flow = indexing(indexing_assembly.parts(settings, clients, member))
-        return Replica(member, flow, resources.kept(), settings.delivery.watchdog)
+        flow = indexing(indexing_assembly.indexing_parts(settings, clients, member))
+        return Replica(member, flow, resources.keep(), settings.delivery.watchdog)

@@ -33,8 +33,8 @@ _PR_SET_PDEATHSIG: Final = 1
 def run_replicas(arguments: Sequence[str], name: str, port: int | None, count: int, drain_timeout: float) -> int:
     """Run `rankstream` with `arguments` as `count` replicas until a signal, or until one cannot run; the exit code.
 
-    Each has a stable name of its own, `name` and its index, so that its successor can end what it left open, and the
-    health port `port` plus its index.
+    Each has a stable name of its own, `name` and its index, so that its successor can end its open transactions, and
+    the health port `port` plus its index.
     """
     replicas = _Replicas(arguments, name, port)
     supervision = Supervision(count, drain_timeout + _AFTER_DRAIN)
@@ -53,7 +53,7 @@ def _supervise(supervision: Supervision, replicas: "_Replicas", signalled: threa
         now = time.monotonic()
         if signalled.is_set():
             supervision.stop(now)
-        for index, status in replicas.ended():
+        for index, status in replicas.poll_ended():
             expected = supervision.ending
             replicas.forget(index, status, supervision.ended(index, status, now), expected=expected)
         for index in supervision.due(now):
@@ -90,16 +90,16 @@ class _Replicas:
             preexec_fn=_end_with_parent,
         )
         self._processes[index] = process
-        log.info("replica started", **self._named(index))
+        log.info("replica started", **self._fields(index))
 
-    def ended(self) -> list[tuple[int, int]]:
+    def poll_ended(self) -> list[tuple[int, int]]:
         """The replicas that have ended, each with its exit code."""
         statuses = ((index, process.poll()) for index, process in self._processes.items())
         return [(index, status) for index, status in statuses if status is not None]
 
     def forget(self, index: int, status: int, restart_in: float | None, *, expected: bool) -> None:
         """Say how a replica ended, and what comes next."""
-        named = self._named(index) | _outcome(status)
+        named = self._fields(index) | _outcome(status)
         del self._processes[index]
         if restart_in is not None:
             log.warning("replica ended", **named, restart_in_s=restart_in)
@@ -120,7 +120,7 @@ class _Replicas:
         for process in list(self._processes.values()):
             process.kill()
 
-    def _named(self, index: int) -> dict[str, Any]:
+    def _fields(self, index: int) -> dict[str, Any]:
         return {"replica": f"{self._name}-{index}", "pid": self._processes[index].pid}
 
 

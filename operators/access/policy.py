@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from operators.access.firewall import visible
 from schemas.errors import DeadLetterClass, InputError
-from schemas.headers import folded
+from schemas.headers import fold
 from schemas.result import Denial, DenialCode
 from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings, PolicySettings, SourcePolicy
 
@@ -51,7 +51,7 @@ def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Den
 
 def replies(policy: SourcePolicy, topic: str) -> bool:
     """True if the policy lets a query choose this topic for its result."""
-    return not _refused(topic, policy.reply_to, ())
+    return not _forbids(topic, policy.reply_to, ())
 
 
 def may_reply(
@@ -69,7 +69,7 @@ def may_reply(
 
 
 def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | None:
-    values = [value for name, value in headers if folded(name) == folded(header)]
+    values = [value for name, value in headers if fold(name) == fold(header)]
     if len(values) > 1:
         raise InputError(DeadLetterClass.INVALID, f"header {header}: expected once, found {len(values)} times", header)
     try:
@@ -84,26 +84,26 @@ def _denials(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> 
     deny = policy.deny
     if not policy.read:
         yield Denial(DenialCode.SOURCE_NOT_PERMITTED_TO_READ, "this source may not read")
-    if _refused(asked.destination, policy.destinations, deny.destinations):
+    if _forbids(asked.destination, policy.destinations, deny.destinations):
         yield _denial(DenialCode.DESTINATION_NOT_ALLOWED, "destination", asked.destination)
     if asked.collection is None and policy.collections:
         yield Denial(DenialCode.DESTINATION_NOT_ALLOWED, "no collection is named, and this source must name one")
-    if asked.collection is not None and _refused(asked.collection, policy.collections, deny.collections):
+    if asked.collection is not None and _forbids(asked.collection, policy.collections, deny.collections):
         yield _denial(DenialCode.DESTINATION_NOT_ALLOWED, "collection", asked.collection)
-    if _refused(asked.operation, policy.operations, deny.operations):
+    if _forbids(asked.operation, policy.operations, deny.operations):
         yield _denial(DenialCode.OPERATION_NOT_ALLOWED, "operation", asked.operation)
-    if _refused(asked.profile, policy.retrieval_modes, deny.retrieval_modes):
+    if _forbids(asked.profile, policy.retrieval_modes, deny.retrieval_modes):
         yield _denial(DenialCode.RETRIEVAL_MODE_NOT_ALLOWED, "retrieval mode", asked.profile)
-    if _refused(asked.profile, policy.allowed_profiles, deny.profiles):
+    if _forbids(asked.profile, policy.allowed_profiles, deny.profiles):
         yield _denial(DenialCode.POLICY_DENIED, "profile", asked.profile)
     # The policy's namespaces hold with the firewall off, too.
-    if _refused(asked.namespace, policy.namespaces, deny.namespaces):
+    if _forbids(asked.namespace, policy.namespaces, deny.namespaces):
         yield _denial(DenialCode.RETRIEVAL_FIREWALL_DENIED, "namespace", asked.namespace)
     if firewall.enabled:
-        yield from _uncleared(policy, firewall, asked)
+        yield from _check_clearance(policy, firewall, asked)
 
 
-def _uncleared(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Iterator[Denial]:
+def _check_clearance(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Iterator[Denial]:
     code = DenialCode.RETRIEVAL_FIREWALL_DENIED
     if policy.clearance is not None and policy.clearance not in TIERS:
         yield Denial(code, "the clearance of this source is not a known tier")
@@ -111,7 +111,7 @@ def _uncleared(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -
         yield Denial(code, f"namespace {asked.namespace!r} is above the clearance of this source")
 
 
-def _refused(name: str, allowed: Sequence[str], denied: Sequence[str]) -> bool:
+def _forbids(name: str, allowed: Sequence[str], denied: Sequence[str]) -> bool:
     return name in denied or bool(allowed and name not in allowed)
 
 

@@ -24,11 +24,11 @@ _BRIEF: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """All fields besides text and vector that can change an answer.
+    """All fields that can change an answer, except text and vector.
 
     `filters` and `overrides` are canonical JSON, `recipe` is a hash of what the recipe does, `policy_hash` one of the
-    policy and the firewall; `physical` is the Qdrant collection that is searched, `analyser` names what made the text's
-    terms; `now` is the event's own, in Unix seconds, `clock` the bucket of the clock where a signal reads it.
+    policy and the firewall; `physical` is the Qdrant collection that is searched, `analyser` names the analyser of the
+    text's terms; `now` is the event's own, in Unix seconds, `clock` the bucket of the clock where a signal reads it.
     """
 
     source: str | None

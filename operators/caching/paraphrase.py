@@ -8,7 +8,7 @@ Promises
   reflexive, symmetric and transitive.
 - A filler is an article, a word of politeness, punctuation around a word, or a frame that asks the same thing, such as
   "what is" and "can you tell me". Everything else counts: numbers, identifiers, names, negations, directions, question
-  words, comparatives, units, inflections. A short form counts as what it is short for: "isn't" as "is not".
+  words, comparatives, units, inflections. A short form counts as its long form: "isn't" as "is not".
 - Where a word may be a filler or not, it counts: "a" after a noun is a label ("vitamin A"), and "hello" without a mark
   after it may be a title. Two texts that ask the same in other words are therefore often told apart. That costs time;
   to take two questions for one would answer the wrong one.
@@ -52,7 +52,7 @@ _LONGEST_CLOSING: Final = 40
 """Characters; no closing is longer, so that a long text isn't searched again and again."""
 
 _MENTIONING: Final = re.compile("say|says|said|saying|words?|spell|called?|songs?|to|will|not|never")
-"""After these, `please` is what the question is about."""
+"""After these words, `please` is the subject of the question."""
 
 _BEFORE_ARTICLE: Final = re.compile(
     "is|are|was|were|be|been|being|am|what's|where's|when's|how's|who's|has|have|had|does|do|did|there"

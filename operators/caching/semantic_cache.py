@@ -133,7 +133,7 @@ class _Bucket:
         return entry
 
     def remove(self, entry: _Entry) -> None:
-        """Remove an entry, and free the room beyond what the other entries are charged for."""
+        """Remove an entry, and free the room that no other entry is charged for."""
         self._entries[entry.index] = None
         self.used -= 1
         if len(self._rows) > self.used + self.used // 4 + 2:

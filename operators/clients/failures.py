@@ -29,7 +29,7 @@ from typing import Final, TypeVar
 
 import structlog
 
-from operators.runtime.batching.policy import divided
+from operators.runtime.batching.policy import divide
 from schemas.errors import BackendError, BackendTimeout, Reason
 
 log = structlog.stdlib.get_logger(__name__)
@@ -101,7 +101,7 @@ async def bisect(
             answers += await call(batch)
         except BackendError as error:
             if refuses(error):
-                halves = divided(batch) if thorough else divided(batch, singly=min(left, _FEW), most=left)
+                halves = divide(batch) if thorough else divide(batch, singly=min(left, _FEW), most=left)
             if not halves and batch is items and not thorough:
                 raise
             if not halves:

@@ -70,7 +70,7 @@ def _why(error: OSError) -> str:
 class Admin:
     """A context that holds the client.
 
-    Raises FatalDelivery if no broker can be reached, or for what it does not answer or refuses.
+    Raises FatalDelivery if no broker can be reached, or if it refuses a request or doesn't answer it.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:

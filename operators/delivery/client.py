@@ -22,8 +22,7 @@ METADATA_AGE: Final = 30.0
 
 
 TAIL_METADATA_AGE: Final = 1.0
-"""Seconds in which a tail finds partitions that were added: what a producer that knows them puts there isn't read until
-then."""
+"""Seconds in which a tail finds added partitions. Records that are written there earlier wait until then."""
 
 ANY_BATCH: Final = 16_384
 """Bytes of a batch that any topic takes; a larger record is a batch of its own."""
@@ -60,7 +59,7 @@ class RecordRefused(Exception):
         self.refusal = refusal
 
 
-def refused(failures: Iterable[tuple["ProducerRecord", int | None]]) -> RecordRefused | None:
+def find_refusal(failures: Iterable[tuple["ProducerRecord", int | None]]) -> RecordRefused | None:
     """The refusal among records and the codes by which each failed; None if none was refused for itself.
 
     Of several refusals the first: the records of the others are refused again.
@@ -185,13 +184,13 @@ class Producer(Protocol):
         """Before partitions go: see to it that no earlier commit of theirs is the last. Raises RetriableDelivery."""
 
     def close(self) -> None:
-        """Release connections; what is under way is lost."""
+        """Release connections; requests under way are lost."""
 
 
 class TransactionalProducer(Protocol):
     """A producer in transactions, from its initialisation until it retires: see `fencing`. One thread calls it."""
 
-    def retired(self) -> str | None:
+    def retirement(self) -> str | None:
         """Why it may begin no further transaction; None while it may."""
 
     def deliver(
@@ -203,7 +202,7 @@ class TransactionalProducer(Protocol):
         """
 
     def close(self) -> None:
-        """Release connections; what is under way is lost."""
+        """Release connections; requests under way are lost."""
 
 
 class Tail(Protocol):
@@ -254,7 +253,7 @@ class PlainProducer(Protocol):
         """
 
     def close(self) -> None:
-        """Release connections; what is under way is lost."""
+        """Release connections; requests under way are lost."""
 
 
 class BoundedReader(Tail, Protocol):
@@ -288,8 +287,8 @@ class KafkaClient(Protocol):
         """A member of the group."""
 
     def tail(self, topic: str) -> Tail:
-        """A reader of the whole of a topic, with what isn't committed: an open transaction would hide what others
-        committed after it began. Raises RetriableDelivery while the topic isn't known.
+        """A reader of a whole topic, uncommitted records included: an open transaction would hide the records
+        that others committed after it began. Raises RetriableDelivery while the topic isn't known.
         """
 
     def bounded_reader(self, topic: str, *, from_end: bool = False) -> BoundedReader:

@@ -39,7 +39,7 @@ class Refusal(IntEnum):
         """The fault of a record, in words for its sender."""
         return "is larger than the topic takes" if self.of_size else f"is refused by the topic: {self.name}"
 
-    def said(self, topic: str) -> str:
+    def message(self, topic: str) -> str:
         """The message about a record that `topic` refuses."""
         if self.of_size:
             return too_large(topic)

@@ -37,7 +37,7 @@ class Group:
     readable: bool
 
 
-def described(settings: KafkaSettings) -> Group:
+def describe_group(settings: KafkaSettings) -> Group:
     """The settings' group. Raises FatalDelivery if the broker doesn't describe it, with the reason."""
     limit = time.monotonic() + _PATIENCE
     with Admin(settings) as admin:

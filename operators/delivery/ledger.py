@@ -111,7 +111,7 @@ class Ledger:
             return assignment.epoch
 
     def committable(self, answers: Sequence[OutputRecord], member: Membership) -> Transaction:
-        """Choose what the next transaction carries: the answers of running epochs, and the offsets they complete."""
+        """Choose the content of the next transaction: the answers of running epochs, and the offsets they complete."""
         with self._lock:
             offsets: dict[TopicPartition, dict[int, list[OutputRecord]]] = defaultdict(dict)
             dropped = []

@@ -65,7 +65,7 @@ class FencedProducer:
 
         Raises RetriableDelivery, also if the replacement has retired already, and FatalDelivery.
         """
-        if self._producer is not None and (reason := self._producer.retired()) is not None:
+        if self._producer is not None and (reason := self._producer.retirement()) is not None:
             self._reason = reason
             self._producer.close()
             self._producer = None
@@ -73,7 +73,7 @@ class FencedProducer:
             self._producer = self._make()
             log.warning("producer replaced", client=self._client, reason=self._reason)
             self._replaced()
-            if (reason := self._producer.retired()) is not None:
+            if (reason := self._producer.retirement()) is not None:
                 raise RetriableDelivery(f"a producer retired while it was initialised: {reason}")
 
     def deliver(
@@ -117,5 +117,5 @@ class AcknowledgedProducer:
         self._consumer.commit(commits, group)
 
     def close(self) -> None:
-        """Release the producer's connections; what is under way is lost."""
+        """Release the producer's connections; requests under way are lost."""
         self._producer.close()

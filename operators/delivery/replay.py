@@ -42,10 +42,10 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """A dead letter: the original message, its timestamp in ms, its place, and what was wrong with it."""
+class DeadLetter:
+    """A dead letter: the original message, its timestamp in ms, its position, and the error."""
 
-    place: Position
+    position: Position
     kind: str
     stage: str
     message: str
@@ -74,7 +74,7 @@ class Letter:
         # The topic didn't take the message's own time.
         stamped = why.get(names.TIMESTAMP, "")
         return cls(
-            place=Position(why[names.TOPIC], int(partition), int(offset)),
+            position=Position(why[names.TOPIC], int(partition), int(offset)),
             kind=why.get(names.CLASS, ""),
             stage=why.get(names.STAGE, ""),
             message=why.get(names.MESSAGE, ""),
@@ -95,19 +95,19 @@ class Filter:
     classes: frozenset[DeadLetterClass] = frozenset()
     stage: str | None = None
     topic: str | None = None
-    places: frozenset[Position] = frozenset()
+    positions: frozenset[Position] = frozenset()
     since: float | None = None
     until: float | None = None
 
-    def matches(self, letter: Letter) -> bool:
+    def matches(self, dead_letter: DeadLetter) -> bool:
         """True if the letter is selected."""
         return (
-            (not self.classes or letter.kind in self.classes)
-            and (self.stage is None or letter.stage == self.stage)
-            and (self.topic is None or letter.place.topic == self.topic)
-            and (not self.places or letter.place in self.places)
-            and (self.since is None or self.since <= letter.timestamp)
-            and (self.until is None or letter.timestamp < self.until)
+            (not self.classes or dead_letter.kind in self.classes)
+            and (self.stage is None or dead_letter.stage == self.stage)
+            and (self.topic is None or dead_letter.position.topic == self.topic)
+            and (not self.positions or dead_letter.position in self.positions)
+            and (self.since is None or self.since <= dead_letter.timestamp)
+            and (self.until is None or dead_letter.timestamp < self.until)
         )
 
 
@@ -118,15 +118,19 @@ class Skip(StrEnum):
     OTHER_TOPIC = "other_topic"
 
 
-def replayed(letter: Letter, queries: str, documents: str) -> PlainRecord | Skip:
+def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> PlainRecord | Skip:
     """The record that the letter becomes, given the topics of queries and documents, or why it can't be replayed."""
-    topic = letter.place.topic
+    topic = dead_letter.position.topic
     if topic not in {queries, documents}:
         return Skip.OTHER_TOPIC
-    if letter.value is None:
+    if dead_letter.value is None:
         return Skip.NO_PAYLOAD
     return PlainRecord(
-        topic, letter.key, letter.value, letter.headers, letter.timestamp_ms if topic == documents else None
+        topic,
+        dead_letter.key,
+        dead_letter.value,
+        dead_letter.headers,
+        dead_letter.timestamp_ms if topic == documents else None,
     )
 
 

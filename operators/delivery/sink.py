@@ -5,7 +5,7 @@ Rules
 - The engine's worker only queues records; it never waits for a broker.
 - A transaction starts at once if the last one began at least `interval` ago, and ended at least SETTLES ago; else
   records queue until then. Where more than COMMON records a second come, the interval is longer in the same ratio, up
-  to LONGEST: what a transaction costs is the same for one record as for many.
+  to LONGEST: a transaction costs the same for one record as for many.
 - Each try asks the ledger again what may be committed: records of epochs that have ended are dropped.
 - All records of a message are delivered together, always.
 - A record that the broker refuses for itself takes its next form (`operators.delivery.way_out`), and the others are
@@ -32,7 +32,7 @@ from operators.delivery.ledger import Ledger, Transaction
 from operators.delivery.output_record import OutputRecord, by_message
 from operators.delivery.way_out import WayOut
 from operators.query.trace import Trace
-from operators.runtime.batching.policy import divided
+from operators.runtime.batching.policy import divide
 from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import RetriableDelivery
 
@@ -165,7 +165,7 @@ class Delivery:
 
     def _deliver(self, answers: Sequence[OutputRecord]) -> list[OutputRecord]:
         while True:
-            if not self._prepared():
+            if not self._prepare():
                 if self._closing:
                     return []
                 continue
@@ -184,7 +184,7 @@ class Delivery:
                 self._producer.deliver(records, transaction.commits, transaction.group)
             except RecordRefused as error:
                 if len(error.records) > 1 and len(messages := by_message(answers)) > 1:
-                    halves = [[record for each in half for record in each] for half in divided(messages)]
+                    halves = [[record for each in half for record in each] for half in divide(messages)]
                     return [waiting for half in halves for waiting in self._deliver(half)]
                 for refused in error.records:
                     log.error("topic refused a record", topic=refused.topic, reason=error.refusal.name)
@@ -204,7 +204,7 @@ class Delivery:
                 self._metrics.transactions["committed" if committed else "failed",].inc()
                 self._metrics.transaction_duration.observe(time.monotonic() - began)
 
-    def _prepared(self) -> bool:
+    def _prepare(self) -> bool:
         began = self._began = time.monotonic()
         try:
             self._producer.prepare()

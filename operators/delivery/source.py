@@ -157,7 +157,7 @@ class ConsumerLoop:
 
     def _run(self) -> None:
         try:
-            while not self._closing and not self._subscribed():
+            while not self._closing and not self._subscribe():
                 time.sleep(_RETRY)
             while not self._closing:
                 self._poll_once()
@@ -165,7 +165,7 @@ class ConsumerLoop:
             log.error("consumer loop failed", error=type(error).__name__)
             self.fail(error)
 
-    def _subscribed(self) -> bool:
+    def _subscribe(self) -> bool:
         if self._stop_at is not None:
             self._finish_if_drained()
             return False
@@ -306,7 +306,7 @@ class ConsumerLoop:
 
 
 class Lag:
-    """Tells the metrics the lag, by what the client last heard of the partitions' ends. For the consumer's thread."""
+    """Reports the lag to the metrics, from the partitions' ends as last heard. For the consumer's thread."""
 
     def __init__(self, consumer: Consumer, ledger: Ledger, metrics: FlowMetrics) -> None:
         self._consumer = consumer

@@ -55,9 +55,9 @@ def max_message_bytes(settings: KafkaSettings, names: Iterable[str]) -> dict[str
         return _max_message_bytes(admin, names)
 
 
-def described(settings: KafkaSettings) -> dict[str, dict[str, str] | None]:
+def describe_topics(settings: KafkaSettings) -> dict[str, dict[str, str] | None]:
     """The configuration of every topic of the settings, None where it does not exist. Raises FatalDelivery."""
-    names = [*_wanted(settings)]
+    names = [*_plan(settings)]
     with Admin(settings) as admin:
         there = set(admin.list_topics())
         configs = _configs(admin, [name for name in names if name in there])
@@ -66,7 +66,7 @@ def described(settings: KafkaSettings) -> dict[str, dict[str, str] | None]:
 
 def create(settings: KafkaSettings) -> list[str]:
     """Create the missing topics, each as its role needs it, and return their names. Raises FatalDelivery."""
-    roles, wanted = settings.topics, _wanted(settings)
+    roles, wanted = settings.topics, _plan(settings)
     with Admin(settings) as admin:
         there = set(admin.list_topics())
         if missing := [name for name in wanted if name not in there]:
@@ -88,7 +88,7 @@ def create(settings: KafkaSettings) -> list[str]:
     return missing
 
 
-def _wanted(settings: KafkaSettings) -> dict[str, dict[str, str]]:
+def _plan(settings: KafkaSettings) -> dict[str, dict[str, str]]:
     """Every topic, with the options that its role needs, apart from the broker's defaults."""
     roles = settings.topics
     return {

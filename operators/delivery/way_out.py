@@ -76,7 +76,7 @@ class WayOut:
         if self._fits(record):
             return [record]
         query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
-        short = shortening.shortened(
+        short = shortening.shorten(
             event, lambda each: self._fits(self._write_result(query, topic, context, each)), cursor
         )
         if short is None:
@@ -89,12 +89,12 @@ class WayOut:
         message = rejected.message
         trace = rejected.trace if rejected.trace is not None else self._begin_trace(message)
         trace.rejected(rejected.kind)
-        letter = dead_letter(rejected, self.dead_letters, trace.trace_id)
+        record = dead_letter(rejected, self.dead_letters, trace.trace_id)
         trace.send(self.dead_letters, DEAD_LETTER)
-        cause = letter.cause
-        if not self._fits(letter):
-            letter = without_payload(letter, self.dead_letters)
-        return self._with_refusal(replace(letter, trace=trace), message, cause)
+        cause = record.cause
+        if not self._fits(record):
+            record = without_payload(record, self.dead_letters)
+        return self._with_refusal(replace(record, trace=trace), message, cause)
 
     def fall_back(self, records: Sequence[OutputRecord], refused: RecordRefused) -> list[OutputRecord]:
         """The records, with their next form in place of those that were refused. Raises FatalDelivery without one."""
@@ -108,7 +108,7 @@ class WayOut:
     def _replace(self, record: OutputRecord, refusal: Refusal) -> list[OutputRecord]:
         match record.form:
             case Form.RESULT | Form.WATERMARK:
-                return self._give_up(record, refusal.kind, refusal.said(record.topic))
+                return self._give_up(record, refusal.kind, refusal.message(record.topic))
             case Form.REFUSAL:
                 return self._write_refusals(record.message, record.cause, record.trace)[1:]
             case Form.SHORT_REFUSAL:
@@ -118,38 +118,38 @@ class WayOut:
             case Form.WITHOUT_PAYLOAD:
                 raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
 
-    def _reduce(self, letter: OutputRecord, refusal: Refusal) -> OutputRecord:
-        reason = refusal.said(letter.topic)
+    def _reduce(self, record: OutputRecord, refusal: Refusal) -> OutputRecord:
+        reason = refusal.message(record.topic)
         why = (names.REFUSED, reason.encode())
-        if letter.timestamp_ms is not None and not refusal.of_size:
-            stamped = (names.TIMESTAMP, str(letter.timestamp_ms).encode())
-            return replace(letter, timestamp_ms=None, headers=(*letter.headers, stamped, why))
-        if letter.key is None and not refusal.of_size:
-            return replace(letter, key=b"", headers=(*letter.headers, why))
-        return without_payload(letter, self.dead_letters, refusal.kind, reason)
+        if record.timestamp_ms is not None and not refusal.of_size:
+            stamped = (names.TIMESTAMP, str(record.timestamp_ms).encode())
+            return replace(record, timestamp_ms=None, headers=(*record.headers, stamped, why))
+        if record.key is None and not refusal.of_size:
+            return replace(record, key=b"", headers=(*record.headers, why))
+        return without_payload(record, self.dead_letters, refusal.kind, reason)
 
     def _give_up(self, record: OutputRecord, kind: DeadLetterClass, reason: str) -> list[OutputRecord]:
         if record.trace is not None:
             record.trace.send(self.dead_letters, DEAD_LETTER)
             record.trace.rejected(kind)
-        letter = without_payload(record, self.dead_letters, kind, reason)
-        return self._with_refusal(letter, record.message, letter.cause)
+        last_form = without_payload(record, self.dead_letters, kind, reason)
+        return self._with_refusal(last_form, record.message, last_form.cause)
 
-    def _with_refusal(self, letter: OutputRecord, message: Message | None, cause: Cause | None) -> list[OutputRecord]:
+    def _with_refusal(self, record: OutputRecord, message: Message | None, cause: Cause | None) -> list[OutputRecord]:
         """The dead letter, behind the largest refusal that fits, if there is one."""
         if not self.tells or message is None:
-            return [letter]
+            return [record]
         try:
-            forms = self._write_refusals(message, cause, letter.trace)
+            forms = self._write_refusals(message, cause, record.trace)
         except Exception as error:  # noqa: BLE001  reported; the letter accounts for the message
             defect("refusals", message, error)
-            return [letter]
+            return [record]
         refusal = next((form for form in forms if self._fits(form)), None)
         if refusal is not None:
-            return [refusal, letter]
-        if forms and letter.trace is not None:
-            letter.trace.send(self.dead_letters, DEAD_LETTER)
-        return [letter]
+            return [refusal, record]
+        if forms and record.trace is not None:
+            record.trace.send(self.dead_letters, DEAD_LETTER)
+        return [record]
 
     def _write_refusals(self, message: Message | None, cause: Cause | None, trace: Trace | None) -> list[OutputRecord]:
         """The result `invalid` whole, and with no more than it needs; none if the caller isn't legible.
@@ -166,7 +166,7 @@ class WayOut:
         document: Mapping[str, Any] = event
         if sent_by.envelope is not None:
             time = _time(message.timestamp)
-            headers, document = cloud_event.enveloped(sent_by.envelope, event, self.source, time, context)
+            headers, document = cloud_event.result_message(sent_by.envelope, event, self.source, time, context)
         whole = OutputRecord(
             message.origin,
             topic,
@@ -197,7 +197,7 @@ class WayOut:
             # The time of receiving is another one when the query is read again.
             stable = asked.own_clock or message.timestamp >= 0
             time = clock(asked.now) if stable else None
-            headers, document = cloud_event.enveloped(query.envelope, event, self.source, time, context)
+            headers, document = cloud_event.result_message(query.envelope, event, self.source, time, context)
         value = orjson.dumps(document)
         return OutputRecord(message.origin, topic, message.key, value, headers, query.trace, message=message)
 
@@ -208,7 +208,7 @@ class WayOut:
 
     def _begin_trace(self, message: Message) -> Trace:
         """The trace of a message that could not be read as a query."""
-        headers = cloud_event.traced_rejected(message.headers, lambda: _json(message.value))
+        headers = cloud_event.trace_headers_of_rejected(message.headers, lambda: _json(message.value))
         return self.signals.trace(message, headers, {})
 
 

@@ -72,8 +72,8 @@ def _group(queries: Iterable[JudgedQuery], key: Callable[[JudgedQuery], str]) ->
 
 
 def _shuffle(names: Iterable[str], seed: int, *within: str) -> list[str]:
-    def place(name: str) -> tuple[bytes, str]:
+    def key(name: str) -> tuple[bytes, str]:
         content = "\n".join([str(seed), *within, name]).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(content, digest_size=16).digest(), name
 
-    return sorted(names, key=place)
+    return sorted(names, key=key)

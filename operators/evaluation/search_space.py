@@ -71,7 +71,7 @@ class Factor:
         known = float(value) if _is_number(value) and value > 0 else None
         if level == 0:
             centre = known if known is not None else 10.0 if self.whole else 0.1
-            found = [0.0, *_preferred(centre / 30, centre * 30)]
+            found = [0.0, *_round_numbers(centre / 30, centre * 30)]
         else:
             factor = 2 ** (0.5**level)
             found = [known / factor, known * factor] if known is not None else []
@@ -217,7 +217,7 @@ def _scale(schema: Schema) -> Scale | None:
     return None
 
 
-def _preferred(low: float, high: float) -> list[float]:
+def _round_numbers(low: float, high: float) -> list[float]:
     """The numbers 1, 2 and 5 times a power of ten from `low` to `high`."""
     # A thirtieth of the smallest number is 0.
     powers = range(math.floor(math.log10(max(low, sys.float_info.min))), math.ceil(math.log10(high)) + 1)

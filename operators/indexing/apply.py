@@ -1,8 +1,8 @@
 """Embed and apply: documents are embedded and written in the order in which they were read.
 
-Both stages make one call at a time, so that what is applied is always a prefix and the watermark only grows. A backend
-that can't be reached is waited for: a document has no deadline. A document that Qdrant or the embedder refuses becomes
-a dead letter alone.
+Both stages make one call at a time. So the applied documents are always a prefix, and the watermark only grows. A
+backend that can't be reached is waited for: a document has no deadline. A document that Qdrant or the embedder refuses
+becomes a dead letter alone.
 
 An embedder may fail for one text with any error, and go on to fail for it. So after a failure it is asked for a control
 text. If it embeds that, the failed call is divided, down to the one document that fails alone; that document is refused
@@ -26,7 +26,7 @@ from operators.clients.failures import REFUSALS, Kind, Outages, bisect, doubtful
 from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
-from operators.indexing.document import DocumentInFlight, deleted, newest, not_newer, parts, point
+from operators.indexing.document import DocumentInFlight, chunks, deletion, newest, not_newer, point
 from operators.query.backend_answers import Embedding
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
@@ -105,18 +105,18 @@ async def _serves_others(error: BackendError, control: Callable[[], Awaitable[ob
     return error.serves_others is not False
 
 
-async def written(
+async def write_all(
     items: Sequence[Item],
     call: Callable[[Sequence[Item]], Awaitable[None]],
     control: Callable[[], Awaitable[object]] | None = None,
 ) -> list[BackendError | None]:
-    """Call until the backend answers, with ever smaller parts of what it refuses; an error for each refused item."""
+    """Call until the backend answers; bisect a refused batch. The error of each refused item, None for the others."""
 
-    async def answered(some: Sequence[Item]) -> list[None]:
+    async def write_some(some: Sequence[Item]) -> list[None]:
         await until_answered(lambda: call(some), alone=len(some) == 1, control=control)
         return [None] * len(some)
 
-    return await bisect(items, answered, thorough=True)
+    return await bisect(items, write_some, thorough=True)
 
 
 class DocumentStage(AsyncStage[DocumentInFlight, Outcome]):
@@ -144,7 +144,7 @@ class DocumentStage(AsyncStage[DocumentInFlight, Outcome]):
         return item
 
     def on_answer(self, document: DocumentInFlight, answer: Outcome) -> None:
-        """Take over what the backend answered."""
+        """Apply the backend's answer to the document."""
 
 
 class DocumentEmbedder(DocumentStage[Embedding | None]):
@@ -188,13 +188,13 @@ class DocumentEmbedder(DocumentStage[Embedding | None]):
             await embedder.embed([CONTROL], purpose="document", timeout=self._timeout)
 
         if needing:
-            for index, error in zip(needing, await written(needing, embed, control), strict=True):
+            for index, error in zip(needing, await write_all(needing, embed, control), strict=True):
                 outcomes[index] = error if error is not None else outcomes[index]
         return outcomes
 
 
 class Writer(DocumentStage[None]):
-    """Writes documents to Qdrant: of each point the newest event, and nothing over what is newer there.
+    """Writes documents to Qdrant: of each point the newest event, and never over a newer version.
 
     The terms of a collection are made by that collection's analyser.
     """
@@ -231,24 +231,24 @@ class Writer(DocumentStage[None]):
                 counted = self._catalogue.of(collection).shards > 1
                 made = partial(point, names=self._names, bm25=bm25, counted=counted, context=self._context)
                 points = list(map(made, batch))
-                held = self._held(collection, batch)
-                await self._qdrant.upsert(held, points, not_newer(batch), timeout=self._timeout)
+                physical = self._assign_target(collection, batch)
+                await self._qdrant.upsert(physical, points, not_newer(batch), timeout=self._timeout)
 
             async def delete(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
-                held = self._held(collection, batch)
-                most = self._qdrant.limits_of(held).conditions
-                for part in parts(batch, most):
-                    await self._qdrant.delete(held, deleted(part), timeout=self._timeout)
+                physical = self._assign_target(collection, batch)
+                most = self._qdrant.limits_of(physical).conditions
+                for part in chunks(batch, most):
+                    await self._qdrant.delete(physical, deletion(part), timeout=self._timeout)
 
             for batch, write in ((upserts, upsert), (deletes, delete)):
                 if batch:
-                    errors = await written(batch, write)
+                    errors = await write_all(batch, write)
                     refused.update(zip(map(id, batch), errors, strict=True))
         return [refused.get(id(document)) for document in documents]
 
-    def _held(self, collection: str, batch: Sequence[DocumentInFlight]) -> str:
+    def _assign_target(self, collection: str, batch: Sequence[DocumentInFlight]) -> str:
         """The collection to write to, which the documents' watermarks name: an alias may be given to another."""
-        held = self._catalogue.of(collection).name
+        physical = self._catalogue.of(collection).name
         for document in batch:
-            document.held = held
-        return held
+            document.physical = physical
+        return physical

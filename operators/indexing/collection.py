@@ -130,7 +130,7 @@ def context_indexes() -> dict[str, "IndexSchema"]:
     return {GROUP: _keyword(), ORDER: order, NEIGHBOURS: _keyword(), LEFT: _keyword()}
 
 
-def wanted(settings: QdrantSettings) -> Wanted:
+def needs(settings: QdrantSettings) -> Wanted:
     """The needs of rankstream by collection; in another tool's, by its names, the fields that all queries filter by."""
     schemas = _schemas(settings).items()
     indexed = {field: schema.model_dump(mode="json", exclude_none=True) for field, schema in schemas}
@@ -138,10 +138,10 @@ def wanted(settings: QdrantSettings) -> Wanted:
 
 
 def _schemas(settings: QdrantSettings) -> dict[str, "IndexSchema"]:
-    configured = {settings.place(field): _CONFIGURED[kind] for field, kind in settings.indexes.items()}
+    configured = {settings.payload_path(field): _CONFIGURED[kind] for field, kind in settings.indexes.items()}
     if not settings.of_another_tool:
         return configured | indexes() | (context_indexes() if settings.context.on else {})
-    return configured if settings.namespaces == "none" else configured | {settings.place(NAMESPACE): _tenant()}
+    return configured if settings.namespaces == "none" else configured | {settings.payload_path(NAMESPACE): _tenant()}
 
 
 def _tenant() -> models.KeywordIndexParams:
@@ -157,7 +157,7 @@ def _datetime() -> models.DatetimeIndexParams:
 
 
 def _text() -> models.TextIndexParams:
-    """Words as they are, in lower case, whatever the language: an expression means what it says."""
+    """Words as they are, in lower case, whatever the language: an expression is taken literally."""
     return models.TextIndexParams(
         type=models.TextIndexType.TEXT,
         tokenizer=models.TokenizerType.WORD,
@@ -193,8 +193,8 @@ async def ensure(
     if settings.of_another_tool:
         if writes:
             raise ConfigError(OTHERS)
-        return Ensured([], settings.held)
-    needed = wanted(settings)
+        return Ensured([], settings.physical)
+    needed = needs(settings)
     surveyed = await survey(qdrant, settings, needed, timeout)
     for each in surveyed:
         if each.error is not None:
@@ -257,6 +257,6 @@ def remedy(collection: str, difference: Difference) -> str:
         return "Correct qdrant.dimension or qdrant.vectors, or name another collection, which is then created."
     path = f"/collections/{quote(collection, safe='')}/index/{quote(difference.field, safe='')}"
     own = indexes() | context_indexes()
-    configured = "" if difference.field in own else "Correct qdrant.indexes, or make the index anew: "
+    configured = "" if difference.field in own else "Correct qdrant.indexes, or make the index again: "
     first = "delete" if configured else "Delete"
     return f"{configured}{first} it (DELETE {path}), then run rankstream collections --add-indexes."

@@ -1,7 +1,7 @@
 """Context: each document is indexed a second time together with its neighbours, once the document itself is written.
 
-A context is made of what the index holds of a document's window, never of events in flight, so that the order of events
-doesn't matter. What is promised:
+A context is made from the index's copy of a document's window, never from events in flight. So the order of events
+doesn't matter. Promises:
 - Once every event is applied, each context is that of the documents in the index, whatever the order of the events, and
   however many replicas applied them at the same time.
 - A document passes on, and so is in the watermark, only when the contexts that it changes are written.
@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from operators.clients.qdrant.answers import Kept
+from operators.clients.qdrant.answers import PayloadTest
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.requests import Change
-from operators.indexing.apply import DocumentStage, written
+from operators.indexing.apply import DocumentStage, write_all
 from operators.indexing.document import DocumentInFlight
-from operators.indexing.neighbourhood import Member, Window, joined, touched, windows
+from operators.indexing.neighbourhood import Member, Window, join_contents, windows, windows_of
 from operators.runtime.dispatcher import BatchKey
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER, VERSION
 from schemas.errors import BackendError
@@ -57,7 +57,7 @@ class Context:
 
 @dataclass(frozen=True)
 class ContextWriter(DocumentStage[None]):
-    """Writes the contexts that documents change; `settings` say what is in them."""
+    """Writes the contexts that documents change; `settings` choose the neighbours."""
 
     qdrant: QdrantClient
     names: Vectors
@@ -79,57 +79,59 @@ class ContextWriter(DocumentStage[None]):
         for document in documents:
             by_collection.setdefault(self.catalogue.of(document.collection).name, []).append(document)
         refused: dict[int, BackendError | None] = {}
-        for held, there in by_collection.items():
+        for physical, there in by_collection.items():
 
-            async def settle(batch: Sequence[DocumentInFlight], held: str = held) -> None:
-                await self.settle(held, batch[0].collection, {document.point_id for document in batch})
+            async def update(batch: Sequence[DocumentInFlight], physical: str = physical) -> None:
+                await self.update(physical, batch[0].collection, {document.point_id for document in batch})
 
-            errors = await written(there, settle)
+            errors = await write_all(there, update)
             refused.update(zip(map(id, there), errors, strict=True))
         return [refused[id(document)] for document in documents]
 
-    async def settle(self, held: str, collection: str, ids: Collection[str]) -> None:
+    async def update(self, physical: str, collection: str, ids: Collection[str]) -> None:
         """Write the contexts that these documents of a collection are in, or were in, until nothing has changed.
 
-        `collection` is the name of `held` in the configuration. Raises BackendError.
+        `collection` is the name of `physical` in the configuration. Raises BackendError.
         """
         done: dict[str, Context] = {}
         while True:
-            found = await self._read(held, ids)
+            found = await self._read(physical, ids)
             due = {id_: context for id_, context in found.items() if done.get(id_) != context}
             if not due:
                 return
             changes = [self._change(id_, context, collection) for id_, context in due.items()]
-            await self.qdrant.change(held, changes, timeout=self.timeout)
+            await self.qdrant.change(physical, changes, timeout=self.timeout)
             done |= due
 
-    async def _read(self, held: str, ids: Collection[str]) -> dict[str, Context]:
+    async def _read(self, physical: str, ids: Collection[str]) -> dict[str, Context]:
         """The contexts that these documents are in, or were in when they were written, as the index has them now."""
-        naming = await self._naming(held, ids)
+        naming = await self._naming(physical, ids)
         earlier = [Member.of(id_, payload) for id_, payload in naming.items()]
-        payloads = await self.qdrant.retrieve(held, sorted(ids), _FIELDS, timeout=self.timeout)
+        payloads = await self.qdrant.retrieve(physical, sorted(ids), _FIELDS, timeout=self.timeout)
         present = [Member.of(id_, payload) for id_, payload in payloads.items()]
         known = {member.id: member for member in (*earlier, *present)}
-        found = windows([member for member in known.values() if member.place is None], self.settings)
-        for group, orders in _places(known.values()).items():
-            nearby = windows(await self._group(held, group, orders), self.settings)
-            found |= touched(nearby, ids)
+        found = windows([member for member in known.values() if member.position is None], self.settings)
+        for group, orders in _orders_by_group(known.values()).items():
+            nearby = windows(await self._group(physical, group, orders), self.settings)
+            found |= windows_of(nearby, ids)
             found |= {member.id: nearby[member.id] for member in earlier if member.id in nearby}
-        members = {member.id: member.place for window in found.values() for member in window}
+        members = {member.id: member.position for window in found.values() for member in window}
         # A document that was hidden, or shown, meanwhile is not in the window any more; the next reading sees that.
-        kept = Kept((GROUP, ORDER), lambda id_, payload: Member.of(id_, payload).place == members[id_])
+        only = PayloadTest((GROUP, ORDER), lambda id_, payload: Member.of(id_, payload).position == members[id_])
         every, timeout = sorted(members), self.timeout
-        vectors = await self.qdrant.vectors(held, every, self.names.dense, kept=kept, timeout=timeout) if every else {}
+        vectors = (
+            await self.qdrant.vectors(physical, every, self.names.dense, only=only, timeout=timeout) if every else {}
+        )
         return {
             id_: Context(
                 window,
                 tuple(tuple(vectors[each.id]) for each in window if each.id in vectors),
-                _left(naming.get(id_, {}), window, ids),
+                _find_left(naming.get(id_, {}), window, ids),
             )
             for id_, window in found.items()
         }
 
-    async def _group(self, held: str, group: str, orders: Sequence[float]) -> list[Member]:
+    async def _group(self, physical: str, group: str, orders: Sequence[float]) -> list[Member]:
         """The documents of a group at these values of its order, and all that are in a window with one that is."""
         reach = self.settings.before + self.settings.after
         within = {"key": GROUP, "match": {"value": group}}
@@ -139,42 +141,46 @@ class ContextWriter(DocumentStage[None]):
             before = {"must": [within, {"key": ORDER, "range": {"lt": rest[0]}}]}
             behind = {"must": [within, {"key": ORDER, "range": {"gte": rest[0]}}]}
             if reach:
-                found |= await self._ordered(held, before, "desc", reach)
-            page = await self._ordered(held, behind, "asc", limit)
+                found |= await self._read_ordered(physical, before, "desc", reach)
+            page = await self._read_ordered(physical, behind, "asc", limit)
             found |= page
             if len(page) < limit:
                 break
             # Complete are the windows of what has enough documents behind it, all of a greater value.
-            places = sorted(member.place.order for member in page.values() if member.place is not None)
-            last = places[-1 - reach]
+            there = sorted(member.position.order for member in page.values() if member.position is not None)
+            last = there[-1 - reach]
             left = [order for order in rest if order >= last]
             limit = limit if len(left) < len(rest) else 2 * limit
             rest = left
         return list(found.values())
 
-    async def _ordered(self, held: str, where: Mapping[str, Any], direction: str, limit: int) -> dict[str, Member]:
+    async def _read_ordered(
+        self, physical: str, where: Mapping[str, Any], direction: str, limit: int
+    ) -> dict[str, Member]:
         order = {"key": ORDER, "direction": direction}
-        page = await self.qdrant.scroll(held, where, limit=limit, fields=_FIELDS, order_by=order, timeout=self.timeout)
+        page = await self.qdrant.scroll(
+            physical, where, limit=limit, fields=_FIELDS, order_by=order, timeout=self.timeout
+        )
         return {record.id: Member.of(record.id, record.payload) for record in page.records}
 
-    async def _naming(self, held: str, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:
-        """The points that name any of these documents, by id, with what a member needs."""
+    async def _naming(self, physical: str, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:
+        """The points that name any of these documents, by id, with the fields that a member needs."""
         where = {"should": [{"key": names, "match": {"any": sorted(ids)}} for names in _NAMES]}
         found: dict[str, Mapping[str, Any]] = {}
         offset: str | None = None
         while True:
             page = await self.qdrant.scroll(
-                held, where, limit=_PAGE, fields=(*_FIELDS, *_NAMES), offset=offset, timeout=self.timeout
+                physical, where, limit=_PAGE, fields=(*_FIELDS, *_NAMES), offset=offset, timeout=self.timeout
             )
             found |= {record.id: record.payload for record in page.records}
             if (offset := page.next_offset) is None:
                 return found
 
     def _change(self, id_: str, context: Context, collection: str) -> Change:
-        terms = self.catalogue.analyser(collection).document(joined(context.window))
+        terms = self.catalogue.analyser(collection).document(join_contents(context.window))
         vectors: dict[str, Any] = {self.names.dense_context: mean(context.dense)}
-        held = {"indices": terms.indices, "values": terms.values}
-        vectors[self.names.sparse_context] = held if terms.indices else None
+        sparse = {"indices": terms.indices, "values": terms.values}
+        vectors[self.names.sparse_context] = sparse if terms.indices else None
         named = {NEIGHBOURS: [member.id for member in context.window], LEFT: list(context.left)}
         own = next(member for member in context.window if member.id == id_)
         return Change(id_, vectors, named, _unchanged(own))
@@ -185,8 +191,8 @@ def _unchanged(member: Member) -> list[Mapping[str, Any]]:
     same: list[Mapping[str, Any]] = []
     if member.version is not None:
         same.append({"key": VERSION, "match": {"value": member.version}})
-    if member.place is not None:
-        same.append({"key": GROUP, "match": {"value": member.place.group}})
+    if member.position is not None:
+        same.append({"key": GROUP, "match": {"value": member.position.group}})
     return same
 
 
@@ -199,15 +205,15 @@ def mean(vectors: Sequence[Vector]) -> NDArray[np.float32] | None:
     return (total / length).astype(np.float32) if length > 0 else None
 
 
-def _left(payload: Mapping[str, Any], window: Window, ids: Collection[str]) -> tuple[str, ...]:
+def _find_left(payload: Mapping[str, Any], window: Window, ids: Collection[str]) -> tuple[str, ...]:
     """Which of these documents the point names that are not in its window any more."""
     named = {id_ for names in _NAMES for id_ in payload.get(names, ()) if id_ in ids}
     return tuple(sorted(named - {member.id for member in window}))
 
 
-def _places(members: Iterable[Member]) -> dict[str, list[float]]:
-    places: dict[str, set[float]] = {}
+def _orders_by_group(members: Iterable[Member]) -> dict[str, list[float]]:
+    orders_by_group: dict[str, set[float]] = {}
     for member in members:
-        if member.place is not None:
-            places.setdefault(member.place.group, set()).add(member.place.order)
-    return {group: sorted(orders) for group, orders in places.items()}
+        if member.position is not None:
+            orders_by_group.setdefault(member.position.group, set()).add(member.position.order)
+    return {group: sorted(orders) for group, orders in orders_by_group.items()}

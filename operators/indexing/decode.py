@@ -10,7 +10,7 @@ from operators.query.collection import Destinations
 from operators.query.message import Message, check_headers
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError
-from schemas.event import check_dimension, parse, validated
+from schemas.event import check_dimension, parse, validate
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class DocumentDecoder:
     def __call__(self, message: Message) -> DocumentInFlight:
         """The document that the message brings. Raises InputError."""
         check_headers(message)
-        event = validated(DocumentEvent, self._read(message))
+        event = validate(DocumentEvent, self._read(message))
         destination = event.destination if event.destination is not None else self.default_destination
         collection = self.destinations.collection(destination, event.collection)
         check_dimension(event.vector, self.dimension)

@@ -8,7 +8,7 @@ import numpy as np
 
 from operators.clients.qdrant.collections.analysers import Bm25
 from operators.clients.rerankers.token_vectors import DECIMALS
-from operators.indexing.neighbourhood import place
+from operators.indexing.neighbourhood import position
 from operators.query.backend_answers import Embedding
 from operators.query.message import Message, Rejected
 from operators.query.syntax.words import words
@@ -40,8 +40,8 @@ _ALONE = ContextSettings()
 class DocumentInFlight:
     """One document event on its way.
 
-    `collection` is the configured name of a Qdrant collection, `held` the collection that the document is written to,
-    empty before.
+    `collection` is the configured name of a Qdrant collection, `physical` the collection's own name once
+    the document is written, and empty before.
     """
 
     message: Message
@@ -51,7 +51,7 @@ class DocumentInFlight:
     collection: str
     point_id: str
     version: int
-    held: str = ""
+    physical: str = ""
     embedding: Embedding | None = None
     answered: ClassVar = False
 
@@ -89,11 +89,11 @@ def payload(document: DocumentInFlight, context: ContextSettings = _ALONE) -> di
     if event.title is not None:
         fields[WHOLE_TITLE] = event.title
     for column, key in WORDS.items():
-        if held := words(getattr(event, column) or ""):
-            fields[key] = sorted(set(held))
+        if physical := words(getattr(event, column) or ""):
+            fields[key] = sorted(set(physical))
     if event.vector is None and document.embedding is not None and document.embedding.token_ids:
         fields[TOKEN_IDS] = sorted(set(document.embedding.token_ids))
-    if (found := place(context, document.destination, document.namespace, fields)) is not None:
+    if (found := position(context, document.destination, document.namespace, fields)) is not None:
         fields[GROUP], fields[ORDER] = found
     return fields
 
@@ -144,14 +144,14 @@ def not_newer(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
     }
 
 
-def deleted(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
+def deletion(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
     """The filter that matches exactly the points to delete."""
     documents = list(documents)
     return {"must": [{"has_id": [document.point_id for document in documents]}, not_newer(documents)]}
 
 
-def parts(documents: Sequence[DocumentInFlight], most: int | None) -> list[Sequence[DocumentInFlight]]:
-    """The documents in parts whose filter `deleted` has at most that many conditions; None is no bound."""
+def chunks(documents: Sequence[DocumentInFlight], most: int | None) -> list[Sequence[DocumentInFlight]]:
+    """The documents in parts whose filter `deletion` has at most that many conditions; None is no bound."""
     # Two a document, and two for all of them.
     size = max(1, len(documents) if most is None else (most - 2) // 2)
     return [documents[start : start + size] for start in range(0, len(documents), size)]

@@ -1,9 +1,9 @@
-"""Inspection: what a collection lacks, of what rankstream needs of it. Nothing here asks or changes anything.
+"""Inspection: the needs of rankstream that a collection lacks. Nothing here asks or changes anything.
 
 Rules
 -----
 - An index may do more than is needed of it. One that does less is a difference, and so is one that makes other terms.
-- What Qdrant leaves out of a description has Qdrant's default.
+- A field that Qdrant leaves out of a description has Qdrant's default.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ _CAPABILITIES: Final[Mapping[str, Mapping[str, bool]]] = {
     "integer": {"lookup": True, "range": True},
     "text": {"phrase_matching": False},
 }
-"""Type of an index -> what it can do if it is told to, and whether it does so by default."""
+"""Type of an index -> its options, and whether each is on by default."""
 
 _ANALYSIS: Final[Mapping[str, Any]] = {
     "tokenizer": "word",
@@ -99,7 +99,7 @@ class Step:
     def __str__(self) -> str:
         if self.field is None or self.schema is None:
             return f"collection {self.collection}"
-        return f"index {self.field} ({shown(self.schema)}) in collection {self.collection}"
+        return f"index {self.field} ({format_schema(self.schema)}) in collection {self.collection}"
 
 
 def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
@@ -119,7 +119,7 @@ def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
             difference
             for field, schema in wanted.indexes.items()
             if field in info.indexes
-            for difference in _index(field, schema, described(info.indexes[field]))
+            for difference in _index(field, schema, parse_schema(info.indexes[field]))
         ],
         missing={field: schema for field, schema in wanted.indexes.items() if field not in info.indexes},
     )
@@ -137,18 +137,18 @@ def additions(collection: str, missing: Mapping[str, Schema]) -> Iterator[Step]:
         yield Step(collection, field, schema)
 
 
-def described(index: Mapping[str, Any]) -> Schema:
+def parse_schema(index: Mapping[str, Any]) -> Schema:
     """The schema of an index that a collection describes as {data_type, params, points}."""
     return {"type": index.get("data_type"), **(index.get("params") or {})}
 
 
-def shown(schema: Schema) -> str:
-    """A schema in one line: `text, tokenizer word, lowercase`; what is off or not set is left out."""
+def format_schema(schema: Schema) -> str:
+    """A schema in one line: `text, tokenizer word, lowercase`; options that are off or not set are left out."""
     options = ((name, value) for name, value in schema.items() if name != "type" and value not in (None, False))
     return ", ".join([str(schema["type"]), *(name if value is True else f"{name} {value}" for name, value in options)])
 
 
-def named(differences: Iterable[Difference]) -> str:
+def describe(differences: Iterable[Difference]) -> str:
     """The difference, in one line."""
     return "; ".join(difference.what for difference in differences)
 

@@ -1,4 +1,4 @@
-"""Suitability: what the vectors of a collection must be, what becomes of searches where they differ, and what to do.
+"""Suitability: the needs of searches from a collection's vectors, the effect of each difference, and its remedy.
 
 `rankstream check` prints it, the search flow logs it, and readiness depends on it, all of them in these words.
 """
@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.analysers import Purposes, other_prompts
-from operators.indexing.inspection import Schema, Wanted, lack, named
+from operators.indexing.inspection import Schema, Wanted, describe, lack
 from schemas.settings import QdrantSettings
 
 CORRECT: Final = "Correct qdrant.dimension and qdrant.vectors, or use another collection."
@@ -82,24 +82,28 @@ def problems(
     """
     lacking = lack(wanted, info)
     if all(each.mild for each in lacking.dense) and lacking.dense:
-        yield Problem("warning", f"scores of the vector leg are no cosines: {named(lacking.dense)}", CORRECT)
+        yield Problem("warning", f"scores of the vector leg are no cosines: {describe(lacking.dense)}", CORRECT)
     elif lacking.dense:
-        yield Problem("error", f"the vector leg cannot search: {named(lacking.dense)}{_others(wanted, info)}", CORRECT)
+        yield Problem(
+            "error", f"the vector leg cannot search: {describe(lacking.dense)}{_others(wanted, info)}", CORRECT
+        )
     if (noted := other_prompts(purposes, info)) is not None:
         differ = f"the index was made with {_shown(noted)}, and the configuration has {_shown(purposes or {})}"
         yield Problem("warning", f"the vector leg finds less: prompts differ: {differ}", _PROMPT_AGAIN)
     if lacking.sparse:
         finds = "ranks otherwise" if all(each.mild for each in lacking.sparse) else "finds nothing"
-        yield Problem("warning", f"the keyword leg {finds}: {named(lacking.sparse)}", CORRECT)
+        yield Problem("warning", f"the keyword leg {finds}: {describe(lacking.sparse)}", CORRECT)
     if lacking.context:
         remedy = "Index into a collection that rankstream creates, or set qdrant.context.order_by to null."
-        yield Problem("warning", f"documents are not searched with their neighbours: {named(lacking.context)}", remedy)
+        yield Problem(
+            "warning", f"documents are not searched with their neighbours: {describe(lacking.context)}", remedy
+        )
     if mixed:
         found = "contexts may hold words of neighbours of another classification or with other labels"
         yield Problem("warning", f"documents are not searched with their neighbours: {found}", _INDEX_AGAIN)
     if lacking.tokens and late_interaction:
         remedy = "Index into a collection that rankstream creates, name another reranker, or set rerank.kind to none."
-        yield Problem("warning", f"late interaction is off here: {named(lacking.tokens)}", remedy)
+        yield Problem("warning", f"late interaction is off here: {describe(lacking.tokens)}", remedy)
 
 
 def _shown(purposes: Purposes) -> str:

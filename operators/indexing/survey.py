@@ -1,4 +1,4 @@
-"""The survey: what Qdrant says that each configured collection is, whose it is, and what it lacks."""
+"""The survey: the description of each configured collection by Qdrant, its owner, and its gaps."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,12 +16,13 @@ from schemas.settings import QdrantSettings
 class Surveyed:
     """One collection, by the name that the configuration has for it.
 
-    `held` is the collection's own name, where that one is an alias. `info` and `lack` are None where it isn't there or
-    could not be read, which `error` tells apart. Without an `owner` it is another program's, or isn't there.
+    `physical` is the collection's own name; it differs if the configured name is an alias. `info` and `lack` are None
+    where the collection isn't there or could not be read; `error` tells the two apart. Without an `owner` it is another
+    program's, or isn't there.
     """
 
     name: str
-    held: str
+    physical: str
     info: CollectionInfo | None = None
     lack: Lack | None = None
     owner: Owner | None = None
@@ -38,17 +39,17 @@ async def survey(qdrant: QdrantClient, settings: QdrantSettings, wanted: Wanted,
     aliases = await _aliases(qdrant, timeout)
 
     async def one(name: str) -> Surveyed:
-        held = aliases.get(name, name)
+        physical = aliases.get(name, name)
         try:
             # That it isn't there is no failure of Qdrant, and is not logged as one.
             if not await qdrant.exists(name, timeout=timeout):
-                return Surveyed(name, held)
+                return Surveyed(name, physical)
             info = await qdrant.collection_info(name, timeout=timeout)
         except BackendError as error:
-            return Surveyed(name, held, error=error)
-        return Surveyed(name, held, info, lack(wanted, info), _owner(settings, name, info))
+            return Surveyed(name, physical, error=error)
+        return Surveyed(name, physical, info, lack(wanted, info), _owner(settings, name, info))
 
-    return list(await asyncio.gather(*map(one, settings.held)))
+    return list(await asyncio.gather(*map(one, settings.physical)))
 
 
 def _owner(settings: QdrantSettings, name: str, info: CollectionInfo) -> Owner | None:

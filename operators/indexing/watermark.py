@@ -16,7 +16,7 @@ def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
     Key `collection|namespace|documents partition`, value the document's offset: re-delivery doesn't move it.
     """
     origin = document.message.origin
-    key = f"{document.held or document.collection}|{document.namespace}|{origin.partition}"
+    key = f"{document.physical or document.collection}|{document.namespace}|{origin.partition}"
     return OutputRecord(origin, topic, key.encode(), str(origin.offset).encode(), (), form=Form.WATERMARK)
 
 

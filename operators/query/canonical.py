@@ -1,4 +1,4 @@
-"""The canonical query: what an event asks, normalised, with nothing left to a default. Every stage reads this one."""
+"""The canonical query: the event, normalised, with every default filled in. All stages read this one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -75,10 +75,10 @@ class CanonicalQuery:
 _START: Final = After(None, 0)
 
 
-def canonical(
+def canonicalise(
     event: QueryEvent, source: str | None, destination: str, namespace: str, now: float, cursor: Cursor | None = None
 ) -> CanonicalQuery:
-    """The event's canonical query; `destination`, `namespace` and `now` stand in for what it doesn't say."""
+    """The event's canonical query; `destination`, `namespace` and `now` are the defaults of fields that it lacks."""
     text = nfc(event.text) if event.text is not None else None
     return CanonicalQuery(
         query_id=event.query_id,

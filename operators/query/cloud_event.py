@@ -1,4 +1,4 @@
-"""CloudEvents 1.0 over Kafka: what a query's envelope says, and its result in an envelope of the same kind.
+"""CloudEvents 1.0 over Kafka: a query's envelope, and its result in an envelope of the same kind.
 
 Rules
 -----
@@ -22,7 +22,7 @@ from operators.query.trace import Headers
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.fields import unix_seconds
-from schemas.headers import folded
+from schemas.headers import fold
 
 _MEDIA_TYPE: Final = names.MEDIA_TYPE.encode()
 _SPECVERSION: Final = f"{names.HEADER_PREFIX}specversion"
@@ -60,12 +60,12 @@ def content_mode(headers: Headers) -> Mode | None:
     """The message's mode; None: it is no CloudEvent. Raises InputError `invalid` for a format that isn't read here."""
     binary = False
     for name, value in headers:
-        lower = folded(name)
+        lower = fold(name)
         if lower == _SPECVERSION:
             binary = True
         elif lower == names.CONTENT_TYPE and value[: len(_MEDIA_TYPE)].lower() == _MEDIA_TYPE:
             content_type = value.decode("latin-1")
-            if folded(content_type.partition(";")[0].strip()) != names.ENVELOPE or not _is_json(content_type):
+            if fold(content_type.partition(";")[0].strip()) != names.ENVELOPE or not _is_json(content_type):
                 raise invalid(names.CONTENT_TYPE, f"{names.ENVELOPE} in UTF-8 is expected", content_type)
             return Mode.STRUCTURED
     return Mode.BINARY if binary else None
@@ -82,7 +82,7 @@ def from_headers(headers: Headers) -> CloudEvent:
     """The event of the headers of a binary message. Raises InputError `invalid` or `unsupported_version`."""
     attributes: dict[str, Any] = {}
     for name, value in headers:
-        lower = folded(name)
+        lower = fold(name)
         if lower != names.CONTENT_TYPE and not lower.startswith(names.HEADER_PREFIX):
             continue
         attribute = "datacontenttype" if lower == names.CONTENT_TYPE else lower.removeprefix(names.HEADER_PREFIX)
@@ -184,7 +184,7 @@ _STRINGS: Final = frozenset(
 
 
 def _is_json(content_type: str) -> bool:
-    lower = folded(content_type.strip())
+    lower = fold(content_type.strip())
     media_type = lower.partition(";")[0].rstrip()
     return _JSON_TYPE.fullmatch(media_type) is not None and _UNREADABLE.search(lower) is None
 
@@ -193,15 +193,15 @@ def _trace(attributes: Mapping[str, Any]) -> Headers:
     return tuple((name, value.encode()) for name in _TRACE if isinstance(value := attributes.get(name), str))
 
 
-def traced(headers: Headers, extension: Headers) -> Headers:
+def trace_headers(headers: Headers, extension: Headers) -> Headers:
     """The headers that name the trace to continue: the message's own, else those of the envelope's extension."""
-    if not extension or any(folded(name) == _TRACEPARENT for name, _ in headers):
+    if not extension or any(fold(name) == _TRACEPARENT for name, _ in headers):
         return headers
     # A state without its parent is none.
-    return (*(header for header in headers if folded(header[0]) != _TRACESTATE), *extension)
+    return (*(header for header in headers if fold(header[0]) != _TRACESTATE), *extension)
 
 
-def traced_rejected(headers: Headers, document: Callable[[], object]) -> Headers:
+def trace_headers_of_rejected(headers: Headers, document: Callable[[], object]) -> Headers:
     """The same for a message that was rejected, whose envelope may be broken; `document` reads its value as JSON."""
     try:
         mode = content_mode(headers)
@@ -211,9 +211,9 @@ def traced_rejected(headers: Headers, document: Callable[[], object]) -> Headers
         return headers
     if mode is Mode.STRUCTURED:
         envelope = document()
-        return traced(headers, _trace(envelope)) if isinstance(envelope, dict) else headers
-    extension = {folded(name): content.decode("latin-1") for name, content in headers}
-    return traced(headers, _trace({name: extension.get(names.HEADER_PREFIX + name) for name in _TRACE}))
+        return trace_headers(headers, _trace(envelope)) if isinstance(envelope, dict) else headers
+    extension = {fold(name): content.decode("latin-1") for name, content in headers}
+    return trace_headers(headers, _trace({name: extension.get(names.HEADER_PREFIX + name) for name in _TRACE}))
 
 
 def result_attributes(
@@ -242,7 +242,7 @@ def result_attributes(
     return attributes
 
 
-def enveloped(
+def result_message(
     event: CloudEvent, result: Mapping[str, Any], source: str, time: str | None, trace: Headers
 ) -> tuple[Headers, Mapping[str, Any]]:
     """The headers, those of the trace included, and the value, as an object, of a result in kind."""

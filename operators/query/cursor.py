@@ -2,10 +2,10 @@
 
 URL-safe base64 without padding of: version (1 byte), kind (1), the query (16), now (8), records to leave out (4), the
 depth of the pool (2) or the last order value (8, where there is one), the state (16, where there is one), and 16 bytes
-of HMAC-SHA256 over all before. All big-endian. `kind` says what is there, so each cursor has one spelling, and what
-isn't one is rejected.
+of HMAC-SHA256 over all before. All big-endian. `kind` names the optional parts, so each cursor has one spelling, and
+any other text is rejected.
 
-Without a secret the key is public: that finds what was damaged, not what was forged.
+Without a secret the key is public: a damaged cursor is found, a forged one is not.
 """
 
 import base64

@@ -28,7 +28,7 @@ Ids = Literal["payload", "uuid", "integer"]
 
 _ID: Final = "id"
 _OWN: Final[Mapping[str, str]] = {CREATED: "created_at", VERSION: "updated_at"}
-"""Fields that only rankstream's own index has -> what they are made of."""
+"""Fields that only rankstream's own index has -> the fields from which they are made."""
 
 _TIMES: Final = ("created_at", "updated_at", "accessed_at", "confirmed_at")
 _MILLISECONDS: Final = 1e11
@@ -62,7 +62,7 @@ class FieldMap:
         """Our name of a field of the collection."""
         return next((name for name, mapped in self.paths.items() if mapped == path), path)
 
-    def indexed(self, indexes: Mapping[str, Mapping[str, Any]]) -> dict[str, frozenset[Ask]]:
+    def answerable(self, indexes: Mapping[str, Mapping[str, Any]]) -> dict[str, frozenset[Ask]]:
         """The questions that each field, by our name, answers: by its index, or since it is no field of the payload."""
         found = {name: answers(described) for name, described in indexes.items()}
         return found | dict.fromkeys(self._absent, frozenset(Ask))
@@ -110,7 +110,7 @@ class FieldMap:
         if self.same:
             return payload
         rest = dict(payload)
-        named = {name: value for name, path in self.paths.items() if (value := _taken(rest, path)) is not None}
+        named = {name: value for name, path in self.paths.items() if (value := _pop(rest, path)) is not None}
         for name in _TIMES:
             if name in named:
                 named[name] = _time(named[name])
@@ -152,7 +152,7 @@ class FieldMap:
         return {"has_id": [point for value in values if (point := self._point(value)) is not None]}
 
     def _point(self, text: str) -> int | str | None:
-        """The id of a point, None for what can be none of the collection's."""
+        """The id of a point; None if no point of the collection can have it."""
         if self.ids == "integer":
             return int(text) if text.isascii() and text.isdecimal() and int(text) < 2**64 else None
         try:
@@ -180,8 +180,8 @@ SAME: Final = FieldMap()
 """The map of a collection of rankstream's own."""
 
 
-def _taken(payload: dict[str, Any], path: str) -> Any:
-    """The value at a path, which is taken out of the payload; None if there is none. What it is in is copied before."""
+def _pop(payload: dict[str, Any], path: str) -> Any:
+    """Take the value at a path out of the payload, whose nested objects are copied before; None if there is none."""
     way, _, inner = path.partition("#")
     *parents, leaf = way.split(".")
     place = payload

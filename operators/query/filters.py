@@ -17,7 +17,7 @@ What a filter matches
 
 Indexes
 -------
-In strict mode, Qdrant refuses a filter on a field without an index that answers it. Which index answers what is
+In strict mode, Qdrant refuses a filter on a field without an index that answers it. Which index answers which filter is
 Qdrant's own table (`unindexed_field`, version 1.19).
 """
 
@@ -37,7 +37,7 @@ _EXACT: Final = 2**53
 
 
 def condition(wanted: AnyFilter) -> Condition:
-    """The one condition, for a `must` list, that matches what the filter matches."""
+    """The filter as one condition for a `must` list."""
     field = wanted.field
     match wanted:
         case Eq(value=value):
@@ -57,7 +57,7 @@ def condition(wanted: AnyFilter) -> Condition:
             return {"key": field, "match": {"prefix": start}}
 
 
-def placed(wanted: AnyFilter, indexed: Mapping[str, object] | None) -> AnyFilter:
+def on_index(wanted: AnyFilter, indexed: Mapping[str, object] | None) -> AnyFilter:
     """The filter on the field whose index can answer it, where filters need an index (`indexed`, else None).
 
     A text index doesn't tell whether a title equals a value: the same title is kept a second time for that.
@@ -116,7 +116,7 @@ _OPTIONS: Final[Mapping[str, Mapping[Ask, tuple[str, bool]]]] = {
     "text": {Ask.TEXT: ("", True), Ask.PHRASE: ("phrase_matching", False)},
     **{kind: {kind: ("", True)} for kind in (Ask.FLOAT, Ask.BOOL, Ask.DATETIME, Ask.UUID, Ask.GEO)},
 }
-"""Type of index -> what it answers, under which parameter, and whether by default."""
+"""Type of index -> the questions that it answers, each with its parameter and whether that is on by default."""
 
 ORDERING: Final = frozenset({"integer", "float", "datetime"})
 """Types of indexes that give an order."""
@@ -152,7 +152,7 @@ def asks(wanted: AnyFilter) -> list[frozenset[Ask]]:
             return [frozenset({Ask.PREFIX})]
 
 
-def unanswered(wanted: AnyFilter, indexed: Mapping[str, frozenset[Ask]]) -> list[Ask] | None:
+def missing_indexes(wanted: AnyFilter, indexed: Mapping[str, frozenset[Ask]]) -> list[Ask] | None:
     """The kinds of index of which the filter's field lacks one; None if its index answers the filter."""
     there = indexed.get(wanted.field, frozenset())
     for any_of in asks(wanted):

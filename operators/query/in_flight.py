@@ -81,9 +81,9 @@ class Retrieval:
     """The legs' requests, what they found, and where the pages of an ordered lookup end.
 
     `searches` has the request to each leg that is asked, by leg and collection, None until they are written; `found`
-    what became of each, by leg, until all are there. `legs_left` are those whose request has not ended.
+    has the outcome of each, by leg, until all are there. `legs_left` are those whose request has not ended.
 
-    `capabilities` are those of the collection. `analyser` names what made the `terms`; `uncovered`: some documents that
+    `capabilities` are those of the collection. `analyser` made the `terms`; `uncovered`: some documents that
     match the keywords hold none of the terms.
     `ends` maps a record to the position of a page that ends with it, `end` is the position of the whole page's end.
     """
@@ -139,7 +139,7 @@ class InFlight:
         self.trace.degraded(stage, reason)
 
     def check_found(self) -> None:
-        """Take what the query may not see out of what its legs found, as if it were not there."""
+        """Remove the documents that the query may not see from its legs' hits, as if they were not there."""
         forbidden: set[str] = set()
         for leg in self.outcome.legs.values():
             forbidden |= find_forbidden(self.asked.access_filter, leg.ids, leg.payloads)

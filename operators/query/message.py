@@ -1,4 +1,4 @@
-"""Messages: what was read from Kafka, and its rejection."""
+"""Messages as they were read from Kafka, and their rejections."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -58,8 +58,8 @@ def check_headers(message: Message) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A message that is refused; `field` is what is wrong with it, `trace` its query's, if it was one. No stage has
-    anything to do for it but the last, which writes its dead letter.
+    """A refused message; `field` names the wrong field, `trace` is its query's, if it was one. Only the last stage does
+    something for it: it writes the dead letter.
     """
 
     answered: ClassVar = True
@@ -72,7 +72,7 @@ class Rejected:
     field: str | None = None
 
     @property
-    def place(self) -> dict[str, str | int]:
+    def log_fields(self) -> dict[str, str | int]:
         """The message's place in Kafka, and the id of its trace if there is one: for logs."""
         origin = self.message.origin
         place: dict[str, str | int] = {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset}

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from operators.access.firewall import access_filter
 from operators.access.policy import Asked, identify, judge, replies
 from operators.caching.keys import Scope, binding
-from operators.query.canonical import CanonicalQuery, canonical
+from operators.query.canonical import CanonicalQuery, canonicalise
 from operators.query.collection import Destinations
 from operators.query.cursor import Cursor, CursorCodec
 from operators.query.in_flight import Query
@@ -63,7 +63,7 @@ class Normaliser:
         if event.reply_to is not None and not replies(policy, event.reply_to):
             raise invalid("reply_to", "not a topic that this source may choose", event.reply_to)
         warnings: list[str] = []
-        query = canonical(event, source, self.defaults.destination, self.defaults.namespace, sent)
+        query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent)
         denial = judge(policy, self.firewall, self._request(event, query))
         if denial is not None:
             # Before anything that depends on what is configured: a refusal mustn't tell what there is.
@@ -75,7 +75,7 @@ class Normaliser:
                 raise InputError(DeadLetterClass.CURSOR_INVALID, f"cursor: beyond {MOST_SEEN} equals in the order")
         collection = self.destinations.collection(query.destination, query.collection) if denial is None else ""
         plan = self.planner.plan(event, query.destination, warnings, policy)
-        query = plan.settled(query)
+        query = plan.adapt(query)
         scope = self._scope(event, query, plan, policy)
         if cursor is not None and cursor.query != binding(scope, query.text, query.vector):
             raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")

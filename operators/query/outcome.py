@@ -82,7 +82,7 @@ class Outcome:
         self.candidates = ranked.candidates
 
     def rerank(self, recipe: Recipe) -> None:
-        """Rank on, by what the reranker said of the first candidates and by their vectors, as far as they are there."""
+        """Run the ranking's second phase, with the reranker's scores and the first candidates' vectors, if any."""
         if self.ranked is None:
             return
         said = self.rerank_scores

@@ -1,7 +1,7 @@
 """Paging: the order of a lookup, the part of the found records that is this page, and the begin of the next one.
 
-Records of one order value go by id, ascending. The index gives no such promise: what it returns is put in order, and of
-a value whose records were not all returned, they are asked for by id.
+Records of one order value go by id, ascending. The index gives no such promise. So its records are sorted here, and if
+not all records of a value were returned, they are asked for by id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ MOST_SEEN: Final = 10_000
 
 
 class LookupPage(NamedTuple):
-    """A page of an ordered lookup: `first` to `last` (not in it) of what came back, and whether there is `more`.
+    """A page of an ordered lookup: the found records from `first` up to `last`, and whether there is `more`.
 
     `ends` has for each record of the page where a page that ends with it goes on.
     """
@@ -38,8 +38,8 @@ def records_to_ask(after: After, limit: int) -> int:
     return after.seen + limit + 1
 
 
-def cut(values: Sequence[OrderValue], asked: int) -> int | None:
-    """The first of the records whose value others may have, too, if one of them is before the last; None without one.
+def unfinished_value(values: Sequence[OrderValue], asked: int) -> int | None:
+    """The index of the first record that has the last record's value, unless it is the last itself; None without one.
 
     `asked` are the records that were asked for; the last is only there to tell whether there is another page.
     """

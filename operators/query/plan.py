@@ -1,4 +1,4 @@
-"""Recipes: which one a query is ranked by, with what it may change of it."""
+"""Plans: the recipe of each query, with the query's overrides."""
 
 import json
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import LlmRerank, Reflections, Temporal
 from schemas.settings import Between, DecaySettings, Profile, SourcePolicy
 from schemas.settings.ranking import BALANCED
-from schemas.wording import joined
+from schemas.wording import join_first
 
 _ANYBODY: Final = SourcePolicy()
 
@@ -43,8 +43,8 @@ class RankingPlan:
         wanted = isinstance(temporal, Temporal) and temporal.boost > 0 and not asked.reflections_only
         return temporal.extractor if isinstance(temporal, Temporal) and wanted else None
 
-    def settled(self, asked: CanonicalQuery) -> CanonicalQuery:
-        """The query as this plan answers it: a recipe that needs no legs ranks what others only look up."""
+    def adapt(self, asked: CanonicalQuery) -> CanonicalQuery:
+        """The query as this plan answers it: if the recipe needs no legs, a lookup becomes a ranked search."""
         ranked = asked.shape is Shape.LOOKUP and asked.order_by is None and self.recipe.fusion.unasked
         return replace(asked, shape=Shape.SEARCH) if ranked else asked
 
@@ -97,7 +97,7 @@ class Planner:
         policy: SourcePolicy = _ANYBODY,
         recipe: Recipe | None = None,
     ) -> RankingPlan:
-        """The query's plan, by `recipe` if one is given; what is doubtful goes into the warnings.
+        """The query's plan, by `recipe` if one is given; doubts go into the warnings.
 
         Raises InputError `invalid` for a recipe that isn't configured, and an override that isn't allowed or possible.
         """
@@ -159,7 +159,7 @@ class Planner:
             changed = recipe.overridden(overrides)
         except RecipeError as error:
             named = (problem(f"overrides.{each.path}", each.what, each.value) for each in error.problems)
-            wrong = joined(named, error.more)
+            wrong = join_first(named, error.more)
             raise InputError(DeadLetterClass.INVALID, wrong, f"overrides.{error.problems[0].path}") from error
         if boost is not None:
             try:

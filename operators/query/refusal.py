@@ -52,7 +52,7 @@ def caller(message: Message) -> Caller | None:
     except InputError:
         # A format that isn't read here.
         return None
-    query, envelope = _opened(message, mode)
+    query, envelope = _open(message, mode)
     query_id = fields.query_id(query.once("query_id")) if query is not None else None
     if query is None or query_id is None:
         return None
@@ -129,7 +129,7 @@ class _Read(NamedTuple):
         """The one object that the value is; None if it is none, or can't be read."""
         repeats = False
 
-        def built(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             nonlocal repeats
             made = dict(pairs)
             if len(made) == len(pairs):
@@ -141,7 +141,7 @@ class _Read(NamedTuple):
         # Python's own parser: it says which keys are repeated, and reads what only ours is too strict for.
         integer = _integer if _LONG.search(text) else None
         try:
-            found = json.loads(text.decode(), object_pairs_hook=built, parse_int=integer)
+            found = json.loads(text.decode(), object_pairs_hook=build, parse_int=integer)
         except (ValueError, RecursionError):
             return None
         return cls(found, repeats) if isinstance(found, dict) else None
@@ -156,14 +156,14 @@ def _integer(digits: str) -> float:
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
-def _opened(message: Message, mode: Mode | None) -> tuple[_Read | None, CloudEvent | None]:
+def _open(message: Message, mode: Mode | None) -> tuple[_Read | None, CloudEvent | None]:
     """The query, and its envelope if that keeps the specification."""
     document = _Read.of(message.value)
     if mode is None or document is None:
         return document, None
     if mode is Mode.BINARY:
-        return document, _kept(lambda: cloud_event.from_headers(message.headers))
-    envelope = _kept(lambda: cloud_event.from_envelope(document.fields)[0]) if not document.repeats else None
+        return document, _read_envelope(lambda: cloud_event.from_headers(message.headers))
+    envelope = _read_envelope(lambda: cloud_event.from_envelope(document.fields)[0]) if not document.repeats else None
     return _data(document), envelope
 
 
@@ -179,7 +179,7 @@ def _data(envelope: _Read) -> _Read | None:
         return None
 
 
-def _kept(read: Callable[[], CloudEvent]) -> CloudEvent | None:
+def _read_envelope(read: Callable[[], CloudEvent]) -> CloudEvent | None:
     try:
         envelope = read()
         # Half of a surrogate pair can be in no header.

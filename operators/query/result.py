@@ -15,11 +15,11 @@ from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.decay import resolve
 from schemas.fields import rfc3339
-from schemas.pool import written
+from schemas.pool import encode
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
-Places = Mapping[str, Mapping[str, tuple[int, float]]]
+LegRanks = Mapping[str, Mapping[str, tuple[int, float]]]
 
 _SEARCHED: Final = frozenset({"text", "vector"})
 _ALONE: Final = {STRUCTURED: RetrievalStage.STRUCTURED, VECTOR: RetrievalStage.SEMANTIC}
@@ -78,12 +78,12 @@ def result(
 ) -> dict[str, Any]:
     """The result event, without its cursor, a recorded pool and its debug, which only the flow knows.
 
-    `provenance` is what the caller knows of it: config_hash, models, index_watermark, now, source.
+    `provenance` has the caller's fields of it: config_hash, models, index_watermark, now, source.
     """
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
     shown = {candidate.id for candidate in results}
-    places = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
+    leg_ranks = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {
@@ -93,7 +93,7 @@ def result(
         "status": status_of(asked, outcome),
         "profile": plan.name,
         "retrieval_stage": retrieval_stage(asked, outcome),
-        "results": [_hit(rank, candidate, places, outcome) for rank, candidate in ranks],
+        "results": [_hit(rank, candidate, leg_ranks, outcome) for rank, candidate in ranks],
         "total": len(outcome.candidates),
         "total_relation": TotalRelation.GTE if _more(asked, outcome) else TotalRelation.EQ,
         "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
@@ -164,11 +164,11 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
         if outcome.rerank_scores.unscored:
             recorded["unscored"] = sorted(own[id_] for id_ in outcome.rerank_scores.unscored)
     if outcome.vectors:
-        recorded["vectors"] = {own[id_]: written(vector) for id_, vector in outcome.vectors.items()}
+        recorded["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()}
     return recorded
 
 
-def pooled(pool: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+def reuse_pool(pool: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
     """A pool as the answer to another query has it, `recorded` as it came: only text and vector stay the pool's."""
     searched = {name: value for name, value in pool["query"].items() if name in _SEARCHED}
     own = {name: value for name, value in recorded.items() if name not in _SEARCHED}
@@ -190,7 +190,7 @@ def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name != "id" and not name.startswith("_")}
 
 
-def _hit(rank: int, candidate: Candidate, places: Places, outcome: Outcome) -> dict[str, Any]:
+def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
     payload = {name: value for name, value in fields.items() if not name.startswith("_")}
@@ -203,7 +203,7 @@ def _hit(rank: int, candidate: Candidate, places: Places, outcome: Outcome) -> d
         "score": candidate.score,
         "text": text,
         "payload": payload,
-        "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in places.items() if id_ in of},
+        "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},
     }
     if outcome.explanations is not None:
         explained = outcome.explanations.by_id[id_]

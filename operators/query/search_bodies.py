@@ -53,7 +53,7 @@ class Search:
     `rest`: what else matches, for a keyword expression that BM25 doesn't see all of; `body` is None if it sees none.
     `equal`, of a lookup in pages: the condition that a record has this order value; `most`: how many records Qdrant
     gives at a time. `corpus`: the rarity of the body's terms is to be counted over it, for Qdrant counts it by shards.
-    `warnings` are said of what it finds.
+    `warnings` belong to its hits.
     """
 
     body: Mapping[str, Any] | None
@@ -74,7 +74,7 @@ class Unfinished:
 
     endings: Mapping[Ending, Mapping[str, Any]]
     trace: Trace
-    finished: Callable[[Endings], Search]
+    finish: Callable[[Endings], Search]
     most: int
     capabilities: Capabilities
     namespace: str
@@ -116,7 +116,7 @@ class Searches:
             elif leg in {KEYWORD, KEYWORD_CONTEXT}:
                 searches[leg] = self._keyword(query, leg, seen, common)
             elif leg == STRUCTURED:
-                searches[leg] = self._structured(query, {"filter": seen, **common})
+                searches[leg] = self._listing(query, {"filter": seen, **common})
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
 
     def _keyword(self, query: InFlight, leg: str, seen: Condition, common: Condition) -> Search | Unfinished:
@@ -126,20 +126,20 @@ class Searches:
             return searched(query, seen, common)
         expression = parsed.expression
 
-        def finished(endings: Endings) -> Search:
+        def finish(endings: Endings) -> Search:
             matching = keyword_conditions(expression, COLUMNS, endings)
-            return searched(query, _narrowed(seen, matching), common)
+            return searched(query, _narrow(seen, matching), common)
 
-        wanted = {ending: _narrowed(seen, where) for ending, where in open_endings(expression, COLUMNS).items()}
+        wanted = {ending: _narrow(seen, where) for ending, where in open_endings(expression, COLUMNS).items()}
         if not wanted:
-            return finished({})
+            return finish({})
         capabilities = query.retrieval.capabilities
         most = ENDINGS
         if capabilities.conditions is not None:
             # Each ending is one condition of the search.
-            others = filters.count(_narrowed(seen, keyword_conditions(expression, COLUMNS, dict.fromkeys(wanted, ()))))
+            others = filters.count(_narrow(seen, keyword_conditions(expression, COLUMNS, dict.fromkeys(wanted, ()))))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
-        return Unfinished(wanted, query.trace, finished, most, capabilities, query.asked.canonical.namespace)
+        return Unfinished(wanted, query.trace, finish, most, capabilities, query.asked.canonical.namespace)
 
     def _by_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         retrieval = query.retrieval
@@ -149,7 +149,7 @@ class Searches:
             # The server makes the terms, as it made them for the index of the text.
             body = {"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **common}
         elif retrieval.terms is not None:
-            counted = self._counted(query)
+            counted = self._corpus(query)
             body = self._by_terms(query, self.sparse, counted, seen, common)
             if retrieval.capabilities.counted:
                 # The watermark is the namespace's, and tells nothing of the whole collection.
@@ -158,7 +158,7 @@ class Searches:
         return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None, corpus=corpus)
 
     def _by_context_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
-        body = self._by_terms(query, self.sparse_context, self._counted(query), seen, common)
+        body = self._by_terms(query, self.sparse_context, self._corpus(query), seen, common)
         return Search(body, query.trace)
 
     def _by_terms(
@@ -169,7 +169,7 @@ class Searches:
         params = {"params": {"idf": {"corpus": counted}}} if counted is not None else {}
         return {"query": terms, "using": using, "filter": seen, **common, **params}
 
-    def _structured(self, query: InFlight, common: Mapping[str, Any]) -> Search:
+    def _listing(self, query: InFlight, common: Mapping[str, Any]) -> Search:
         asked = query.asked.canonical
         order = wanted_order(asked)
         orders = query.retrieval.capabilities.orders
@@ -184,14 +184,14 @@ class Searches:
         body, most = {"order_by": order, **common}, query.retrieval.capabilities.most
         return Search(body, query.trace, equal=lambda value: equal(key, kind, value), most=most)
 
-    def _counted(self, query: InFlight) -> Condition | None:
+    def _corpus(self, query: InFlight) -> Condition | None:
         """The documents over which a term's rarity is counted, none of them hidden; None: all of the collection."""
-        must = self._place(query) if self.idf_of_namespace else []
+        must = self._scope(query) if self.idf_of_namespace else []
         if query.asked.access_filter is not None:
             must += query.asked.access_filter.visible()
         return {"must": must} if must else None
 
-    def _place(self, query: InFlight) -> list[Condition]:
+    def _scope(self, query: InFlight) -> list[Condition]:
         return [
             _tenant(query),
             *self.destinations.conditions(query.asked.canonical.destination, query.asked.collection),
@@ -199,11 +199,11 @@ class Searches:
 
     def _seen(self, query: InFlight) -> Mapping[str, Any]:
         asked = query.asked.canonical
-        must = self._place(query)
+        must = self._scope(query)
         scopes = ((SUBJECT, asked.subject), (ACTOR_TYPE, asked.actor_type))
         must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
         indexed = query.retrieval.capabilities.indexed
-        must += [filters.condition(filters.placed(each, indexed)) for each in asked.filters]
+        must += [filters.condition(filters.on_index(each, indexed)) for each in asked.filters]
         guard = query.asked.access_filter
         # The place has the namespace already.
         if guard is not None and guard.tiers is not None:
@@ -217,14 +217,14 @@ class Searches:
         return {"must": must, "must_not": [reflections]}
 
 
-def _narrowed(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
+def _narrow(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
     return {**seen, "must": [*seen["must"], condition]}
 
 
 def legs(query: InFlight) -> tuple[str, ...]:
     """The legs that the query's recipe wants; a lookup's one; of reflections alone the nearest, or the newest.
 
-    A query with nothing for any of them, which nothing was lost of, has those of the recipe that need nothing.
+    A query that has nothing for any of them, and lost nothing, has those of the recipe that need nothing.
     """
     asked, fusion = query.asked.canonical, query.asked.plan.recipe.fusion
     if asked.shape is not Shape.SEARCH:

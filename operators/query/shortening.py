@@ -11,13 +11,13 @@ Event = dict[str, Any]
 STAGE = "result"
 
 
-def shortened(
+def shorten(
     event: Mapping[str, Any], fits: Callable[[Event], bool], cursor: Callable[[int], str | None]
 ) -> Event | None:
-    """The longest form of the event that fits, which says what it lacks; None if even the shortest doesn't.
+    """The longest form of the event that fits, with a note of the missing parts; None if even the shortest doesn't.
 
-    `cursor` gives that of the page after a number of its results; after none it is None, since a client would
-    ask for ever.
+    `cursor` gives the cursor of the page after a number of results. Without any result there is none: a client would
+    ask for the same page for ever.
     """
     whole = len(event["results"])
     unrecorded = _short(event)
@@ -28,7 +28,7 @@ def shortened(
             return unrecorded
     bare = {**unrecorded, "results": [{**hit, "text": None, "payload": {}} for hit in event["results"]]}
 
-    def kept(count: int) -> Event:
+    def first_results(count: int) -> Event:
         if count == whole:
             return bare
         said = f"the last {whole - count} of {whole} results are left out: the topic takes no more"
@@ -39,11 +39,11 @@ def shortened(
     least, most = -1, whole
     while least < most:
         middle = (least + most + 1) // 2
-        if fits(kept(middle)):
+        if fits(first_results(middle)):
             least = middle
         else:
             most = middle - 1
-    return kept(least) if least >= 0 else None
+    return first_results(least) if least >= 0 else None
 
 
 def _short(event: Mapping[str, Any]) -> Event:

@@ -33,20 +33,20 @@ class Corpus:
     namespace: str = ""
 
 
-def counted(body: Mapping[str, Any]) -> Sequence[int]:
+def most_telling(body: Mapping[str, Any]) -> Sequence[int]:
     """The terms of a search that are counted: all, or COUNTED of them.
 
-    These are the ones of the smallest ids, which are hashes: a sample without regard to what the words are, and the
-    same on each page and in each replica, unlike the terms whose counts a cache knows.
+    These have the smallest ids, which are hashes. So the sample is independent of the words, and it is the same on each
+    page and in each replica, unlike the terms whose counts a cache knows.
     """
     indices: Sequence[int] = body["query"]["indices"]
     return indices if len(indices) <= COUNTED else sorted(indices)[:COUNTED]
 
 
-def weighed(body: Mapping[str, Any], rarities: Mapping[int, float]) -> Mapping[str, Any]:
-    """A search by terms with each weighed by its rarity, and not by Qdrant's count of it.
+def weigh(body: Mapping[str, Any], rarities: Mapping[int, float]) -> Mapping[str, Any]:
+    """The search with each term weighed by its known rarity, in place of Qdrant's count.
 
-    A term whose rarity isn't known has the mean of the others', which is what a sample says of it.
+    A term of unknown rarity gets the mean of the others, as a sample estimates it.
     """
     terms = body["query"]
     mean = math.fsum(rarities.values()) / len(rarities)

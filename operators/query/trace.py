@@ -1,4 +1,4 @@
-"""The trace of a query in flight: what the stages tell of it, in spans and in what is counted. OpenTelemetry's and
+"""The trace of a query in flight: the stages report to it, and it writes spans and counts metrics. OpenTelemetry's and
 Prometheus's own types stay behind it.
 """
 
@@ -42,7 +42,7 @@ class Trace(Protocol):
         ...
 
     def looked_up(self, cache: str, hits: int, misses: int) -> None:
-        """Count what was looked up in a cache, and found there or not."""
+        """Count the hits and misses of a lookup in a cache."""
         ...
 
     def degraded(self, stage: str, reason: str) -> None:
@@ -50,13 +50,13 @@ class Trace(Protocol):
         ...
 
     def answered(self, legs: Iterable[tuple[str, str]], *, removed: int, aged: bool) -> None:
-        """Count what an answer was made from: each leg with what became of it, the documents that the post-filter check
-        removed, and whether age was a part of the ranking.
+        """Count the parts of an answer: each leg with its status, the documents that the post-filter check removed, and
+        whether age was a part of the ranking.
         """
         ...
 
     def rejected(self, kind: str) -> None:
-        """Note that the message became a dead letter of this class."""
+        """Note that the message is a dead letter of this class."""
         ...
 
     def send(self, topic: str, status: str) -> Headers:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_tie_order, unscored
+from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_tie_order, list_candidates
 from operators.ranking.fusion import truncate
 from operators.ranking.normalise import min_max
 from operators.ranking.run import Run, number, stamp
@@ -29,7 +29,7 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
     Source: engrava's `search_hybrid`; unlike it, the keyword leg's worst hit is 0 and a query always has a clock.
     """
     found = in_tie_order(legs)
-    candidates = unscored(found)
+    candidates = list_candidates(found)
     offered = {leg.name: leg for leg in found}
     facts = run.facts
     clocked = facts.cycle is not None or facts.now is not None
@@ -93,11 +93,11 @@ def recency(ages: Sequence[float | None], half_life: float) -> Column:
 def newest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     """By `created_at`, the undated last, then by the document's id. Source: own."""
 
-    def place(candidate: Candidate) -> tuple[float, str]:
+    def key(candidate: Candidate) -> tuple[float, str]:
         created = stamp(candidate.payload.get("created_at"))
         return (-created if created is not None else math.inf), candidate.document
 
-    return sorted(candidates, key=place)
+    return sorted(candidates, key=key)
 
 
 def _keyword(candidates: Sequence[Candidate], leg: Leg) -> Column:

@@ -99,7 +99,7 @@ def union(legs: Sequence[Leg]) -> dict[str, Payload]:
     return payloads
 
 
-def unscored(legs: Sequence[Leg]) -> list[Candidate]:
+def list_candidates(legs: Sequence[Leg]) -> list[Candidate]:
     """A candidate with score 0 for each document that a leg offered, in the order of ties."""
     return [Candidate(id_, 0.0, payload) for id_, payload in union(legs).items()]
 

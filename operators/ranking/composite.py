@@ -32,7 +32,7 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
     if stage.recency:
         now = run.now(stage)
         ages = [unused_days(candidate, now, run) for candidate in candidates]
-        terms["recency"] = [recency(age) for age in ages]
+        terms["recency"] = [weekly_recency(age) for age in ages]
     if stage.importance:
         terms["importance"] = [importance(candidate.payload, stage.importance_scale) for candidate in candidates]
     if stage.quality:
@@ -107,7 +107,7 @@ def unused_days(candidate: Candidate, now: float, run: Run) -> float | None:
     return run.age(candidate, now, "accessed_at", "updated_at", "created_at")
 
 
-def recency(age: float | None) -> float:
+def weekly_recency(age: float | None) -> float:
     """exp(-days / 7); 0 without a stamp. Source: memini's `Memory.Recency`."""
     return math.exp(-age / RECENCY_DAYS) if age is not None else 0.0
 
@@ -130,7 +130,7 @@ def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Qua
         trusted = confidence(payload, unconfirmed, stage)
     else:
         age = unused_days(candidate, now, run)
-        fading = recency(age)
+        fading = weekly_recency(age)
     raw = worth * trusted * (1 + math.log1p(accesses)) * fading
     return Quality(raw, worth, trusted, accesses, fading, age, unconfirmed)
 

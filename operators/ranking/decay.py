@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Leg, in_tie_order, unscored
+from operators.ranking.candidate import Candidate, Leg, in_tie_order, list_candidates
 from operators.ranking.fusion import bound, truncate
 from operators.ranking.run import Run
 from schemas.recipes.fusion import Decay, DecayMode, DecayTier
@@ -60,7 +60,7 @@ def rank_by_decay(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate
     Source: BubbleFish Nexus' `query.HybridMerge` and `query.FinalScore`; unlike it, a candidate that the vector leg did
     not return counts the smallest cosine of that leg.
     """
-    candidates = unscored(legs)
+    candidates = list_candidates(legs)
     by_name = {leg.name: leg for leg in legs}
     found = by_name[VECTOR].scores_by_id() if VECTOR in by_name else {}
     neutral = _neutral(stage, by_name.get(VECTOR))

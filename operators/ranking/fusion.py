@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from operators.ranking.candidate import Candidate, Leg, best_first, in_tie_order, union, unscored
+from operators.ranking.candidate import Candidate, Leg, best_first, in_tie_order, list_candidates, union
 from operators.ranking.normalise import NORMALISERS, Scale
 from operators.ranking.run import Run
 from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, Linear, OneLeg, Rrf, Score
@@ -18,7 +18,7 @@ Weights = Mapping[str, float]
 
 
 def truncate(ranked: list[T], limit: int) -> list[T]:
-    """The first `limit` of what is ranked; all if it is 0 or less."""
+    """The first `limit` of the ranked items; all if it is 0 or less."""
     return ranked[:limit] if limit > 0 else ranked
 
 
@@ -194,7 +194,7 @@ def linear(legs: Sequence[Leg], stage: Linear, run: Run) -> list[Candidate]:
     bm25 = keyword.scores_by_id() if keyword is not None else {}
     least = bound(vector) if vector is not None else 0.0
     greatest = max(bm25.values(), default=0.0)
-    candidates = unscored(found)
+    candidates = list_candidates(found)
     similar = [max(0.0, cosines.get(candidate.id, least)) for candidate in candidates]
     matching = [bm25.get(candidate.id, 0.0) / greatest if greatest > 0 else 0.0 for candidate in candidates]
     for candidate, cosine, share in zip(candidates, similar, matching, strict=True):

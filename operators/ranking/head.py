@@ -66,7 +66,7 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
     the model left out is dropped, and the tail with it. Otherwise the tail follows in its order, with min-max scores
     minus 1, so that scores never rise with rank. Candidates with equal scores go by the document's id. A model that
     selects moves one candidate to the front. Without a model nothing changes.
-    Source: own; that what a reranker leaves out is dropped is the contract of memini's `rerank.Reranker`.
+    Source: own; to drop the candidates that a reranker leaves out is the contract of memini's `rerank.Reranker`.
     """
     if run.model is None:
         return candidates

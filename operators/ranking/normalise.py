@@ -29,10 +29,10 @@ def min_max(scores: Sequence[float]) -> Scale:
     return Scale(low, high - low, 1.0)
 
 
-def dbsf(scores: Sequence[float]) -> Scale:
+def three_sigma(scores: Sequence[float]) -> Scale:
     """Mean - 3 sample deviations becomes 0, mean + 3 becomes 1, not clamped; one score or equal ones become 0.5.
 
-    Source: Qdrant's `dbsf`, distribution-based score fusion (Mazzeschi 2023).
+    Source: Qdrant's `three_sigma`, distribution-based score fusion (Mazzeschi 2023).
     """
     mean, deviation = _moments(scores, len(scores) - 1)
     return Scale(mean - 3 * deviation, 6 * deviation, 0.5)
@@ -57,7 +57,7 @@ def l2(scores: Sequence[float]) -> Scale:
 
 NORMALISERS: Final[Mapping[str, Callable[[Sequence[float]], Scale]]] = {
     "min_max": min_max,
-    "dbsf": dbsf,
+    "dbsf": three_sigma,
     "z_score": z_score,
     "l2": l2,
 }

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from operators.ranking import reflections
 from operators.ranking.blend import rank_by_blend
-from operators.ranking.candidate import Candidate, Leg, unscored
+from operators.ranking.candidate import Candidate, Leg, list_candidates
 from operators.ranking.composite import composite
 from operators.ranking.content import dedupe
 from operators.ranking.decay import rank_by_decay
@@ -71,7 +71,7 @@ def keep_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
     if run.explanations is not None:
         for leg in legs:
             run.explanations.note_leg(leg)
-    return Ranked(unscored(legs), run)
+    return Ranked(list_candidates(legs), run)
 
 
 def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:

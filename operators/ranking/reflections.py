@@ -10,8 +10,8 @@ from operators.ranking.candidate import (
     best_first,
     best_first_by_id,
     in_tie_order,
+    list_candidates,
     union,
-    unscored,
 )
 from operators.ranking.run import Run
 from schemas.document import REFLECTION, TYPE
@@ -88,7 +88,7 @@ def only(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Candidate]:
 
 
 def _newest_reflections(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:
-    candidates = newest_first(unscored(legs))
+    candidates = newest_first(list_candidates(legs))
     if run.explanations is not None:
         for leg in in_tie_order(legs):
             run.explanations.note_leg(leg)

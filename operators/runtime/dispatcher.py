@@ -13,8 +13,8 @@ Rules
   request.
 - A divided request ends with the units before the first that is late, not sent or failed, if its batching policy makes
   an outcome of these; otherwise with the error.
-- An outcome is a value: what the call returned for that request, or a BackendError. Anything else that a call raises
-  is a defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. What `request` raises
+- An outcome is a value: the call's result for that request, or a BackendError. Any other exception of a call is a
+  defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. An exception of `request`
   for an item is that item's defect.
 """
 
@@ -183,10 +183,10 @@ class Dispatcher(Generic[Request, Outcome]):
         latest = now + self._bounds.timeout
         deadlines = [min(self._deadline(item), latest) for item in items]
         for item, deadline in zip(items, deadlines, strict=True):
-            if (asked := self._requested(item)) is not None:
+            if (asked := self._make_request(item)) is not None:
                 self._enqueue(item, *asked, deadline, now)
         for item in refused:
-            if self._requested(item) is not None:
+            if self._make_request(item) is not None:
                 error = BackendUnavailable(f"the stage already has {self._bounds.max_pending} items in flight")
                 self._finish(Finished(item, error))
         for batch_key in list(self._backlogs):
@@ -194,7 +194,7 @@ class Dispatcher(Generic[Request, Outcome]):
         if deadlines:
             self._arm(min(deadlines))
 
-    def _requested(self, item: Any) -> tuple[BatchKey, Request] | None:
+    def _make_request(self, item: Any) -> tuple[BatchKey, Request] | None:
         try:
             asked = self._request(item)
         except Exception as error:  # noqa: BLE001  it is raised where the item's outcome is read
@@ -231,7 +231,7 @@ class Dispatcher(Generic[Request, Outcome]):
                 self._live[slice_.request].calls[slice_.start] = call
             call.task = self._calls.loop.create_task(self._run(batch_key, call, slices))
             # Not at the end of the call: a call that is cancelled before it begins never reaches its end.
-            call.task.add_done_callback(partial(self._freed, batch_key, call))
+            call.task.add_done_callback(partial(self._on_call_end, batch_key, call))
             self._began(slices, now)
 
     def _too_late(self, request: PendingRequest[Request, Outcome], what: str) -> BackendTimeout:
@@ -239,9 +239,9 @@ class Dispatcher(Generic[Request, Outcome]):
         its_own = self._deadline(self._live[request].item) <= request.deadline
         return DeadlinePassed(what) if its_own else BackendTimeout(what)
 
-    def _freed(self, batch_key: BatchKey, call: _Call, _: asyncio.Task[None]) -> None:
+    def _on_call_end(self, batch_key: BatchKey, call: _Call, _: asyncio.Task[None]) -> None:
         backlog = self._backlogs[batch_key]
-        backlog.freed(call.units, call.took, answered=call.answered)
+        backlog.on_call_end(call.units, call.took, answered=call.answered)
         self._report()
         if not self._calls.closing:
             self._fill(batch_key)

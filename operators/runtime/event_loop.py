@@ -22,15 +22,15 @@ class EventLoopThread:
         self.closing = False
         self.loop = asyncio.new_event_loop()
         self._attended = False
-        self._thread = self._started()
+        self._thread = self._start()
 
     def run(self, work: Awaitable[R], timeout: float) -> R:
         """Run one awaitable from another thread and wait for it."""
 
-        async def awaited() -> R:
+        async def wait() -> R:
             return await work
 
-        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(timeout)
+        return asyncio.run_coroutine_threadsafe(wait(), self.loop).result(timeout)
 
     def submit(self, callback: Callable[..., None], *arguments: object) -> None:
         """Call back on the loop's thread. From the thread that waits for the wake-up event."""
@@ -40,7 +40,7 @@ class EventLoopThread:
             self.loop.call_soon_threadsafe(callback, *arguments)
 
     @contextmanager
-    def attended(self) -> Iterator[None]:
+    def attend(self) -> Iterator[None]:
         """The calling thread runs the loop while it waits for the wake-up event, until the block ends."""
         self._stop()
         self._attended = True
@@ -50,7 +50,7 @@ class EventLoopThread:
         finally:
             self.wakeup.attend(None)
             self._attended = False
-            self._thread = self._started()
+            self._thread = self._start()
 
     def close(self) -> None:
         """Cancel the running calls and end the thread."""
@@ -60,14 +60,14 @@ class EventLoopThread:
         for task in tasks:
             task.cancel()
 
-        async def ended() -> None:
+        async def end_tasks() -> None:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.loop.shutdown_asyncgens()
 
-        self.loop.run_until_complete(ended())
+        self.loop.run_until_complete(end_tasks())
         self.loop.close()
 
-    def _started(self) -> threading.Thread:
+    def _start(self) -> threading.Thread:
         thread = threading.Thread(target=self.loop.run_forever, name="calls", daemon=True)
         thread.start()
         return thread

@@ -1,7 +1,7 @@
 """Stages of a dataflow: `sync_stage` applies a function to each item, `async_stage` asks a backend about each item.
 
-A batch is the list of what goes through the flow together. It may be empty: the source sends one when calls have
-finished, so that each stage can pass on what it has. An item that is answered, or rejected, passes by the stages
+A batch is the list of items that go through the flow together. It may be empty: the source sends one when calls have
+finished, so that each stage can pass on its finished items. An item that is answered, or rejected, passes by the stages
 behind: the last one writes its record.
 
 All batches have one key: a worker has one state for each stateful operator, and no batch is divided. The first step of
@@ -42,7 +42,7 @@ class Rejection(Protocol):
     """A refused message. No stage but the last has anything to do for it."""
 
     @property
-    def place(self) -> Mapping[str, str | int]:
+    def log_fields(self) -> Mapping[str, str | int]:
         """The message's place in Kafka, and the id of its trace, for logs."""
         ...
 
@@ -81,7 +81,7 @@ def run_step(
 ) -> Batch:
     """Apply a step to each item; an item for which it raises is rejected alone. None: the item waits elsewhere.
 
-    `source` gives what is rejected, by default the item itself.
+    `source` gives the message to reject, by default the item itself.
 
     An InputError says what is wrong with the message. Any other exception is a defect: the message becomes a dead
     letter of class `internal`, so that it doesn't block the messages behind it, and the traceback is logged.
@@ -105,7 +105,9 @@ def defect(name: str, source: Rejectable, error: Exception) -> Any:
     # Not the error's own message: it may quote the query.
     where = "".join(traceback.format_tb(error.__traceback__))
     rejected = source.reject(name, DeadLetterClass.INTERNAL, type(error).__name__)
-    log.error("stage raised an unexpected error", stage=name, error=type(error).__name__, **rejected.place, where=where)
+    log.error(
+        "stage raised an unexpected error", stage=name, error=type(error).__name__, **rejected.log_fields, where=where
+    )
     return rejected
 
 
@@ -158,7 +160,7 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
         """True if the stage has something to do for the item; the others pass by."""
         return not item.answered
 
-    def wanted(self, item: Any) -> bool:  # noqa: ARG002  for stages that can tell
+    def wants(self, item: Any) -> bool:  # noqa: ARG002  for stages that can tell
         """True if the item may have a request; the others go on at once."""
         return True
 
@@ -215,28 +217,28 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
     def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
         stage = self._stage
         out: Batch = []
-        asking: Batch = []
+        with_request: Batch = []
         unasked: Batch = []
         for items in batches:
             for item in items:
                 if not stage.takes(item):
                     if not stage.branch:
                         out.append(item)
-                elif stage.wanted(item):
-                    asking.append(item)
+                elif stage.wants(item):
+                    with_request.append(item)
                 else:
                     unasked.append(item)
-        if asking:
-            self._dispatcher.submit(asking)
+        if with_request:
+            self._dispatcher.submit(with_request)
         if unasked:
             out += run_step(stage.step, unasked, stage.on_unasked)
         if self._dispatcher.outstanding:
-            out += self._finished()
+            out += self._finish()
         return [out] if out or not stage.branch else [], self.RETAIN
 
     def on_eof(self) -> tuple[Iterable[Batch], bool]:
-        """Drain what has finished: the source ends when no call is under way, or when the worker must not wait."""
-        out = self._finished()
+        """Drain the finished items: the source ends when no call is under way, or when the worker must not wait."""
+        out = self._finish()
         return [out] if out else [], self.RETAIN
 
     def snapshot(self) -> None:
@@ -246,7 +248,7 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
         """
         return
 
-    def _finished(self) -> Batch:
+    def _finish(self) -> Batch:
         finished = self._dispatcher.drain()
         return run_step(self._stage.step, finished, self._end, _item) if finished else []
 

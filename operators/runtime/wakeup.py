@@ -3,9 +3,9 @@
 The message source waits for it while the engine has nothing to do. An idle process therefore sleeps. Only one source of
 a process may wait.
 
-An event loop can be attended: then the waiting thread runs it while it waits, and needs no second one, for to wake a
-thread costs more than most of what it is woken for. A wait ends at least PAUSE after the one before, so that under load
-what comes within it is one batch.
+An event loop can be attended: then the waiting thread runs it while it waits, and needs no second one: to wake a
+thread costs more than most of the work it is woken for. A wait ends at least PAUSE after the one before, so that under
+load all messages of that time are one batch.
 """
 
 import asyncio

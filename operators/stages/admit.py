@@ -7,7 +7,7 @@ from typing import Final
 
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
-from operators.query.filters import Ask, placed, unanswered
+from operators.query.filters import Ask, missing_indexes, on_index
 from operators.query.in_flight import InFlight
 from operators.query.syntax.expression import parse
 from schemas.errors import Reason, invalid
@@ -100,7 +100,7 @@ def _check_order(field: str, known: Set[str]) -> None:
 
 def _check_filters(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[Ask]]) -> None:
     for place, each in enumerate(wanted):
-        if (lacking := unanswered(placed(each, indexed), indexed)) is not None:
+        if (lacking := missing_indexes(on_index(each, indexed), indexed)) is not None:
             kinds = " or ".join(lacking) if len(lacking) < len(Ask) else "any"
             problem = (
                 "the collection's strict mode refuses filters on fields without an index, and this one has no index of"

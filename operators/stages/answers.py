@@ -2,12 +2,13 @@
 
 Rules
 -----
-- An answer is served only if it was computed when the namespace's watermark was what it is now. That watermark counts
+- An answer is served only if it was computed at the namespace's present watermark. That watermark counts
   only if every record that the topic held after the query was read has been read: a query whose watermark is not known
   passes the caches by.
 - A query that is identical to one under way, at the same watermark, waits for that one's answer if the leader has about
-  as much time left: with much less the answer would lose what the query would not, with more it would come too late.
-- When a watermark has gone back, a new generation begins, and everything that was answered before is forgotten: the
+  as much time left: with much less the answer would lose parts that the query would not, with more it would come too
+  late.
+- When a watermark has gone back, a new generation begins, and all earlier answers are forgotten: the
   watermark may come to the same value again. A query of an earlier generation is neither answered from here nor cached.
 - A cursor that was issued at another watermark, or under another configuration, has expired.
 - A cached answer with a record that the query may not see is as good as none. The check reads the records' payloads as
@@ -77,7 +78,7 @@ class Answers:
             self._renew(generation)
         cache.watermark = watermark
         cache.generation = generation
-        bucket = int(asked.now // self._clock_bucket) if _timed(query) else None
+        bucket = int(asked.now // self._clock_bucket) if _depends_on_time(query) else None
         retrieval = query.retrieval
         cache.scope = replace(
             cache.scope,
@@ -94,7 +95,7 @@ class Answers:
         if "exact" in query.asked.plan.profile.caches:
             cached = self._cache.lookup(cache.key, self._clock())
             query.passed(RetrievalStage.EXACT_CACHE.value)
-            if self._served(query, RetrievalStage.EXACT_CACHE, cached):
+            if self._try_serve(query, RetrievalStage.EXACT_CACHE, cached):
                 return query
         leader = self._leaders.of(cache.key)
         if leader is not None and self._patient(leader, query):
@@ -108,14 +109,14 @@ class Answers:
         return query
 
     def semantic_lookup(self, query: InFlight) -> InFlight:
-        """Answer the query by what was answered to a paraphrase of it."""
+        """Answer the query with the cached answer to a paraphrase of it, if there is one."""
         cache = query.cache
         query.started = time.monotonic()
         cache.likeness = _likeness(query) if cache.key is not None else None
         if cache.likeness is None:
             return query
         cached = self._cache.semantic_lookup(_kind(query), cache.likeness, self._clock())
-        self._served(query, RetrievalStage.SEMANTIC_CACHE, cached)
+        self._try_serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
         return query
 
@@ -129,7 +130,7 @@ class Answers:
         if key is None and cache.likeness is None:
             return
         scope = _kind(query) if cache.likeness is not None else None
-        written = _written(answer, query.asked.canonical.text)
+        written = _write(answer, query.asked.canonical.text)
         self._cache.put(key, scope, cache.likeness, written, self._clock())
 
     def finish(self, origin: Origin) -> list[InFlight]:
@@ -149,12 +150,12 @@ class Answers:
         self._leaders = Coalescer()
 
     def _patient(self, leader: InFlight, query: InFlight) -> bool:
-        """True if the leader has about the query's time: what it loses to its deadline is lost to both."""
+        """True if the leader has 0.5 to 1.1 times the query's remaining time: its losses are both's."""
         now = self._clock()
         left = query.deadline - now
         return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
 
-    def _served(self, query: InFlight, stage: RetrievalStage, cached: bytes | None) -> bool:
+    def _try_serve(self, query: InFlight, stage: RetrievalStage, cached: bytes | None) -> bool:
         hit = cached is not None and self._serve(query, stage, cached)
         query.trace.looked_up(_CACHES[stage], hit, not hit)
         return hit
@@ -178,7 +179,7 @@ class Answers:
         known = cache.watermark is not None and cursor.state is not None
         if known and cursor.state != state(cache.scope):
             raise InputError(
-                DeadLetterClass.CURSOR_EXPIRED, "cursor: the index or the configuration has changed since; ask anew"
+                DeadLetterClass.CURSOR_EXPIRED, "cursor: index or configuration has changed since; ask without it"
             )
         if not known or not cache.watermark:
             query.outcome.warnings.append(
@@ -190,7 +191,7 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 """The fields of a result that every query has of its own."""
 
 
-def _timed(query: InFlight) -> bool:
+def _depends_on_time(query: InFlight) -> bool:
     asked = query.asked.canonical
     searched = asked.shape is Shape.SEARCH
     return searched and (query.asked.plan.recipe.timed or asked.reflections_only)
@@ -237,7 +238,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _written(answer: Answer, asked: str | None) -> bytes:
+def _write(answer: Answer, asked: str | None) -> bytes:
     event = {name: value for name, value in answer.event.items() if name not in _OWN}
     # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
     return bytes(memoryview(orjson.dumps((event, answer.page, asked))))

@@ -1,6 +1,6 @@
-"""Stages that ask a backend for each query: what they have in common.
+"""The common base of the stages that ask a backend for each query.
 
-The stage asks for what the query needs, takes over the answer, notes a loss in the query, and records the step for
+The stage sends the query's request, takes over the answer, notes a loss in the query, and records the step for
 results with `debug` and the span for the trace. A stage whose backend is not configured is not built.
 """
 
@@ -46,7 +46,7 @@ class QueryStage(AsyncStage[Request, Outcome]):
 class BackendStage(QueryStage[Request, Outcome]):
     """The request of a query to one backend, and the use of the answer.
 
-    `name` is what the stage's losses are called in results, `step` what it is called among the steps of the query.
+    `name` is the stage's name in the losses of results, `step` its name among the steps of the query.
     `counts`: the number of candidates after the step is of interest.
     """
 
@@ -60,7 +60,7 @@ class BackendStage(QueryStage[Request, Outcome]):
 
     @abstractmethod
     def on_answer(self, query: InFlight, answer: Outcome) -> None:
-        """Take over what the backend answered. On the worker's thread."""
+        """Take over the backend's answer. On the worker's thread."""
 
     def on_loss(self, query: InFlight) -> None:
         """The backend was asked for this query, and gave no answer; the loss itself is noted already."""
@@ -91,7 +91,7 @@ Value = TypeVar("Value")
 class PointStage(BackendStage[list[str], Mapping[str, Value]]):
     """A stage that reads points of a collection by their ids, those of many queries in one request.
 
-    An outcome has what is read of each point, by its id; the batch key is the stage's name and the collection.
+    An outcome has each point's content, by its id; the batch key is the stage's name and the collection.
     """
 
     @abstractmethod

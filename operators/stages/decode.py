@@ -11,7 +11,7 @@ from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
 from operators.telemetry.traces import Signals
 from schemas.errors import DeadLetterClass, InputError, invalid
-from schemas.event import check_dimension, json_object, parse, readable, validated
+from schemas.event import check_dimension, json_object, parse, readable, validate
 from schemas.fields import unix_seconds
 from schemas.query import MAX_QUERY_PARTS, QueryEvent
 from schemas.settings import Limits
@@ -32,9 +32,9 @@ class Decoder:
     def __call__(self, message: Message) -> InFlight:
         """The query that the message asks. Raises InputError."""
         check_headers(message)
-        envelope, document = self._opened(message)
+        envelope, document = self._open(message)
         check_text(document.get("text"), self.limits)
-        event = validated(QueryEvent, document)
+        event = validate(QueryEvent, document)
         check_dimension(event.vector, self.dimension)
         if event.reply_to is not None and event.reply_to not in self.reply_to:
             raise invalid("reply_to", "not a topic that a query may choose", event.reply_to)
@@ -48,7 +48,7 @@ class Decoder:
             attributes["db.collection.name"] = normalised.query.collection
         if self.record_content and event.text is not None:
             attributes["db.query.text"] = event.text
-        headers = message.headers if envelope is None else cloud_event.traced(message.headers, envelope.trace)
+        headers = message.headers if envelope is None else cloud_event.trace_headers(message.headers, envelope.trace)
         trace = self.signals.trace(message, headers, attributes)
         return InFlight(
             message=message,
@@ -60,7 +60,7 @@ class Decoder:
             outcome=Outcome(warnings=normalised.warnings),
         )
 
-    def _opened(self, message: Message) -> tuple[CloudEvent | None, dict[str, Any]]:
+    def _open(self, message: Message) -> tuple[CloudEvent | None, dict[str, Any]]:
         limit = self.limits.max_message_bytes
         mode = cloud_event.content_mode(message.headers)
         if mode is None:

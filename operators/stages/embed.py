@@ -55,7 +55,7 @@ class Embeddings(BackendStage[Asked, Embedding]):
     provider: str = "rankstream"
 
     @override
-    def wanted(self, item: InFlight) -> bool:
+    def wants(self, item: InFlight) -> bool:
         return needs_embedding(item, tokens=self.tokens)
 
     @override
@@ -84,7 +84,7 @@ class Embeddings(BackendStage[Asked, Embedding]):
             return await self.embedder.embed(some, purpose="query", timeout=deadline - monotonic())
 
         answers = await bisect(texts, embed)
-        found = {text: self._checked(answer) for text, answer in zip(texts, answers, strict=True)}
+        found = {text: self._check(answer) for text, answer in zip(texts, answers, strict=True)}
         if self.cached is not None:
             for asked in requests:
                 if isinstance(answer := found[asked[1]], Embedding):
@@ -111,7 +111,7 @@ class Embeddings(BackendStage[Asked, Embedding]):
             "gen_ai.embeddings.dimension.count": self.dimension,
         }
 
-    def _checked(self, answer: Embedding | BackendError) -> Embedding | BackendError:
+    def _check(self, answer: Embedding | BackendError) -> Embedding | BackendError:
         if isinstance(answer, BackendError) or len(answer.vector) == self.dimension:
             return answer
         return BackendBadResponse(f"embedder: {len(answer.vector)} dimensions, expected {self.dimension}")

@@ -42,7 +42,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
     bounds: Bounds
     cache: PayloadCache | None = None
 
-    def wanted(self, query: InFlight) -> bool:
+    def wants(self, query: InFlight) -> bool:
         """True if a payload is missing that isn't cached."""
         missing = self._missing(query)
         if not missing or self.cache is None:
@@ -98,7 +98,7 @@ class Comparing(PointStage[NDArray[np.float16]]):
     dense: str
     bounds: Bounds
 
-    def wanted(self, item: InFlight) -> bool:
+    def wants(self, item: InFlight) -> bool:
         """True if the recipe compares candidates, and there are two."""
         return bool(self.missing(item))
 

@@ -21,7 +21,7 @@ from operators.query.search_bodies import askable, depth, legs, vector_of, wante
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.runtime.stage import Batch, Batches, run_step, split
-from operators.stages.leg import searched
+from operators.stages.leg import is_searched
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.result import (
     CONTEXT_LEGS,
@@ -58,7 +58,7 @@ def _join(step_id: str, passing: Batches, *legs: Batches) -> Batches:
 
 
 class Join(StatefulBatchLogic[Batch, Batch, None]):
-    """Joins the items of so many legs. Its state is the queries for which a leg is still missing."""
+    """Joins the items of all built legs. Its state is the queries for which a leg is still missing."""
 
     def __init__(self, legs: int) -> None:
         self._legs = legs
@@ -71,18 +71,18 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
         complete: list[InFlight] = []
         for items in batches:
             for item in items:
-                if not searched(item):
+                if not is_searched(item):
                     out.append(item)
-                elif self._counted(item):
+                elif self._count(item):
                     complete.append(item)
         found, failed = split(run_step("retrieve", complete, take_over))
         return [[*out, *failed, *run_step("fuse", found, fuse_legs)]], self.RETAIN
 
     def snapshot(self) -> None:
-        """Keep nothing: what is missing here was read again from Kafka by the next owner of its partition."""
+        """Keep nothing: the next owner of a partition reads its unanswered queries from Kafka again."""
         return
 
-    def _counted(self, query: InFlight) -> bool:
+    def _count(self, query: InFlight) -> bool:
         """Count a leg's item; true if it was the last one of its query."""
         missing = self._missing.pop(id(query), self._legs) - 1
         if missing:
@@ -105,7 +105,7 @@ def take_over(query: InFlight) -> InFlight:
             query.outcome.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
             query.lose(name, outcome.reason)
         elif outcome is not None:
-            query.outcome.legs[name] = _found(query, name, outcome)
+            query.outcome.legs[name] = _to_leg(query, name, outcome)
             query.outcome.warnings += outcome.warnings
         elif name != STRUCTURED and asked.shape is Shape.SEARCH:
             query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
@@ -142,7 +142,7 @@ def _tell_limits(query: InFlight) -> None:
         )
 
 
-def _found(query: InFlight, name: str, found: Found) -> Leg:
+def _to_leg(query: InFlight, name: str, found: Found) -> Leg:
     asked = query.asked.canonical
     if asked.shape is Shape.SEARCH:
         return Leg(name, LegStatus.OK, *found.hits, more=len(found.hits.ids) >= depth(query))
@@ -174,7 +174,7 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
 
 
 def fuse_legs(query: InFlight) -> InFlight:
-    """Rank what the legs found."""
+    """Rank the legs' hits."""
     query.started = monotonic()
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]

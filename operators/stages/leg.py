@@ -1,10 +1,10 @@
 """Legs: the searches of many queries, one batch request a leg and collection. Each leg is a branch of the flow.
 
-Only ids, scores and what ranking needs of the payload are asked for; `fetch` gets the rest for the survivors. A leg
+Only ids, scores and the payload fields that ranking reads are asked for; `fetch` gets the rest for the survivors. A leg
 that fails leaves the others.
 
 - The searches of a query are written once, before the branches part. That also decides which items pass all legs by.
-- Each leg gives one item for every query with searches, whatever became of its own: asked, not wanted, failed or late.
+- Each leg gives one item for every query with searches, whether it was asked, not wanted, failed or late.
   All branches share the query. A leg notes only what it found, so nothing depends on the order in which legs come; the
   stage `fuse` does the rest when all are there.
 
@@ -65,7 +65,7 @@ class SearchWriter:
         return isinstance(key, tuple) and key[0] in self.built
 
 
-def searched(item: Any) -> bool:
+def is_searched(item: Any) -> bool:
     """True if the item is a query whose searches are written, and so one that every leg passes on."""
     return isinstance(item, InFlight) and item.retrieval.searches is not None
 
@@ -80,7 +80,7 @@ def pass_by(step_id: str, up: Batches) -> Batches:
     """The branch of the items that no leg has anything to do for. It passes on empty batches, which wake `fuse`."""
 
     def process_batch(batches: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
-        return [(KEY, [item for _, items in batches for item in items if not searched(item)])]
+        return [(KEY, [item for _, items in batches for item in items if not is_searched(item)])]
 
     return op.flat_map_batch("step", up, process_batch)
 
@@ -136,10 +136,10 @@ class Leg(QueryStage[Search | Apart, Found]):
     @override
     def takes(self, item: Any) -> bool:
         # Not by `answered`: a query may be answered before all branches have seen it.
-        return searched(item)
+        return is_searched(item)
 
     @override
-    def wanted(self, item: InFlight) -> bool:
+    def wants(self, item: InFlight) -> bool:
         searches = item.retrieval.searches
         return searches is not None and (self.name, item.asked.collection) in searches
 
@@ -147,7 +147,7 @@ class Leg(QueryStage[Search | Apart, Found]):
     def ask(self, query: InFlight) -> tuple[BatchKey, Search | Apart]:
         assert query.retrieval.searches is not None
         collection = query.asked.collection
-        return self.place(collection, query.retrieval.searches[self.name, collection])
+        return self.request_of(collection, query.retrieval.searches[self.name, collection])
 
     @override
     def wakes(self, item: InFlight) -> bool:
@@ -155,7 +155,7 @@ class Leg(QueryStage[Search | Apart, Found]):
         item.retrieval.legs_left -= 1
         return not item.retrieval.legs_left
 
-    def place(self, collection: str, search: Search | Unfinished) -> tuple[BatchKey, Search | Apart]:
+    def request_of(self, collection: str, search: Search | Unfinished) -> tuple[BatchKey, Search | Apart]:
         """The batch key and the request of a search in a collection."""
         if isinstance(search, Unfinished):
             return (self.name, collection, _APART), Apart(search, search.namespace)
@@ -233,7 +233,7 @@ class Leg(QueryStage[Search | Apart, Found]):
         return [_join(search, answers) for search in searches]
 
     async def _finish(self, collection: str, search: Search | Unfinished, timeout: float) -> Found | BackendError:
-        """Have what is not known counted, then search."""
+        """Count the terms of unknown rarity, then search."""
         if isinstance(search, Search):
             [found] = await self._search(collection, [search], timeout)
             return found
@@ -253,7 +253,7 @@ class Leg(QueryStage[Search | Apart, Found]):
             )
         except BackendError as error:
             return error
-        [found] = await self._search(collection, [search.finished(endings)], deadline - monotonic())
+        [found] = await self._search(collection, [search.finish(endings)], deadline - monotonic())
         return found._replace(warnings=(*found.warnings, _CUT)) if cut and isinstance(found, Found) else found
 
 
@@ -268,10 +268,10 @@ def _join(search: Search, answers: Iterator[Hits | BackendError]) -> Found | Bac
     if search.rest is None:
         return Found(scored, warnings=search.warnings)
     known = set(scored.ids)
-    others = [place for place, id_ in enumerate(rest.ids) if id_ not in known]
-    ids, payloads = [rest.ids[place] for place in others], [rest.payloads[place] for place in others]
+    others = [index for index, id_ in enumerate(rest.ids) if id_ not in known]
+    ids, payloads = [rest.ids[index] for index in others], [rest.payloads[index] for index in others]
     room = search.rest["limit"]
     scores = scored.scores + [0.0] * len(ids)
-    versions = [*scored.versions, *(rest.versions[place] for place in others)] if rest.versions else []
+    versions = [*scored.versions, *(rest.versions[index] for index in others)] if rest.versions else []
     hits = Hits((scored.ids + ids)[:room], scores[:room], (scored.payloads + payloads)[:room], versions[:room])
     return Found(hits, warnings=search.warnings)

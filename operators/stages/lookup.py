@@ -38,7 +38,7 @@ class Watermarks(Protocol):
 
     @property
     def behind(self) -> bool:
-        """True if the last try to read the topic failed: what is known may be of any age."""
+        """True if the last try to read the topic failed: the known watermarks may be of any age."""
         ...
 
     def of(self, collection: str, namespace: str) -> Watermark:
@@ -47,7 +47,7 @@ class Watermarks(Protocol):
 
     @property
     def generation(self) -> int:
-        """The number of times that a watermark went back: it may then become what it was for other documents."""
+        """The number of times that a watermark went back: it may then come to an old value for new documents."""
         ...
 
 
@@ -73,7 +73,7 @@ class Lookup(QueryStage[Namespace, Marked]):
     def step(self) -> str:
         return "lookup"
 
-    def wanted(self, item: InFlight) -> bool:
+    def wants(self, item: InFlight) -> bool:
         """True if the query must wait for the watermarks to be read as far as they were when it came: mostly they are,
         for the consumer loop has them read. Where the namespace has none, nothing is cached that they would tell of.
         """
@@ -90,7 +90,7 @@ class Lookup(QueryStage[Namespace, Marked]):
     async def call(self, batch_key: BatchKey, requests: Sequence[Namespace], timeout: float) -> list[Marked]:
         """The watermarks of all these namespaces, read at one moment."""
         await self.watermarks.caught_up(timeout)
-        return self._marked(requests)
+        return self._read_marks(requests)
 
     @override
     def on_result(self, item: InFlight, outcome: Marked | BackendError) -> InFlight | None:
@@ -105,11 +105,11 @@ class Lookup(QueryStage[Namespace, Marked]):
 
     def _known(self, query: InFlight) -> Marked:
         if self.watermarks.read_since(query.message.clock):
-            return self._marked([_namespace(query)])[0]
+            return self._read_marks([_namespace(query)])[0]
         # One that came meanwhile may be older than the query: it is not known whether the namespace has one.
         return None, self.watermarks.generation
 
-    def _marked(self, namespaces: Sequence[Namespace]) -> list[Marked]:
+    def _read_marks(self, namespaces: Sequence[Namespace]) -> list[Marked]:
         while True:
             generation = self.watermarks.generation
             marks = [self.watermarks.of(*namespace) for namespace in namespaces]

@@ -19,7 +19,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.query.outcome import Answer, Page
 from operators.query.paging import MOST_SEEN
-from operators.query.result import clock, debug, page, pool, pooled, result, result_id
+from operators.query.result import clock, debug, page, pool, result, result_id, reuse_pool
 from operators.query.search_bodies import depth
 from operators.runtime.stage import Batches, defect
 from operators.stages.answers import Answers
@@ -36,7 +36,7 @@ class Publisher:
     cursors: CursorCodec
 
     def answer(self, query: InFlight) -> Answer:
-        """The query's answer, whole; `own` adds what is one query's own."""
+        """The query's whole answer; `own` adds the fields of one query."""
         retrieval = query.retrieval
         origin = query.message.origin
         asked, outcome = query.asked, query.outcome
@@ -65,7 +65,7 @@ class Publisher:
         return self.way_out.answer(query, answer.event, lambda given: self._next(query, given, answer.page))
 
     def own(self, query: InFlight, answer: Answer) -> Answer:
-        """The answer with what is this query's own, whichever query it was computed for."""
+        """The answer with this query's own fields, whichever query it was computed for."""
         asked, cache = query.asked.canonical, query.cache
         event = answer.event
         own = {
@@ -77,7 +77,7 @@ class Publisher:
         }
         recorded = asked.recorded
         if recorded is not None and (cache.cached is not None or not cache.leads):
-            own["pool"] = pooled(event["pool"], recorded)
+            own["pool"] = reuse_pool(event["pool"], recorded)
         if asked.debug:
             own["debug"] = debug(query)
         if event["has_more"]:
@@ -114,9 +114,9 @@ class Finaliser:
 
     def __call__(self, item: InFlight | Rejected) -> list[OutputRecord]:
         """The records of a query or of a refused message."""
-        return self.dead(item) if isinstance(item, Rejected) else self.answered(item)
+        return self.dead(item) if isinstance(item, Rejected) else self.answer_records(item)
 
-    def answered(self, query: InFlight) -> list[OutputRecord]:
+    def answer_records(self, query: InFlight) -> list[OutputRecord]:
         """The records of an answered query and of its waiters; one whose result can't be written is refused."""
         waiters = self.answers.finish(query.message.origin)
         try:
@@ -133,7 +133,7 @@ class Finaliser:
         return [record for each in (query, *waiters) for record in self._write(each, answer)]
 
     def dead(self, rejected: Rejected) -> list[OutputRecord]:
-        """The refusals of a message and of the queries that followed it: what is identical fails alike."""
+        """The refusals of a message and of its waiters, which are identical queries and fail alike."""
         waiters = self.answers.finish(rejected.message.origin)
         alike = (replace(rejected, message=each.message, trace=each.trace) for each in waiters)
         return self._refuse((rejected, *alike))

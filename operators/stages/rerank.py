@@ -90,7 +90,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return top if min(len(query.outcome.candidates), top) > 1 else 0
 
     @override
-    def wanted(self, item: InFlight) -> bool:
+    def wants(self, item: InFlight) -> bool:
         return self.top(item) > 0
 
     def ask(self, query: InFlight) -> tuple[BatchKey, RerankRequest] | None:

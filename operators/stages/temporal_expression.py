@@ -43,7 +43,7 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
     bounds: Bounds
     provider: str
 
-    def wanted(self, item: InFlight) -> bool:
+    def wants(self, item: InFlight) -> bool:
         """True if the query's recipe wants the chat model to read the time."""
         return item.asked.plan.extractor(item.asked.canonical) == "chat"
 

@@ -28,7 +28,7 @@ from operators.query.message import Message
 from operators.query.outcome import Outcome
 from operators.query.trace import Attributes, Headers
 from operators.telemetry.metrics import FlowMetrics
-from schemas.headers import folded
+from schemas.headers import fold
 
 DEAD_LETTER: Final = "dead_letter"
 """The status of a message that gets no result."""
@@ -36,7 +36,7 @@ DEAD_LETTER: Final = "dead_letter"
 
 class _HeaderGetter(Getter[Headers]):
     def get(self, carrier: Headers, key: str) -> list[str] | None:
-        found = [value.decode("latin-1") for name, value in carrier if folded(name) == key]
+        found = [value.decode("latin-1") for name, value in carrier if fold(name) == key]
         return found or None
 
     def keys(self, carrier: Headers) -> list[str]:

@@ -34,7 +34,7 @@ from schemas.recipes.stages import (
     SimilarityStage,
     Temporal,
 )
-from schemas.wording import MAX_WORDED, joined, worded
+from schemas.wording import MAX_WORDED, explain_problem, join_first
 
 STAGES: Final[Mapping[str, type[RecipeStage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
 MAX_STAGES: Final = 32
@@ -60,7 +60,7 @@ class RecipeError(ValueError):
     """
 
     def __init__(self, *problems: Problem, more: int = 0) -> None:
-        super().__init__(joined((problem(*each) for each in problems), more))
+        super().__init__(join_first((problem(*each) for each in problems), more))
         self.problems = problems
         self.more = more
 
@@ -256,7 +256,7 @@ def _split_stage(item: object) -> tuple[str, Parameters]:
 def _problems(stage: str, found: Iterable[ErrorDetails]) -> Iterator[Problem]:
     for item in found:
         path = ".".join([stage, *(str(part) for part in item["loc"])])
-        yield Problem(path, worded(item, STAGES[stage]), item["input"])
+        yield Problem(path, explain_problem(item, STAGES[stage]), item["input"])
 
 
 def _check_order(stages: list[RecipeStage]) -> Iterator[Problem]:

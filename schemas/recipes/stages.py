@@ -208,7 +208,7 @@ class WeibullDecay(DistanceStage):
 
     @model_validator(mode="before")
     @classmethod
-    def _filled(cls, given: Any) -> Any:
+    def _fill_preset(cls, given: Any) -> Any:
         preset = given.get("preset") if isinstance(given, dict) else None
         return {**_PRESETS.get(preset, {}), **given} if isinstance(preset, str) else given
 

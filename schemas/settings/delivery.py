@@ -32,7 +32,7 @@ class TlsSettings(Section):
         problems = []
         if (self.certificate_file is None) != (self.key_file is None):
             problems.append("certificate_file and key_file need each other")
-        if self.key_file is None and _given(self, ("key_password", "key_password_file")):
+        if self.key_file is None and _names_given(self, ("key_password", "key_password_file")):
             problems.append("key_password needs key_file")
         return _sound(self, problems)
 
@@ -60,16 +60,16 @@ class SaslSettings(Section):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.mechanism is None:
-            unused = _given(self, (*_PASSWORD, *_TOKEN))
+            unused = _names_given(self, (*_PASSWORD, *_TOKEN))
             return _sound(self, [f"{', '.join(unused)}: set without mechanism"] if unused else [])
         oauth = self.mechanism == "OAUTHBEARER"
-        unused = _given(self, _PASSWORD if oauth else _TOKEN)
+        unused = _names_given(self, _PASSWORD if oauth else _TOKEN)
         problems = [f"{', '.join(unused)}: not for {self.mechanism}"] if unused else []
         return _sound(self, problems + (self._token_problems() if oauth else self._password_problems()))
 
     def _password_problems(self) -> list[str]:
         absent = [] if self.username else ["username"]
-        if not _given(self, ("password", "password_file")):
+        if not _names_given(self, ("password", "password_file")):
             absent.append("password or password_file")
         return [f"{self.mechanism} needs {' and '.join(absent)}"] if absent else []
 
@@ -77,10 +77,10 @@ class SaslSettings(Section):
         if (self.token_file is None) == (self.token_url is None):
             return ["OAUTHBEARER needs one of token_file and token_url"]
         if self.token_url is None:
-            unused = _given(self, _CLIENT)
+            unused = _names_given(self, _CLIENT)
             return [f"{', '.join(unused)}: not with token_file"] if unused else []
         absent = [] if self.client_id else ["client_id"]
-        if not _given(self, ("client_secret", "client_secret_file")):
+        if not _names_given(self, ("client_secret", "client_secret_file")):
             absent.append("client_secret or client_secret_file")
         return [f"token_url needs {' and '.join(absent)}"] if absent else []
 
@@ -97,7 +97,7 @@ def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> 
     return problems
 
 
-def _given(section: Section, names: tuple[str, ...]) -> list[str]:
+def _names_given(section: Section, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if getattr(section, name) is not None]
 
 

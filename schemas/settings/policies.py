@@ -16,7 +16,7 @@ TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 """Tiers of documents and clearances, lowest first: a clearance covers its own tier and all tiers before it."""
 
 
-class Denied(Section):
+class Deny(Section):
     """Requests that a source may not make. This list overrides the lists that allow."""
 
     destinations: list[str] = Field(default=[], description="Denied destinations.")
@@ -48,7 +48,7 @@ class SourcePolicy(Section):
         description="Results topics that a query may name in `reply_to`; one that names none is answered on"
         " kafka.topics.results in any case.",
     )
-    deny: Denied = Denied()
+    deny: Deny = Deny()
     overrides: Allowed | None = Field(
         default=None,
         description="Recipe parameter -> bounds for overrides of this source; null: limits.overrides applies.",

@@ -44,7 +44,7 @@ class ContextSettings(Section):
         return self.order_by is not None
 
     @model_validator(mode="after")
-    def _named(self) -> Self:
+    def _check_fields(self) -> Self:
         for key, name in (("order_by", self.order_by), ("group_by", self.group_by)):
             if name is not None and (not FIELD.fullmatch(name) or name.startswith("_")):
                 raise ValueError(f"{key}: {name}: no name of a field")
@@ -100,7 +100,7 @@ class CreateSettings(Section):
     )
 
     @model_validator(mode="after")
-    def _confirmed(self) -> Self:
+    def _check_copies(self) -> Self:
         copies, confirmed = self.replication_factor, self.write_consistency_factor
         if copies is not None and confirmed is not None and confirmed > copies:
             raise ValueError("write_consistency_factor: more than replication_factor, so that no write would succeed")
@@ -240,7 +240,7 @@ class QdrantSettings(Backend):
         return self
 
     @model_validator(mode="after")
-    def _places(self) -> Self:
+    def _check_collections(self) -> Self:
         if unknown := sorted(self.collections.keys() - self.destinations.keys()):
             raise ValueError(f"collections: {', '.join(unknown)}: not in destinations")
         for destination, parts in self.collections.items():
@@ -264,9 +264,9 @@ class QdrantSettings(Backend):
             raise ValueError(f"columns: {', '.join(unwritable)}: a name is one word")
         if len({name.lower() for name in self.columns}) < len(self.columns):
             raise ValueError("columns: two names differ in their case only")
-        if unknown := sorted(self.analysers.keys() - {*self.held}):
+        if unknown := sorted(self.analysers.keys() - {*self.physical}):
             raise ValueError(f"analysers: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
-        if unknown := sorted({*self.owned} - {*self.held}):
+        if unknown := sorted({*self.owned} - {*self.physical}):
             raise ValueError(f"owned: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
         return self
 
@@ -289,7 +289,7 @@ class QdrantSettings(Backend):
             raise ValueError(f"fields.{hidden[0]}: Qdrant cannot filter by what is in a string")
         return self
 
-    def place(self, name: str) -> str:
+    def payload_path(self, name: str) -> str:
         """The payload's name of a field."""
         return self.fields.get(name, name).partition("#")[0]
 
@@ -304,7 +304,7 @@ class QdrantSettings(Backend):
         return self.analysers.get(collection, self.bm25)
 
     @property
-    def held(self) -> list[str]:
+    def physical(self) -> list[str]:
         """Every Qdrant collection, each once."""
         parts = (collection for parts in self.collections.values() for collection in parts.values())
         return list(dict.fromkeys([*self.destinations.values(), *parts]))

@@ -20,7 +20,7 @@ from schemas.errors import ConfigError
 from schemas.settings.document import read
 from schemas.settings.root import DELIMITER, PREFIX, Settings
 from schemas.settings.section import Section
-from schemas.wording import Loc, likely, names, worded
+from schemas.wording import Loc, explain_problem, likely, names
 
 _OF_SERVICES: Final = re.compile(r".*_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """Variables that Kubernetes sets in each container for a Service whose name begins with rankstream."""
@@ -82,7 +82,7 @@ def _problem(item: ErrorDetails, variables: Mapping[Loc, str]) -> str:
     where = variables.get(path) or ".".join(map(str, path)) or "settings"
     if item["type"] == "missing" and (hint := _MISSING.get(path)) is not None:
         return f"{where}: missing: {hint}"
-    return f"{where}: {worded(item, Settings)}"
+    return f"{where}: {explain_problem(item, Settings)}"
 
 
 def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:

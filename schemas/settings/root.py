@@ -137,7 +137,7 @@ class Settings(BaseSettings):
     )
 
     @model_validator(mode="after")
-    def _named(self) -> Self:
+    def _check_names(self) -> Self:
         for name, profile in self.profiles.items():
             if profile.recipe not in self.recipes:
                 raise ValueError(f"profiles.{name}.recipe: not a recipe; there are {', '.join(sorted(self.recipes))}")
@@ -160,7 +160,7 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _policed(self) -> Self:
+    def _check_policies(self) -> Self:
         """Refuse a policy with an unknown name: it would protect something else than its author meant."""
         if unknown := sorted(self.policies.identity.topics.keys() - {self.kafka.topics.queries}):
             raise ValueError(f"policies.identity.topics: {', '.join(unknown)}: not kafka.topics.queries")
@@ -192,13 +192,13 @@ class Settings(BaseSettings):
 
     def index_hash(self) -> str:
         """SHA-256 of every value that can change what the index stores of a document."""
-        return _hash(self._indexed())
+        return _hash(self._index_content())
 
     def config_hash(self) -> str:
         """SHA-256 of every value that can change an answer: not of addresses, secrets and sizes of queues."""
         return _hash(
             {
-                **self._indexed(),
+                **self._index_content(),
                 "search": self.qdrant.search.model_dump(mode="json"),
                 "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
                 "rerank": _model(self.rerank, _JUDGING),
@@ -214,7 +214,7 @@ class Settings(BaseSettings):
             }
         )
 
-    def _indexed(self) -> dict[str, Any]:
+    def _index_content(self) -> dict[str, Any]:
         places = {"destinations", "collections", "indexes"}
         made = {"vectors", "context", "bm25", "analysers", "columns", "idf"}
         named = {"fields", "ids", "namespaces", "dimension", *places, *made}

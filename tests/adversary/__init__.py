@@ -1,1 +1,1 @@
-"""What an adversary tries: tenants that want the texts of others, servers that lie, messages that cost too much."""
+"""The attempts of an adversary: tenants that want others' texts, servers that lie, messages that cost too much."""

@@ -91,7 +91,7 @@ class Tenants:
         return found
 
     def leaks(self) -> list[str]:
-        """What any answer, and any request to the reranker, holds of another tenant than the one that asked."""
+        """The documents of other tenants in any answer, and in any request to the reranker."""
         told = [(self.asked[id_], json.dumps(answer)) for id_, answer in self.answers.items()]
         told += [(body["query"].split()[-1], json.dumps(body)) for body in self.backends.reranker.requests]
         canaries = ((tenant, set(re.findall(r"canary-(\w+)", said)) - {tenant}) for tenant, said in told)

@@ -5,7 +5,7 @@ import gc
 import random
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -27,8 +27,6 @@ from tests.adversary.refused import DOCUMENT_BYTES, DOCUMENTS, ENVELOPE, ENVELOP
 from tests.operators.indexing import documents
 from tests.operators.samples import decoder, message, way_out
 
-Values = tuple[bytes, Sequence[tuple[str, bytes]]]
-
 MOST_TIMES: Final = 10
 """A refused event's CPU time at most, in that of the dearest good event of its size."""
 
@@ -39,12 +37,9 @@ _QUERY: Final = decoder()
 _DOCUMENT: Final = documents.decoder(max_bytes=DOCUMENT_BYTES)
 _ATTRIBUTES: Final = tuple((f"ce_x{at}", b"v") for at in range(50_000))
 
-SENT: Final[dict[str, Values]] = {
-    **{kind: (value, ()) for kind, value in QUERIES.items()},
-    **{kind: (value, ENVELOPE) for kind, value in ENVELOPES.items()},
-    "attributes in headers": (b'{"query_id": "q", "text": "t"}', (("ce_specversion", b"1.0"), *_ATTRIBUTES)),
-}
-"""Kind -> a query's value and headers."""
+IN_HEADERS: Final = "attributes in headers"
+SENT: Final = (*QUERIES, *ENVELOPES, IN_HEADERS)
+"""The kinds of queries."""
 
 DEAREST_QUERY: Final = "values of every filter"
 """The kind of the good query that takes most time."""
@@ -62,7 +57,7 @@ class Counted(NamedTuple):
 def counting(patch: pytest.MonkeyPatch) -> Counted:
     """Count the problems that are put into words, and the names that are compared with others."""
     calls = Counted([], [])
-    compare, word = difflib.get_close_matches, wording.worded
+    compare, word = difflib.get_close_matches, wording.explain_problem
 
     def compared(*given: Any, **named: Any) -> Any:
         calls.compared.append(given)
@@ -104,8 +99,11 @@ def ended(sent: Message, decode: Callable[[Message], Any], *, answers: bool) -> 
 
 def query(kind: str) -> Rejected | None:
     """Decode and end the query of that kind."""
-    value, headers = SENT[kind]
-    return ended(message(value, headers=tuple(headers)), _QUERY, answers=True)
+    if kind == IN_HEADERS:
+        attributed = message(b'{"query_id": "q", "text": "t"}', headers=(("ce_specversion", b"1.0"), *_ATTRIBUTES))
+        return ended(attributed, _QUERY, answers=True)
+    value, headers = (ENVELOPES[kind], ENVELOPE) if kind in ENVELOPES else (QUERIES[kind], ())
+    return ended(message(value, headers=headers), _QUERY, answers=True)
 
 
 def document(kind: str, decode: DocumentDecoder = _DOCUMENT) -> Rejected | None:
@@ -114,13 +112,15 @@ def document(kind: str, decode: DocumentDecoder = _DOCUMENT) -> Rejected | None:
 
 
 def taken(run: Callable[[], object]) -> float:
-    """CPU seconds, at best."""
-    times = []
-    for _ in range(3):
-        began = time.process_time()
-        run()
-        times.append(time.process_time() - began)
-    return min(times)
+    """CPU seconds."""
+    began = time.process_time()
+    run()
+    return time.process_time() - began
+
+
+def in_proportion(run: Callable[[], object], good: Callable[[], object]) -> bool:
+    """Whether one run in three takes at most MOST_TIMES of what the good one takes; the first that does is the last."""
+    return any(taken(run) <= MOST_TIMES * taken(good) for _ in range(3))
 
 
 def memory(run: Callable[[], object]) -> int:
@@ -154,7 +154,7 @@ def test_few_problems_of_a_document_are_worded(kind: str, counted: Counted) -> N
 def test_a_query_costs_no_more_than_a_good_one(kind: str) -> None:
     """CPU time and memory, of decoding and of what tells its caller."""
     assert query(DEAREST_QUERY) is None
-    assert taken(lambda: query(kind)) <= MOST_TIMES * taken(lambda: query(DEAREST_QUERY))
+    assert in_proportion(lambda: query(kind), lambda: query(DEAREST_QUERY))
     assert memory(lambda: query(kind)) <= MOST_MEMORY * QUERY_BYTES
 
 
@@ -163,7 +163,7 @@ def test_a_query_costs_no_more_than_a_good_one(kind: str) -> None:
 def test_a_document_costs_no_more_than_a_good_one(kind: str) -> None:
     """Likewise for documents of 1 MB."""
     assert document("unknown fields") is None
-    assert taken(lambda: document(kind)) <= MOST_TIMES * taken(lambda: document("unknown fields"))
+    assert in_proportion(lambda: document(kind), lambda: document("unknown fields"))
     assert memory(lambda: document(kind)) <= MOST_MEMORY * DOCUMENT_BYTES
 
 

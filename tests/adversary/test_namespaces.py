@@ -23,7 +23,7 @@ def tenants(
 
 
 def given(answers: list[dict[str, Any]]) -> list[int]:
-    """How many results each answer has."""
+    """The number of results in each answer."""
     return [len(answer["results"]) for answer in answers]
 
 

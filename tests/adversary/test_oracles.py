@@ -71,7 +71,7 @@ class Source:
         retrieval.embedding = Embedding(np.array(vector, np.float32))
         search = self._searches(query)[leg, "documents"]
         stage = Leg(leg, self._client, SIGNALS.tracer, Bounds(1, 1, 1), TermIdf(self._client))
-        batch_key, request = stage.place("documents", search)
+        batch_key, request = stage.request_of("documents", search)
         [found] = asyncio.run(stage.call(batch_key, [request], TIMEOUT))
         assert isinstance(found, Found)
         assert isinstance(found.hits, Hits)

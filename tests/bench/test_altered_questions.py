@@ -12,7 +12,7 @@ ASKED = [
 
 
 def close(text: str) -> dict[str, str]:
-    """What the rules make of a question that has another answer, by kind."""
+    """The rules' verdict on a question that has another answer, by kind."""
     return {pair.kind: pair.asked for pair in altered(ASKED) if not pair.same and pair.cached == text}
 
 

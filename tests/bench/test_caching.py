@@ -1,4 +1,4 @@
-"""What the exact cache is measured against, how answers say where they came from, and that the whole reports."""
+"""The exact cache's benchmark: its baseline, the sources that answers name, and the report as a whole."""
 
 import subprocess
 import sys

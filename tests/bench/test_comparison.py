@@ -7,7 +7,7 @@ from bench.figures import spread
 
 
 def subject(cpu: list[float], p50: list[float], rate: list[float]) -> dict[str, Any]:
-    """What a subject did at 100 a second and in a burst, which went alike."""
+    """The measurement of a subject at 100 a second and in a burst, which went alike."""
     row = {"cpu_ms_per_query": spread(cpu), "p50_ms": spread(p50), "answered_per_s": spread(rate)}
     return {"rates": [{"rate": 100.0, **row}], "burst": {"queries": 5, **row}}
 

@@ -114,7 +114,7 @@ def test_machine_ticks_leave_out_idle_time() -> None:
 
 
 def test_this_process_is_accounted_for() -> None:
-    """What it burns shows, in it and in the machine."""
+    """Burnt CPU shows, in the process and in the machine."""
     before = process_seconds(os.getpid()), machine_seconds()
     burnt = time.process_time()
     while time.process_time() - burnt < 0.1:

@@ -60,7 +60,7 @@ def test_a_box_is_under_its_caller() -> None:
 
 @given(COLLAPSED, st.floats(0, 1))
 def test_a_frame_is_no_wider_than_its_caller(collapsed: str, least: float) -> None:
-    """What a frame calls has no more samples than the frame has, and no frame has fewer than the least share."""
+    """A called frame has no more samples than its caller, and no frame has fewer than the least share."""
     for thread in flames(collapsed, least):
         for frame in (thread, *(each for each, _, _ in thread.boxes())):
             assert sum(each.count for each in frame.calls) <= frame.count

@@ -16,7 +16,7 @@ numbers = st.integers(-(10**6), 10**6).map(float)
 
 
 def series(count: int, *, base: float = 200.0, slope: float = 0.0, noise: float = 1.0) -> list[float]:
-    """What a process of `base` holds, second by second, give or take `noise`."""
+    """The resources of a process of `base`, second by second, give or take `noise`."""
     rng = random.Random(7)
     return [base + slope * second + rng.gauss(0, noise) for second in range(count)]
 
@@ -98,7 +98,7 @@ def test_a_leak_that_is_small_beside_the_process_is_flat() -> None:
 
 
 def test_warming_up_is_no_growth() -> None:
-    """What a process takes in its first quarter and keeps is not held against it."""
+    """The memory that a process takes in its first quarter and keeps is no growth."""
     values = series(400)
     assert growth([*(100 + each / 2 for each in values[:100]), *values[100:]]).flat_memory()
 
@@ -137,7 +137,7 @@ def test_too_few_samples_are_no_verdict() -> None:
 
 
 def test_a_hump_is_no_growth() -> None:
-    """What went up and comes down again has no slope that is surely above zero, even if it isn't all the way back."""
+    """A series that rises and falls again has no slope that is surely above zero, even if it isn't all the way back."""
     values = [*series(200, noise=0.1), *series(100, base=260, slope=-0.4, noise=0.1), *series(100, base=206, noise=0.1)]
     found = growth(values)
     assert found.last_quarter > 1.02 * found.second_quarter

@@ -39,7 +39,7 @@ def test_the_pairs_are_of_every_kind() -> None:
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What is measured on the pairs."""
+    """The figures for the pairs."""
     return paraphrases.figures(paraphrases.written(), MiniLM(tmp_path_factory.mktemp("minilm")))
 
 

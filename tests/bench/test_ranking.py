@@ -1,4 +1,4 @@
-"""What ranking is compared with does the same, and every recipe is measured."""
+"""Ranking's reference does the same as ranking, and every recipe is measured."""
 
 import ast
 import dataclasses
@@ -64,7 +64,7 @@ def test_ties_over_arrays_stand_as_ours() -> None:
 
 
 def all_said(ranked: Ranked | Any) -> tuple[Any, ...]:
-    """What a ranking says, scores to the bit."""
+    """The output of a ranking, scores to the bit."""
     candidates = [(each.id, each.score.hex(), each.payload) for each in ranked.candidates]
     return candidates, list(ranked.run.backends), ranked.run.reranked, ranked.run.warnings()
 
@@ -116,7 +116,7 @@ def test_nothing_that_explains_is_left(module: Path) -> None:
 
 
 def test_no_other_branch_is_cut() -> None:
-    """What asks for explanations has nothing else to say: no `else` goes with it."""
+    """A check for explanations stands alone: no `else` goes with it."""
     for module in MODULES:
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             if isinstance(node, ast.If) and "explanations is not None" in ast.unparse(node.test):

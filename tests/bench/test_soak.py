@@ -61,7 +61,7 @@ def test_windows_hold_every_query_once(latencies: list[float | None]) -> None:
 
 
 def test_a_slow_window_is_seen() -> None:
-    """Where it is."""
+    """A slow window is found, and the time at which it starts."""
     found = windows([5.0] * 1000 + [900.0] * 50 + [5.0] * 950, 10)
     assert [number for number, each in enumerate(found) if each["p99_ms"] > 5] == [10]
     assert found[10]["from_s"] == 100
@@ -101,7 +101,7 @@ sys.stdin.readline()
 
 
 def test_a_footprint_is_one_process() -> None:
-    """What it takes more shows: memory, a descriptor and a thread."""
+    """Growth shows: memory, a descriptor and a thread."""
     # Not this process: what earlier tests left may go at any moment.
     with subprocess.Popen([sys.executable, "-c", TAKES], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

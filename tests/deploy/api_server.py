@@ -17,7 +17,7 @@ _KINDS = {
     "networking.k8s.io/v1": ("NetworkPolicy",),
     "policy/v1": ("PodDisruptionBudget",),
 }
-"""What the chart makes."""
+"""The objects that the chart makes."""
 
 _NOT_FOUND = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
 

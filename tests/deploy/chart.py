@@ -155,7 +155,7 @@ def template(name: str, values: Mapping[str, Any] | None = None, *options: str) 
 
 
 def render(name: str, values: Mapping[str, Any] | None = None, *options: str) -> Rendered:
-    """What Helm renders."""
+    """The objects that Helm renders."""
     done = template(name, values, *options)
     assert done.returncode == 0, done.stderr
     return Rendered([each for each in yaml.safe_load_all(done.stdout) if each is not None])

@@ -1,4 +1,4 @@
-"""What the tests of deploy/ read: where the files are, the command line, the Dockerfile's stages."""
+"""The files that the tests of deploy/ read: paths, the command line, the Dockerfile's stages."""
 
 import os
 import shutil
@@ -49,11 +49,11 @@ class Stage(NamedTuple):
     steps: list[tuple[str, str]]
 
     def all(self, instruction: str) -> list[str]:
-        """What the stage gives to an instruction."""
+        """The arguments of an instruction in the stage."""
         return [value for name, value in self.steps if name == instruction]
 
     def last(self, instruction: str) -> str:
-        """What holds in the end: a later instruction replaces an earlier one."""
+        """The value in the end: a later instruction replaces an earlier one."""
         return self.all(instruction)[-1]
 
 

@@ -1,4 +1,4 @@
-"""What the tests of Prometheus and Grafana read: rules, dashboards, the expressions in them, and what these name.
+"""The files that the tests of Prometheus and Grafana read: rules, dashboards, expressions, and the names in these.
 
 An expression is checked by Prometheus's own promtool. Names and labels are found by their form, which is enough: an
 expression here names no label by a string.
@@ -96,7 +96,7 @@ def filled(text: str, **values: str) -> str:
 
 
 def page_expressions(page: Path) -> list[Expression]:
-    """What a page has in backticks that names a series."""
+    """A page's words in backticks that name a series."""
     code = re.findall(r"`([^`]+)`", re.sub(r"(?ms)^ *```.*?^ *```", "", page.read_text(encoding="utf-8")))
     return [each for text in code if (each := Expression(page.name, " ".join(text.split()))).names]
 
@@ -121,14 +121,14 @@ def series() -> dict[str, frozenset[str]]:
 
 
 def suffixes(instrument: MetricWrapperBase) -> tuple[str, ...]:
-    """What a scrape adds to an instrument's name."""
+    """The suffixes that a scrape adds to an instrument's name."""
     if isinstance(instrument, Histogram):
         return "_bucket", "_sum", "_count"
     return ("_total",) if isinstance(instrument, Counter) else ("",)
 
 
 def promtool(*arguments: str | Path) -> str:
-    """What promtool prints; fails with it unless it exits with 0."""
+    """The output of promtool; fails with it unless it exits with 0."""
     program = shutil.which("promtool")
     if program is None:
         missing("the rules are checked by promtool, which comes with Prometheus")

@@ -66,7 +66,7 @@ def latency(in_time: str, all_: str) -> list[dict[str, str]]:
 
 
 def room(in_flight: str, credit: str, flow: str = "search") -> list[dict[str, str]]:
-    """What is in flight, and how much more may be."""
+    """The gauge of messages in flight, and the limit of more."""
     return [of("rankstream_in_flight", in_flight, flow), of("rankstream_credit", credit, flow)]
 
 

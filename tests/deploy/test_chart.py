@@ -41,7 +41,7 @@ def test_objects_are_valid(chart: Rendered, version: str) -> None:
 
 @pytest.mark.parametrize("name", SETS)
 def test_each_set_of_values_has_its_objects(name: str) -> None:
-    """What is turned on is rendered, and nothing else."""
+    """The chart renders a part that is turned on, and no other."""
     assert {item["kind"] for item in rendered(name).objects} == KINDS[name]
 
 
@@ -91,7 +91,7 @@ def test_a_digest_is_used_in_place_of_the_tag() -> None:
 
 
 def test_the_configuration_loads(configured: Settings) -> None:
-    """What a pod finds in the ConfigMap is a configuration, and what suits a cluster is its default."""
+    """The ConfigMap of a pod is a valid configuration, and a cluster's needs are its defaults."""
     assert configured.kafka.replication_factor == 3
     assert configured.threads is not None
 

@@ -1,4 +1,4 @@
-"""What the chart's NetworkPolicy allows, and what Prometheus scrapes."""
+"""The chart's NetworkPolicy: the traffic that it allows, and Prometheus's scrapes."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def allowed(found: Rendered) -> list[tuple[set[tuple[str, int]], Any]]:
 
 
 def test_the_policy_is_about_all_pods_and_both_directions(chart: Rendered) -> None:
-    """What isn't allowed is denied: for every pod of the release, what comes in and what goes out."""
+    """The policy denies all other traffic: for every pod of the release, in and out."""
     assert sorted(policy(chart)["policyTypes"]) == ["Egress", "Ingress"]
     selector = policy(chart)["podSelector"]["matchLabels"]
     assert all(selector.items() <= workload.labels.items() for workload in chart.workloads)

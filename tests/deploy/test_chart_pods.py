@@ -237,7 +237,7 @@ def test_every_change_of_the_pod_is_another_job() -> None:
 
 
 def test_a_job_of_one_name_is_one_job() -> None:
-    """What isn't part of the name can't change the Job's pod: the same name is the same template, in any release."""
+    """The Job's pod depends on its name alone: the same name is the same template, in any release."""
     specs: dict[str, set[str]] = {}
     for values in ({}, {"search": {"replicas": 3}}, {"generateCursorSecret": False}):
         job = render("minimal", values).one("Job")

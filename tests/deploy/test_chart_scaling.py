@@ -1,4 +1,4 @@
-"""How many replicas a flow has: by its values, or by KEDA."""
+"""The number of a flow's replicas: by its values, or by KEDA."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def trigger(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def authentication(found: Rendered) -> dict[str, Any]:
-    """What KEDA reads for each of its parameters: an entry of a Secret, or a variable of the pods and its value."""
+    """KEDA's source for each of its parameters: an entry of a Secret, or a variable of the pods and its value."""
     spec = found.one("TriggerAuthentication")["spec"]
     entries = {each["parameter"]: (each["name"], each["key"]) for each in spec.get("secretTargetRef", [])}
     variables = found.flow("search").variables
@@ -53,7 +53,7 @@ def test_all_replicas_have_work(chart: Rendered, configured: Settings) -> None:
 
 
 def test_one_of_both_sets_the_replicas(chart: Rendered) -> None:
-    """Where KEDA scales, the StatefulSet has no number that each upgrade would set again."""
+    """A StatefulSet that KEDA scales has no number that each upgrade would set again."""
     targets = scaled(chart)
     assert targets.keys() <= {workload.object["metadata"]["name"] for workload in chart.flows}
     for workload in chart.flows:

@@ -51,7 +51,7 @@ def seconds(duration: str) -> float:
 
 
 def configuration(**environment: str) -> subprocess.CompletedProcess[str]:
-    """What Docker Compose itself makes of the file."""
+    """Docker Compose's own reading of the file."""
     command = [installed("docker-compose"), "--file", str(DEPLOY / "compose.yaml"), "config", "--format", "json"]
     return subprocess.run(command, env={"PATH": "", **environment}, capture_output=True, text=True, check=False)
 
@@ -187,7 +187,7 @@ def test_composed_images_are_pinned() -> None:
 
 
 def test_composed_files_and_volumes_exist() -> None:
-    """What is mounted or built from is there; ports are open to this machine alone."""
+    """Every mounted path and build context exists; ports are open to this machine alone."""
     for service in SERVICES.values():
         for mount in service.get("volumes", []):
             source = mount.split(":")[0]

@@ -69,7 +69,7 @@ def test_queries_are_of_the_chosen_replicas(file: Path) -> None:
 
 @each_dashboard
 def test_legends_name_labels_of_their_series(file: Path) -> None:
-    """What a legend is made of is a label that the query leaves."""
+    """A legend contains only labels that the query leaves."""
     for panel in panels(loaded(file)):
         for target in panel["targets"]:
             expression = Expression(panel["title"], target["expr"])

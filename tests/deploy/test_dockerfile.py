@@ -175,7 +175,7 @@ def test_the_build_backend_is_pinned_with_all_it_needs() -> None:
 
 
 def copied_to_the_builder() -> list[str]:
-    """What the builder takes from the repository."""
+    """The files that the builder takes from the repository."""
     return [source for copy in builder().all("COPY") for source in copy.split()[:-1]]
 
 

@@ -15,7 +15,7 @@ from tests.deploy.files import PROJECT, ROOT, Stage, last_stage, stages
 pytestmark = [pytest.mark.slow, pytest.mark.operate, pytest.mark.weights, pytest.mark.timeout(2400)]
 
 IMAGE = "/opt/rankstream"
-"""What the last stage copies from the builder."""
+"""The paths that the last stage copies from the builder."""
 
 
 class Machine(NamedTuple):
@@ -24,7 +24,7 @@ class Machine(NamedTuple):
     root: Path
 
     def path(self, inside: str) -> Path:
-        """Where a path of the image is."""
+        """The place of a path of the image on this machine."""
         return self.root / inside.lstrip("/")
 
     def environment(self, stage: Stage) -> dict[str, str]:
@@ -91,7 +91,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 
 def test_the_image_runs_rankstream(machine: Machine) -> None:
-    """What the last stage copies has the command, of the project's version, in an environment without pip."""
+    """The last stage copies the command, of the project's version, in an environment without pip."""
     stage = last_stage()
     assert "rankstream" in machine.run(stage, "rankstream --help", machine.root)
     code = "import importlib.metadata as m; print(m.version('rankstream'), [d.name for d in m.distributions()])"

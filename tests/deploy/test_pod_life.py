@@ -35,7 +35,7 @@ def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
 
 
 def probe(flow: Flow, kind: str) -> bool:
-    """What the kubelet hears from a probe of the chart: a failure, too, if nobody listens or the time is over."""
+    """The kubelet's result of a probe of the chart: a failure, too, if nobody listens or the time is over."""
     settings = rendered("minimal").flow("search").container[kind]
     url = f"http://127.0.0.1:{flow.port}{settings['httpGet']['path']}"
     try:

@@ -75,7 +75,7 @@ def test_the_log_lines_of_runbooks_are_written() -> None:
 
 
 def named_events(page: Path) -> Iterator[str]:
-    """What stands in backticks after the word event or events."""
+    """The words in backticks after the word event or events."""
     text = " ".join(page.read_text(encoding="utf-8").split())
     for listed in re.findall(r"\bevents? ((?:`[^`]+`(?:, | and )?)+)", text):
         yield from (event for event in re.findall(r"`([^`]+)`", listed) if event != "Fenced")

@@ -83,4 +83,4 @@ CHECKS: Final[dict[str, Callable[[list[str]], None]]] = {
     **dict.fromkeys(("docker", "kubectl", "helm", "kustomize", "promtool"), _files),
     **dict.fromkeys(("cat", "curl", "echo", "export", "find", "grep", "wc"), _any),
 }
-"""How the commands of each program are checked. Those that can run here are run, too: see test_blocks.py."""
+"""Checks for the commands of each program. Those that can run here are run, too: see test_blocks.py."""

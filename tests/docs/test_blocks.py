@@ -43,17 +43,17 @@ TESTED: Final = {
     ("docs/how-to/own-reranker.md", "python"): "tests/docs/test_how_to.py::test_the_small_server_reranks",
     ("docs/how-to/managed-kafka.md", ""): "tests/docs/test_with_servers.py::test_check_of_topics_with_default_settings",
 }
-"""What no kind can check: (page, language) -> the test that runs such blocks, or compares them with the program."""
+"""Blocks beyond every kind: (page, language) -> the test that runs such blocks, or compares them with the program."""
 
 
 def is_configuration(block: Block) -> bool:
-    """Whether a block of YAML has sections of the configuration, and no others."""
+    """True if a block of YAML has sections of the configuration, and no others."""
     content = yaml.safe_load(block.text)
     return isinstance(content, dict) and content.keys() <= Settings.model_fields.keys()
 
 
 def kind(block: Block) -> str | None:
-    """How a block is checked; None: it isn't."""
+    """The check for a block; None: it isn't checked."""
     if block.language in SHELL:
         return "shell"
     if block.language == "yaml" and is_configuration(block):

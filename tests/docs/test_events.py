@@ -46,5 +46,5 @@ def test_every_status_is_named() -> None:
 
 @pytest.mark.parametrize(("name", "example"), re.findall(r"```json (\w+)\n(.*?)```", PAGE, re.DOTALL))
 def test_every_example_is_an_event(name: str, example: str) -> None:
-    """What the page shows can be sent, or is what comes."""
+    """The page's queries can be sent, and its results are real ones."""
     MODELS[name].model_validate(orjson.loads(example))

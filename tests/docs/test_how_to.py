@@ -1,4 +1,4 @@
-"""What the how-to pages do without a broker: their programs run, and their examples are what rankstream answers."""
+"""The how-to pages without a broker: their programs run, and their examples are rankstream's answers."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def of(page: str, info: str) -> list[Block]:
 
 
 def run(command: str, folder: Path) -> str:
-    """What a block of the shell prints in a folder; it must succeed."""
+    """The output of a block of the shell in a folder; it must succeed."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-e", "-c", command],

@@ -31,7 +31,7 @@ def test_every_metric_has_the_label_flow() -> None:
 
 
 def test_durations_and_histograms_are_called_so() -> None:
-    """What the page calls a histogram is one, and what is in seconds says so in its name."""
+    """Every histogram of the page is one, and every metric in seconds says so in its name."""
     rows = {name: said for name, _, said in _ROW.findall(PAGE.read_text())}
     histograms = {name for name, each in instruments().items() if type(each).__name__ == "Histogram"}
     assert {name for name, said in rows.items() if said.startswith("Histogram")} == histograms

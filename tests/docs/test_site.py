@@ -14,7 +14,7 @@ from tests.docs.pages import PAGES, ROOT
 LOADED = re.compile(
     r"""<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=["']?((?:https?:)?//[^"'> ]+)|url\(["']?(https?:[^)]+)"""
 )
-"""What a browser fetches for a page: of tags that load, and of style sheets."""
+"""The files that a browser fetches for a page: of tags that load, and of style sheets."""
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def test_own_documents_are_searched_from_an_empty_folder(tmp_path: Path) -> None
 
 
 def test_the_lines_of_the_errors_page_are_those_that_are_printed() -> None:
-    """What it quotes, without the values, is in the program."""
+    """The tutorial's quotes, without their values, are in the program."""
     parts = [ROOT / part for part in ("flows", "operators", "schemas")]
     program = "".join(path.read_text() for part in parts for path in part.rglob("*.py"))
     page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the pages do with a Kafka broker and a Qdrant server, followed to the letter but for the servers' ports."""
+"""The pages with a Kafka broker and a Qdrant server, followed to the letter except for the servers' ports."""
 
 import itertools
 import json
@@ -50,7 +50,7 @@ class Place:
         return {**own, "PATH": path, "RANKSTREAM_CACHE_DIR": cache, "RANKSTREAM_TELEMETRY__PORT": "0", "COLUMNS": "80"}
 
     def run(self, block: Block | str, code: int = 0) -> str:
-        """What the block's commands print, one after the other; the last one's exit code must be `code`."""
+        """The output of the block's commands, one after the other; the last one's exit code must be `code`."""
         text = block if isinstance(block, str) else block.text
         done = subprocess.run(
             ["bash", "-e", "-c", self.filled(text)],
@@ -172,7 +172,7 @@ def test_before_an_upgrade(place: Place) -> None:
 
 
 def test_check_of_topics_with_default_settings(place: Place) -> None:
-    """What the page says that `check` prints of topics with Kafka's default settings is what it prints."""
+    """The page quotes `check` correctly for topics with Kafka's default settings."""
     roles = ("queries", "results", "dead_letters", "documents", "watermarks")
     topics = {role: f"default-{role.replace('_', '-')}" for role in roles}
     admin = AdminClient({"bootstrap.servers": place.broker})

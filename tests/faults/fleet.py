@@ -46,7 +46,7 @@ class Replica:
         wait_until(self.ready, PATIENCE)
 
     def ready(self) -> bool:
-        """Whether there is a process and it is in its group."""
+        """True if there is a process and it is in its group."""
         return self.running.process.poll() is None and self.running.ready()
 
     def kill(self) -> None:
@@ -110,7 +110,7 @@ class Fleet:
 
     @property
     def restarts(self) -> int:
-        """How often a process ended by itself."""
+        """The number of times that a process ended by itself."""
         return sum(replica.restarts for replica in self._replicas.values())
 
     @property

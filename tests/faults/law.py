@@ -15,7 +15,7 @@ from schemas.result import Status
 
 
 class Place(NamedTuple):
-    """Where a message is."""
+    """The position of a message."""
 
     topic: str
     partition: int
@@ -58,13 +58,13 @@ class OutputRecord:
 
     @property
     def refusal(self) -> bool:
-        """Whether it tells a caller of a dead letter."""
+        """True if it tells a caller of a dead letter."""
         return not self.dead and self.kind == Status.INVALID
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of what was asked."""
+    """The account of all messages that were sent."""
 
     asked: int
     results: int
@@ -77,7 +77,7 @@ class Account:
     kinds: Counter[str] = field(default_factory=Counter)
 
     def breaches(self) -> list[str]:
-        """How the law is broken, in words; empty if it isn't."""
+        """The breaches of the law, in words; empty if there is none."""
         found = [
             f"{len(places)} {what}, such as {_short(places)}"
             for what, places in (

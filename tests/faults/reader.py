@@ -1,4 +1,4 @@
-"""Who reads what the flow writes: committed records alone, noting when each arrived."""
+"""A reader of the flow's output: committed records alone, each with its time of arrival."""
 
 import itertools
 import threading

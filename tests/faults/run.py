@@ -29,14 +29,14 @@ LINK_LATENCY: Final = 0.05
 _SECOND_ANSWERS: Final = 1.5
 """Seconds to wait for them."""
 _BROKEN: Final = REPOSITORY / ".cache" / "faults"
-"""Where the logs of a row that is broken are kept."""
+"""The directory of the logs of a row that is broken."""
 _NAMES: Final = "abcdefgh"
 _QDRANT_MS, _RERANK_MS, _EMBED_MS = 10, 30, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of a scenario with one client; `breaches` is empty if it kept its promise and the law."""
+    """The outcome of a scenario with one client; `breaches` is empty if it kept its promise and the law."""
 
     scenario: str
     kind: str
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def held(self) -> bool:
-        """Whether nothing was broken."""
+        """True if nothing was broken."""
         return not self.breaches
 
     def as_json(self) -> dict[str, Any]:
@@ -66,13 +66,15 @@ class Row:
 
 
 class Surroundings:
-    """What scenarios share: stub backends, and two brokers that none of them hurts, one behind an interceptor."""
+    """The servers that scenarios share: stub backends, and two unharmed brokers, one behind an interceptor."""
 
-    def __init__(self, stubs: Stubs, stack: contextlib.ExitStack, transactions: int | None) -> None:
+    def __init__(
+        self, stubs: Stubs, stack: contextlib.ExitStack, transactions: int | None, shared: Broker | None
+    ) -> None:
         self._stubs = stubs
         self._transactions = transactions
         self._stack = stack
-        self._shared: Broker | None = None
+        self._shared = shared
         self._intercepted: Host | None = None
 
     def run(self, scenario: Scenario, client: str, logs: Path | None = None, seconds: float | None = None) -> Row:
@@ -125,10 +127,11 @@ class Surroundings:
 
 
 @contextlib.contextmanager
-def surroundings(transactions: int | None = None) -> Iterator[Surroundings]:
+def surroundings(transactions: int | None = None, shared: Broker | None = None) -> Iterator[Surroundings]:
     """Stub backends as a process of their own, and a broker once one is needed.
 
-    `transactions`: the broker's transaction version where requests are intercepted, None for the newest.
+    `transactions`: the broker's transaction version where requests are intercepted, None for the newest; `shared`: the
+    broker that no scenario hurts, None for one of its own.
     """
     command = [sys.executable, "-m", "bench.stubs", "--qdrant-latency-ms", str(_QDRANT_MS)]
     command += ["--rerank-latency-ms", str(_RERANK_MS), "--embed-latency-ms", str(_EMBED_MS)]
@@ -137,7 +140,7 @@ def surroundings(transactions: int | None = None) -> Iterator[Surroundings]:
         stack.callback(process.terminate)
         assert process.stdout is not None
         urls = dict(line.split() for line in itertools.islice(process.stdout, 3))
-        yield Surroundings(Stubs(urls["qdrant"], urls["rerank"], urls["embed"]), stack, transactions)
+        yield Surroundings(Stubs(urls["qdrant"], urls["rerank"], urls["embed"]), stack, transactions, shared)
 
 
 def _act(run: Trial, scenario: Scenario) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.kafka.broker import Broker
 from tests.faults.catalogue import CATALOGUE
 from tests.faults.run import Surroundings, surroundings
 from tests.missing import missing
@@ -28,9 +29,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def around(broker_tools: None) -> Iterator[Surroundings]:
-    """What the scenarios share."""
-    with surroundings() as shared:
+def around(broker: Broker) -> Iterator[Surroundings]:
+    """The shared servers of the scenarios."""
+    with surroundings(shared=broker) as shared:
         yield shared
 
 

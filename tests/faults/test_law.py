@@ -76,7 +76,7 @@ def test_a_refusal_where_there_should_be_none_is_a_breach() -> None:
 
 
 def test_a_class_that_a_scenario_names_is_right() -> None:
-    """Where queries may end as dead letters of a class, one that does breaks nothing; without payload neither."""
+    """A query may end as a dead letter of a class that allows it, with or without payload."""
     letter = OutputRecord(QUERY.place, "too_large", True, b"key", 0.0, value=None)
     assert account(ASKED, [letter, LETTER], {"too_large"}).breaches() == []
     assert account(ASKED, [letter, LETTER]).breaches() != []

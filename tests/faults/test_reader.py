@@ -1,4 +1,4 @@
-"""What the harness reads out of what it read: how long answers were away, and which messages are queries of its own."""
+"""The harness's reading: how long answers were away, and which messages are queries of its own."""
 
 import json
 

@@ -39,7 +39,7 @@ class Host:
 
 @dataclass
 class Trial:
-    """What a scenario acts on."""
+    """The objects that a scenario acts on."""
 
     client: str
     host: Host
@@ -51,9 +51,9 @@ class Trial:
     rng: random.Random
     directory: Path
     seconds: float | None = None
-    """How long what has no end of its own goes on; None for as long as it does by itself."""
+    """The length of a fault that has no end of its own; None for as long as it lasts by itself."""
     figures: dict[str, str] = field(default_factory=dict)
-    """What the scenario measured, by name."""
+    """The scenario's measurements, by name."""
 
     @property
     def broker(self) -> Broker:
@@ -74,7 +74,7 @@ class Trial:
 
     @property
     def disk(self) -> Volume:
-        """Where the broker's logs are."""
+        """The directory of the broker's logs."""
         assert self.host.volume is not None, "the scenario has no volume"
         return self.host.volume
 
@@ -108,7 +108,7 @@ class Trial:
         wait_until(lambda: any(answer.kind == "ok" for answer in self.answers(since)), RECOVERY)
 
     def replaced(self) -> int:
-        """How often a process has replaced its producer, by the logs."""
+        """The number of times that a process has replaced its producer, by the logs."""
         return sum(log.read_text(errors="replace").count("producer replaced") for log in self.fleet.logs())
 
     def await_answer(self) -> None:

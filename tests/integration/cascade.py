@@ -1,4 +1,4 @@
-"""What the tests of the cascade share: a running system that is asked many queries at once, and what Qdrant heard."""
+"""The fixtures of the cascade's tests: a running system that is asked many queries at once, and Qdrant's requests."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ class Recorder:
 
     @property
     def asked(self) -> list[Heard]:
-        """What was asked with a body: the flow looks what its collections are by itself, from time to time."""
+        """The requests with a body: the flow looks what its collections are by itself, from time to time."""
         return [each for each in list(self.heard) if each.body is not None]
 
     def forget(self) -> None:
@@ -97,7 +97,7 @@ def recorded(directory: Path, recorder: Recorder) -> Iterator[str]:
 
 
 class Ended(NamedTuple):
-    """How a query ended: `kind` is `result`, or a dead letter's class, of which `said` is the message."""
+    """The end of a query: `kind` is `result`, or a dead letter's class, of which `said` is the message."""
 
     kind: str
     value: Json
@@ -106,7 +106,7 @@ class Ended(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where documents are; None: the default."""
+    """The destination of the documents; None: the default."""
 
     namespace: str
     destination: str | None
@@ -148,7 +148,7 @@ class System:
     def together(
         self, events: Sequence[Mapping[str, Any]], headers: Headers | None = None, *, later: float = 0.0
     ) -> list[Ended]:
-        """How each of the queries ends, all produced before one is waited for; results must hold to the contract.
+        """The end of each query, all produced before one is waited for; results must hold to the contract.
 
         `later`: seconds by which the messages' timestamps are ahead.
         """
@@ -175,7 +175,7 @@ class System:
         return [query_id for query_id, _ in sent]
 
     def collect(self, query_ids: Sequence[str]) -> list[Ended]:
-        """How the queries with these ids ended."""
+        """The ends of the queries with these ids."""
 
         def ended() -> bool:
             self._read()
@@ -240,7 +240,7 @@ class System:
                 self._ended[query_id] = ended
 
     def _heard(self, query_id: str) -> bool:
-        """Whether the query has ended; one that is refused has both its dead letter and its result."""
+        """True if the query has ended; one that is refused has both its dead letter and its result."""
         ended, refusal = self._ended.get(query_id), self._refusals.get(query_id)
         if ended is None or ended.kind == "result":
             return ended is not None
@@ -273,5 +273,5 @@ def listed(pages: Sequence[Json]) -> list[str]:
 
 
 def leg(answer: Json, name: str) -> tuple[str, str | None]:
-    """What became of a leg, and why."""
+    """The status of a leg, and its reason."""
     return next((each["status"], each["reason"]) for each in answer["legs"] if each["name"] == name)

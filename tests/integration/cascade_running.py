@@ -104,7 +104,7 @@ def backends() -> Backends:
 
 @pytest.fixture(scope="session")
 def collector() -> Iterator[Receiver]:
-    """Where the vault's spans go."""
+    """The exporter of the vault's spans."""
     with Receiver() as receiver:
         yield receiver
 

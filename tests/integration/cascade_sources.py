@@ -1,4 +1,4 @@
-"""Who asks in the tests of the cascade, and what each source may."""
+"""The sources of the cascade's tests, and their policies."""
 
 from tests.integration.cascade import Json
 from tests.integration.deployment import Headers

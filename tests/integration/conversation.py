@@ -31,10 +31,10 @@ class Asked:
     event: dict[str, Any]
     source: str | None = None
     given: "Asked | None" = None
-    """Whose answer its cursor is from."""
+    """The query whose answer its cursor is from."""
 
     forged: bool = False
-    """Whether its cursor was changed on the way."""
+    """True if its cursor was changed on the way."""
 
     sent: float = 0.0
     place: Position = ("", 0, 0)
@@ -127,7 +127,7 @@ class Conversation:
         return written
 
     def acknowledged(self, written: Written, collection: str) -> float:
-        """When the watermark that counts this document was seen committed; NEVER: it wasn't yet."""
+        """The time when the watermark that counts this document was seen committed; NEVER: it wasn't yet."""
         key = f"{collection}|{written.event['namespace']}|{written.partition}"
         with self._moved:
             offsets, times = self._marks.get(key, ([], []))
@@ -218,6 +218,6 @@ def _place(headers: Mapping[str, bytes]) -> Position:
 
 
 def is_its_own(query: Asked) -> bool:
-    """Whether what every query has of its own is this query's."""
+    """True if the fields that every query has of its own are this query's."""
     own = result_id(Origin(*query.place, 0)), query.event.get("metadata")
     return (query.answer["result_id"], query.answer["metadata"]) == own

@@ -14,11 +14,12 @@ from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, Random,
 from tests.integration.conversation import HEADER, Asked, Conversation
 from tests.integration.deployment import Deployment
 from tests.integration.permitted import COLLECTIONS, Policy, World
+from tests.tiers import sized
 
 SEED = 20
 SOURCES = 12
 DOCUMENTS = 25
-ROUNDS = 22
+ROUNDS = sized(12, nightly=22)
 QUERIES = 480
 CHANGES = 8
 
@@ -35,7 +36,7 @@ class Run:
     firewall: Policy
 
     def policy(self, query: Asked) -> Policy:
-        """Whose name no policy has gets the default one."""
+        """A source whose name no policy has gets the default one."""
         default: Policy = self.sources[""]
         return self.sources.get(query.source, default) if query.source is not None else default
 
@@ -48,7 +49,7 @@ class Run:
         return self.world.conversation.by_place[query.computed_at]
 
     def followed(self, query: Asked) -> bool:
-        """Whether it was given the answer to another query, and not from a cache."""
+        """True if it was given the answer to another query, and not from a cache."""
         return bool(query.answer) and query.answer["retrieval_stage"] not in CACHES and self.origin(query) is not query
 
 

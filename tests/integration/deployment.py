@@ -62,7 +62,7 @@ class Origins:
 
 @dataclass
 class OutputRecord:
-    """What ended a query: a result, or a dead letter with its class, and with the result that refuses the query."""
+    """The end of a query: a result, or a dead letter with its class, and with the result that refuses the query."""
 
     place: Position
     value: dict[str, Any]
@@ -81,7 +81,7 @@ class Flow:
     log: Path
 
     def ready(self) -> bool:
-        """Whether the health port says that it is in its group."""
+        """True if the health port says that it is in its group."""
         url = f"http://127.0.0.1:{self.port}/readyz"
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
             status: int = answer.status
@@ -199,7 +199,7 @@ class Deployment:
         self.produce("queries", [json.dumps(event).encode() for event in events], headers)
 
     def output_records(self, count: int, *, settled: bool = True) -> list[OutputRecord]:
-        """What a reader of committed records sees once `count` places have a terminal record.
+        """The records that a reader of committed records sees once `count` places have a terminal one.
 
         With `settled`, it reads on until nothing more comes: a second answer to the same query must not be missed. A
         refusal without its dead letter, which is none, comes last and is of the kind `refusal`.

@@ -1,4 +1,4 @@
-"""What a query may be answered with, read from policies and documents by brute force, apart from the code."""
+"""The permitted answers to a query, read from policies and documents by brute force, apart from the code."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ def denial(policy: Policy, firewall: Policy, query: Asked) -> str | None:
 
 
 def visible(policy: Policy, firewall: Policy, document: Mapping[str, Any]) -> bool:
-    """Whether this policy lets a document be seen, by its tier and its labels."""
+    """True if this policy lets a document be seen, by its tier and its labels."""
     if not firewall["enabled"]:
         return True
     tier = document.get("classification")
@@ -97,7 +97,7 @@ def visible(policy: Policy, firewall: Policy, document: Mapping[str, Any]) -> bo
 
 
 def wanted(event: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
-    """Whether a document is of the query's subject and actor, and passes its filters."""
+    """True if a document is of the query's subject and actor, and passes its filters."""
     scoped = all(event.get(name) in (None, document.get(name)) for name in ("subject", "actor_type"))
     if event.get("reflections_only") and document.get("type") != "reflection":
         return False
@@ -149,7 +149,7 @@ class World:
         return written
 
     def acknowledged(self, name: Name, version: Written) -> float:
-        """When this version was seen in a committed watermark."""
+        """The time when this version was seen in a committed watermark."""
         revision = version.event["rev"]
         if revision not in self._acknowledged:
             at = self.conversation.acknowledged(version, COLLECTIONS[name[:2]])
@@ -171,7 +171,7 @@ class World:
         return self._at.get(place, [])
 
     def still(self, query: Asked, since: float) -> bool:
-        """Whether nothing moved from then to the query's end in the part of the index that it asks."""
+        """True if nothing moved from then to the query's end in the part of the index that it asks."""
         collection = COLLECTIONS[query.event.get("destination", "default"), query.event.get("collection")]
         namespace = query.event.get("namespace", "default")
         return not any(

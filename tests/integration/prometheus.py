@@ -23,7 +23,7 @@ WINDOW: Final = "20s"
 """Over which rates and the like are taken, whatever the rules say."""
 
 FOR: Final = "4s"
-"""How long what an alert waits for must last."""
+"""The time for which an alert's condition must last."""
 
 
 class Prometheus:
@@ -58,7 +58,7 @@ class Prometheus:
             process.wait(PATIENCE)
 
     def ready(self) -> bool:
-        """Whether it takes requests."""
+        """True if it takes requests."""
         with contextlib.suppress(httpx.TransportError):
             return self._client.get("/-/ready").status_code == httpx.codes.OK
         return False
@@ -73,7 +73,7 @@ class Prometheus:
         return [alert["labels"] for alert in self._data("alerts")["alerts"] if alert["state"] == "firing"]
 
     def fires(self, name: str, **labels: str) -> bool:
-        """Whether an alert of this name, with these labels, fires."""
+        """True if an alert of this name, with these labels, fires."""
         return any({"alertname": name, **labels}.items() <= alert.items() for alert in self.firing())
 
     def wait_firing(self, name: str, **labels: str) -> None:

@@ -76,7 +76,7 @@ def answers(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], s
 
 
 def is_result(output_record: OutputRecord) -> bool:
-    """Whether it is an answer, not a dead letter."""
+    """True if it is an answer, not a dead letter."""
     return output_record.kind == "result"
 
 

@@ -124,7 +124,7 @@ def secured_kafka(broker: Broker, mechanism: str, issuer: Issuer) -> tuple[dict[
 
 
 def told_by_health(port: int) -> str:
-    """What the two probes answer, headers included."""
+    """The answers of the two probes, headers included."""
     told = ""
     for path in ("livez", "readyz"):
         try:

@@ -43,7 +43,7 @@ def stage(answer: Json) -> str:
 
 
 def stages(system: System, *events: Json) -> list[str]:
-    """Where the answers to these queries in the larder came from, asked one after the other: a cache, or `computed`."""
+    """The origin of these queries' answers in the larder, asked one after the other: a cache, or `computed`."""
     return [stage(system.ask({"namespace": "larder", **event})) for event in events]
 
 
@@ -237,7 +237,7 @@ def test_without_a_watermark_nothing_is_kept(larder: System) -> None:
 
 
 def test_answers_have_a_time_to_live(plain: System) -> None:
-    """What is kept is served for a while, which being served doesn't lengthen, and then no more."""
+    """A cached answer is served for a while, which being served doesn't lengthen, and then no more."""
     event = {"text": "sailors", "profile": "fast", "limit": 19}
 
     wait_until(lambda: stage(plain.ask(event)) == EXACT)

@@ -86,7 +86,7 @@ def test_nothing_found_is_the_answer(kitchen: System) -> None:
 
 
 def test_it_comes_after_stage_0(kitchen: System) -> None:
-    """Who is refused is refused here, too."""
+    """A source that policies refuse is refused here, too."""
     answer = kitchen.ask({**ADA, "source": "retrieval_firewall_denied without"})
     assert (answer["status"], answer["retrieval_stage"]) == ("denied", "policy")
 

@@ -61,7 +61,7 @@ def test_who_sees_what_at_every_stage(vault: System, source: str | None) -> None
 
 
 def test_every_leg_is_asked_with_the_conditions(vault: System) -> None:
-    """What may not be seen isn't even found: each search of each leg has them."""
+    """A hidden document isn't even found: each search of each leg has the conditions."""
     vault.qdrant.forget()
     answer = vault.ask({"text": "a lantern", **EVERY_LEG, "limit": 40}, by("undrafted"))
     assert {each["name"]: each["candidates"] for each in answer["legs"]} == {
@@ -92,7 +92,7 @@ def test_an_unknown_clearance_is_refused(vault: System) -> None:
 
 
 def test_a_namespace_has_a_tier(vault: System) -> None:
-    """Who has less clearance than a namespace's tier may not ask in it; who has it may."""
+    """A source with less clearance than a namespace's tier may not ask in it; one that has it may."""
     for source, status in ((None, "denied"), ("internal", "denied"), ("confidential", "ok"), ("restricted", "ok")):
         answer = vault.ask({"namespace": "board", "subject": "lamp"}, _headers(source))
         assert answer["status"] == status

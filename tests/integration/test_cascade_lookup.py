@@ -178,7 +178,7 @@ def test_text_is_never_a_filter(kitchen: System) -> None:
 
 
 def test_where_the_structured_leg_joins(kitchen: System) -> None:
-    """Where there is no text and no vector, or the recipe gives it a weight."""
+    """The structured leg joins a query without text and vector, or a recipe that gives it a weight."""
     event = {"namespace": "log", "text": "harbor"}
     others: list[Json] = [{}, *({"recipe": name} for name in SHIPPED), {"vector": [1.0] * 384}]
     for more in others:

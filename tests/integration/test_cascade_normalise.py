@@ -99,7 +99,7 @@ def test_a_cursor_must_be_signed_where_there_is_a_secret(kitchen: System) -> Non
 
 
 def test_without_a_secret_cursors_are_checksummed(plain: System) -> None:
-    """What was damaged is refused all the same, and the process says at start that nothing is signed."""
+    """A damaged cursor is refused all the same, and the process says at start that nothing is signed."""
     event: Json = {"filters": [{"field": "id", "op": "exists", "value": True}], "limit": 2}
     cursor = plain.ask(event)["next_cursor"]
     signed = CursorCodec(SECRET.encode()).write(CursorCodec(None).read(cursor))

@@ -66,7 +66,7 @@ def test_a_cursor_ends_with_the_index_it_was_cut_from(kitchen: System) -> None:
     kitchen.write([{"id": "m0", "namespace": "moving", "subject": "x", "text": "harbor 0"}])
     ended = kitchen.together(further)
     assert [each.kind for each in ended] == ["cursor_expired"] * 3
-    assert all("ask anew" in each.said for each in ended)
+    assert all("ask without it" in each.said for each in ended)
 
 
 def test_has_more_of_a_page_that_is_just_full(kitchen: System) -> None:

@@ -30,7 +30,7 @@ def test_every_code_is_tried() -> None:
 
 @pytest.mark.parametrize("code", RULES)
 def test_a_refusal_and_its_code(kitchen: System, code: str) -> None:
-    """Who isn't allowed, or is denied, or both, gets the code and asks nobody; who is allowed gets an answer."""
+    """A source that isn't allowed, or is denied, gets the code and asks nobody; one that is allowed gets an answer."""
     asked = {**REFUSABLE, "metadata": {"mine": 1}, "record": True}
     kitchen.qdrant.forget()
     for how in ("without", "denied", "both"):
@@ -49,7 +49,7 @@ def test_the_codes_are_in_order(kitchen: System) -> None:
 
 
 def test_a_refusal_comes_before_what_depends_on_the_configuration(kitchen: System) -> None:
-    """Who is refused learns nothing of recipes, collections or cursors: it is no dead letter."""
+    """A refused source learns nothing of recipes, collections or cursors: it is no dead letter."""
     events: list[Json] = [
         {"recipe": "nope"},
         {"overrides": {"score": {"alpha": 7}}},

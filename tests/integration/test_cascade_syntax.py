@@ -134,7 +134,7 @@ def test_punctuation_never_raises(plain: System) -> None:
 
 
 def test_the_best_match_comes_first(plain: System) -> None:
-    """What an expression matches is ranked by BM25 over its words; what matches by a prefix alone comes after."""
+    """An expression's matches are ranked by BM25 over its words; matches by a prefix alone come after."""
     first, *others = ids(plain.ask({"text": "runs OR sail*", "profile": "fast"}))
     assert (first, others) == ("runs", ["the"])
 

@@ -60,7 +60,7 @@ def test_the_model_reads_a_time_that_the_rules_cannot(ask: Ask) -> None:
 
 
 def test_without_the_model_the_rules_read_the_time(ask: Ask) -> None:
-    """Where the model fails the rules' anchor stands, and the answer says what it lacks."""
+    """The rules' anchor stands if the model fails, and the answer says what it lacks."""
     result = ask({"text": f"cat {OUTAGE} a week ago", "recipe": "told", "rerank": False})
     assert set(ids(result)[:2]) == {"week", "copy"}
     assert result["degraded"] == [{"stage": "temporal_expression", "reason": "unavailable"}]
@@ -81,7 +81,7 @@ def test_the_picked_document_goes_first(ask: Ask) -> None:
 
 
 def test_a_failed_pick_leaves_the_fused_order(ask: Ask) -> None:
-    """Where the model fails nothing moves: the answer is `unranked`, with the reason."""
+    """Nothing moves if the model fails: the answer is `unranked`, with the reason."""
     event = {"text": f"the cat {OUTAGE}", "recipe": "picked"}
     fused, failed = ask({**event, "rerank": False}), ask(event)
     assert [(hit["id"], hit["score"]) for hit in failed["results"]] == [

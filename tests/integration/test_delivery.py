@@ -98,7 +98,7 @@ def test_topics_that_are_missing_are_named(deployment: Deployment) -> None:
 
 
 def test_topics_with_the_defaults_of_kafka_work(deployment: Deployment) -> None:
-    """Where the dead letters' topic takes no more than the queries' one, the flow answers, and says what to set."""
+    """The flow answers if the dead letters' topic takes no more than the queries' one, and says what to set."""
     plain = deployment.names["dead_letters"] + "-plain"
     deployment.broker.create_topic(plain, 1)
     deployment.settings["kafka"]["topics"] = {**deployment.names, "dead_letters": plain}

@@ -39,7 +39,7 @@ def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
 
 
 def read(deployment: Deployment, topics: Sequence[str], count: int, most: int | None = None) -> list[Any]:
-    """What a reader of committed records sees on the topics: `count` to `most`, and no more within a second."""
+    """The records that a reader of committed ones sees: `count` to `most`, and no more within a second."""
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=deployment.broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
     )

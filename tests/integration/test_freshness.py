@@ -1,4 +1,4 @@
-"""What is acknowledged is in every answer to a query produced afterwards, from whatever cache it comes.
+"""An acknowledged document is in every answer to a query produced afterwards, from whatever cache it comes.
 
 Acknowledged is a document whose watermark was read as committed. Two indexing flows share the documents, and other
 queries fill the caches all the while.
@@ -19,11 +19,12 @@ from tests.integration.at_random import near
 from tests.integration.conversation import NEVER, Asked, Conversation
 from tests.integration.deployment import Deployment
 from tests.integration.permitted import World
+from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
 
 LANES = 6
-ROUNDS = 40
+ROUNDS = sized(15, nightly=40)
 DOCUMENTS = 4
 VECTOR = [1.0, 0.5, 0.25, 0.0]
 
@@ -50,7 +51,7 @@ class BatchKey:
         return event
 
     def queries(self, marker: str = "") -> list[Asked]:
-        """What exact and semantic caches, lookups and followers answer; each query is one of few."""
+        """Answers of exact and semantic caches, lookups and followers; each query is one of few."""
         fixed = {"vector": VECTOR, "text": "common"}
         by_price = {"filters": [{"field": "price", "op": "eq", "value": 1}]}
         longer = self._draw.choice((2.0, 3.0, 5.0))
@@ -152,4 +153,4 @@ def test_every_way_to_an_answer_was_taken(world: World) -> None:
     partitions = {each.partition for versions in world.versions.values() for each in versions}
     assert len(partitions) > 1
     least = {"exact_cache": 300, "semantic_cache": 100, "followed": 300, "structured": 100, "cached lookup": 200}
-    assert not {name: taken[name] for name, count in least.items() if taken[name] < count}, taken
+    assert not {name: taken[name] for name, count in least.items() if taken[name] < count * ROUNDS / 40}, taken

@@ -180,7 +180,7 @@ class Speaker:
         return [each.answer for each in asked]
 
     def cached(self) -> bool:
-        """Whether both caches serve."""
+        """True if both caches serve."""
         return {answer["retrieval_stage"] for answer in self.ask()} >= CACHES
 
 

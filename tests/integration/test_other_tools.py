@@ -31,7 +31,7 @@ NAMESPACES: Final = {"plain": ("articles", 3), "langchain": ("acme", 2), "llamai
 
 
 def text_of(tool: str, point: Mapping[str, Any]) -> str:
-    """Where the tool wrote the text."""
+    """The text of a point, from the tool's own field."""
     payload = point["payload"]
     text: str = {
         "plain": lambda: payload["body"],
@@ -191,7 +191,7 @@ def test_an_index_gives_an_order(over: Over) -> None:
 def test_a_text_index_that_ranks_is_searched_by_keywords(
     broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
 ) -> None:
-    """Where the server can score text, the keyword leg needs no sparse vector."""
+    """The keyword leg needs no sparse vector if the server can score text."""
     # Qdrant's engine has it since 0.9, its server since 1.20.
     index = {"page_content": {"type": "text", "scoring": {"type": "bm25"}}}
     serve = qdrant_server.serve

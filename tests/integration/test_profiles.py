@@ -89,7 +89,7 @@ def test_reflections_alone_are_ranked_by_cosine(ask: Ask) -> None:
 
 
 def test_reflections_without_a_vector_are_the_newest(ask: Ask) -> None:
-    """Where nothing embeds, reflections come newest first at score 0, from the structured leg."""
+    """Reflections come newest first at score 0, from the structured leg, if nothing embeds."""
     result = ask({"text": "cats", "reflections_only": True, "profile": "fast"})
     assert [(hit["id"], hit["score"]) for hit in result["results"]] == [("sum", 0.0)]
     assert result["backends_used"] == ["structured"]

@@ -56,7 +56,7 @@ class Watched:
             httpx.post(f"{url}/control", json={"fault": None}).raise_for_status()
 
     def answers(self) -> bool:
-        """Whether queries are answered, completely."""
+        """True if queries are answered, completely."""
         return bool(self.prometheus.value(f'rate(rankstream_queries_answered_total{{status="ok"}}[{WINDOW}]) > 0'))
 
 

@@ -112,7 +112,7 @@ def test_a_document_whose_time_is_refused(deployment: Deployment, qdrant: str) -
 
 
 def test_topics_that_take_no_record_without_a_key(deployment: Deployment) -> None:
-    """Where both are compacted, a message without a key has its dead letter whole, and a query that can't be answered
+    """A message without a key has its dead letter whole where both are compacted, and a query that can't be answered
     without one hears why.
     """
     other(deployment, "results", COMPACTED)

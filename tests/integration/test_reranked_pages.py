@@ -11,6 +11,7 @@ from tests.integration.reranked import CHAT, WORDS, Running, serving
 from tests.integration.searching import Ask
 from tests.operators.clients.rerankers.chatting import honest
 from tests.operators.clients.rerankers.servers import Cohere
+from tests.tiers import sized
 
 pytest_plugins = ["tests.integration.reranked_running"]
 
@@ -78,7 +79,7 @@ def test_pages_are_one_long_page_whatever_is_dropped(reranked: tuple[Ask, Calls,
     """
     ask, calls, recipes = reranked
     random, totals = Random(7), set()
-    for number in range(12):
+    for number in range(sized(6, nightly=12)):
         text = " ".join(random.sample(WORDS[:16], random.randint(1, 3)))
         event = {"namespace": "green", "text": text, "profile": random.choice(["few", "all"])}
         event["recipe"] = recipes[number % len(recipes)]

@@ -27,7 +27,7 @@ pytest_plugins = ["tests.integration.reranked_running"]
 
 
 def judged(scores: Mapping[str, float]) -> dict[str, float]:
-    """What a reranker's scores come to: min-max, best first."""
+    """The scores of a reranker, min-max, best first."""
     low, high = min(scores.values()), max(scores.values())
     best = sorted(scores, key=lambda id_: (-scores[id_], id_))
     return {id_: (scores[id_] - low) / (high - low) for id_ in best}
@@ -96,7 +96,7 @@ def test_a_model_in_the_process_ranks(running: Running, tmp_path: Path) -> None:
 
 
 def test_a_chat_model_orders(running: Running) -> None:
-    """What it names is answered in its order, nothing else is, and its `none` is an answer with nothing in it."""
+    """The named documents are the answer, in its order; `none` is an answer with nothing in it."""
     with (
         chat_server(lambda _, user: honest(user)) as url,
         running(chat={**CHAT, "url": url}, rerank={"kind": "chat"}) as (_, ask),

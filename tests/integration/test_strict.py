@@ -67,7 +67,7 @@ Answers = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Asked:
-    """What was answered over the strict collection, and over the same one without restrictions."""
+    """The answers over the strict collection, and over the same one without restrictions."""
 
     strict: Answers
     free: Answers

@@ -44,7 +44,7 @@ def said(flow: Flow, event: str) -> list[dict[str, Any]]:
 
 
 def checks(flow: Flow) -> dict[str, bool]:
-    """What `/readyz` says of each part, once the replica is in its group."""
+    """The words of `/readyz` on each part, once the replica is in its group."""
     url = f"http://127.0.0.1:{flow.port}/readyz"
     found: dict[str, bool] = {}
 

@@ -22,7 +22,7 @@ _FORWARDED: Final = 100
 
 
 class Fate(StrEnum):
-    """What becomes of a request, and of the connection that it was sent on."""
+    """The fate of a request, and of the connection that it was sent on."""
 
     HELD = "held"  # not forwarded, the connection reset; delivered late
     REPEATED = "repeated"  # forwarded, the connection reset in place of the answer; delivered again, late
@@ -53,10 +53,10 @@ class Order:
     """The broker's error codes for what came late; empty if it took it, None if it gave no answer."""
     fulfilled: threading.Event = field(default_factory=threading.Event)
     over: bool = False
-    """Whether the transaction of what was caught has ended."""
+    """True if the transaction of the caught request has ended."""
 
     def wants(self, request: Request) -> bool:
-        """Whether this is the request that it waits for."""
+        """True if this is the request that it waits for."""
         return (
             self.caught is None
             and request.api is self.api
@@ -64,7 +64,7 @@ class Order:
         )
 
     def due(self, answered: Request) -> bool:
-        """Whether what is late is to be delivered now that the broker has agreed to this request."""
+        """True if the late request is to be delivered now that the broker has agreed to this one."""
         caught = self.caught
         if caught is None or self.fate not in LATE or self.fulfilled.is_set():
             return False
@@ -88,7 +88,7 @@ class Interceptor(Proxy):
         self.forwarded: deque[Request] = deque(maxlen=_FORWARDED)
         """The latest requests that were forwarded undisturbed."""
         self.seen: deque[str] = deque(maxlen=_KEPT)
-        """What passed, in words, the latest last."""
+        """The requests that passed, in words, the latest last."""
 
     def order(self, *orders: Order) -> None:
         """Carry out these orders, in place of those before. A request that several want is the first one's."""

@@ -18,7 +18,7 @@ class Issuer(LoopbackServer):
 
     @property
     def url(self) -> str:
-        """Where it gives tokens."""
+        """The address at which it gives tokens."""
         return f"{self.base_url}/token"
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

@@ -17,7 +17,7 @@ def own_broker(broker_tools: None) -> Iterator[Broker]:
 
 
 def test_a_killed_broker_comes_back_with_its_data(own_broker: Broker) -> None:
-    """What was acknowledged before a kill is read after the restart, at the same address."""
+    """An acknowledged record is read after a kill and the restart, at the same address."""
     own_broker.create_topic("kept", partitions=1)
     producer = KafkaProducer(bootstrap_servers=own_broker.bootstrap)
     producer.send("kept", b"value", partition=0).get(timeout=10)

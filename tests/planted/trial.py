@@ -34,7 +34,7 @@ _ERROR: Final = re.compile(r"^(?:ERROR|E  ) .*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a defect: the test that caught it, or None and why not."""
+    """The outcome of a defect: the test that caught it, or None and why not."""
 
     defect: Defect
     caught_by: str | None

@@ -1,4 +1,4 @@
-"""Who may ask what: API keys, and tokens that may see some collections only, with the words of Qdrant's refusals."""
+"""The access rules: API keys, and tokens that may see some collections only, with the words of Qdrant's refusals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Unauthorized(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What a server was configured with; without `full` and `read_only` everything is allowed.
+    """The configuration of a server; without `full` and `read_only` everything is allowed.
 
     `tokens` stand for JWTs: what each may do.
     """
@@ -33,7 +33,7 @@ class Keys:
     tokens: Mapping[str, Access] = field(default_factory=dict)
 
     def access(self, headers: httpx.Headers) -> Access:
-        """What the request may do; raises Unauthorized."""
+        """The request's rights; raises Unauthorized."""
         if self.full is None and self.read_only is None:
             return "m"
         key = headers.get("api-key")
@@ -51,7 +51,7 @@ class Keys:
 
 
 def may_see(access: Access, name: str) -> bool:
-    """Whether a list of collections shows this one."""
+    """True if a list of collections shows this one."""
     return isinstance(access, str) or name in access
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from operators.clients.qdrant_edge.refusals import Refusal, malformed, no_collection, not_found, reading
+from operators.clients.qdrant_edge.refusals import Refusal, bad_request, no_collection, not_found, reading
 
 
 class Aliases:
@@ -55,4 +55,4 @@ class Aliases:
                     raise not_found(f"Alias {old} does not exists!")
                 self._targets[new] = self._targets.pop(old)
             case _:
-                raise malformed("data did not match any variant of untagged enum AliasOperations")
+                raise bad_request("data did not match any variant of untagged enum AliasOperations")

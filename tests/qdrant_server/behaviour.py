@@ -1,4 +1,4 @@
-"""How a stand-in server behaves, beyond what it holds: a test keeps it, and may change it while the server runs."""
+"""The behaviour of a stand-in server, beyond its data: a test keeps it, and may change it while the server runs."""
 
 from dataclasses import dataclass, field
 
@@ -13,8 +13,8 @@ class Behaviour:
     keep_alive: float = 5.0
     """An idle connection is closed after this long; fixed when the server starts."""
     closing: float = 0.0
-    """How likely a connection that served a request before is closed, unanswered, when the next one arrives."""
+    """The likelihood that a connection that served a request is closed, unanswered, when the next one arrives."""
     timing_out: bool = False
     """Searches end as on a server that has too much to do."""
     ahead: float = 0.0
-    """How far its clock, which dates its answers, is ahead of the machine's."""
+    """The seconds by which its clock, which dates its answers, is ahead of the machine's."""

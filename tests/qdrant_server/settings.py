@@ -1,10 +1,10 @@
-"""What a collection of the stand-in was created with: what the engine gets of it, what its description shows of it."""
+"""The settings of the stand-in's collections: what the engine gets of them, what their description shows of them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from operators.clients.qdrant_edge.collection_config import SETTINGS, without_nulls
-from operators.clients.qdrant_edge.refusals import malformed, out_of_range, wrong_input
+from operators.clients.qdrant_edge.refusals import bad_request, out_of_range, wrong_input
 
 Body = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ def read_settings(body: Body) -> dict[str, Any]:
     vectors = settings.get("vectors", {})
     for params in [vectors] if "size" in vectors else vectors.values():
         if params.get("datatype", "float32") not in DATATYPES:
-            raise malformed("data did not match any variant of untagged enum VectorsConfig")
+            raise bad_request("data did not match any variant of untagged enum VectorsConfig")
     return settings
 
 
@@ -76,7 +76,7 @@ def patched(settings: Body, change: Body) -> dict[str, Any]:
         if name not in held:
             raise wrong_input(f"Not existing vector name error: {name}")
         if params.get("modifier", "none") not in MODIFIERS:
-            raise malformed(f"unknown variant `{params['modifier']}`, expected `none` or `idf`")
+            raise bad_request(f"unknown variant `{params['modifier']}`, expected `none` or `idf`")
         new["sparse_vectors"] = {**held, name: {**held[name], **without_nulls(params)}}
     return new
 

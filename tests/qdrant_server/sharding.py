@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from operators.clients.qdrant_edge.conditions import read_id
+from operators.clients.qdrant_edge.conditions import parse_id
 from operators.clients.qdrant_edge.engine import LOOKUPS, create_index, run_searches
 from operators.clients.qdrant_edge.engine import Route as Answering
-from operators.clients.qdrant_edge.refusals import malformed, reading
+from operators.clients.qdrant_edge.refusals import bad_request, reading
 from operators.clients.qdrant_edge.requests import DEFAULT_LIMIT
 from operators.clients.qdrant_edge.shards import Collection
 from tests.qdrant_server.hash_ring import shard_of
@@ -40,7 +40,7 @@ class Sharded:
 
     @property
     def settings(self) -> Body:
-        """What the collection was created with, and what was patched since."""
+        """The collection's settings: those at its creation, and those patched since."""
         created = self.shards[0].created
         settings: Body = created.get("settings", created)
         return settings
@@ -122,7 +122,7 @@ class Sharded:
                 return await self._scroll(body)
             case ("POST", "points"):
                 records = [record for shard in self.shards for record in await ask(shard, body)]
-                order = {str(read_id(each)): number for number, each in enumerate(body["ids"])}
+                order = {str(parse_id(each)): number for number, each in enumerate(body["ids"])}
                 return sorted(records, key=lambda record: order[str(record["id"])])
             case ("POST", "points/count"):
                 return {"count": sum([(await ask(shard, body))["count"] for shard in self.shards])}
@@ -152,7 +152,7 @@ class Sharded:
 
     async def _update(self, kind: str, body: Any) -> Any:
         if kind not in KINDS:
-            raise malformed(f"the engine has no update `{kind}`")
+            raise bad_request(f"the engine has no update `{kind}`")
         update = KINDS[kind]
         if len(self.shards) == 1:
             return await update(self.shards[0], body)
@@ -161,7 +161,7 @@ class Sharded:
         parts: list[list[Any]] = [[] for _ in self.shards]
         with reading():
             for point in body["points"]:
-                identity = read_id(point["id"] if isinstance(point, dict) else point)
+                identity = parse_id(point["id"] if isinstance(point, dict) else point)
                 parts[shard_of(identity, len(self.shards))].append(point)
         results = [
             await update(shard, {**body, "points": part})

@@ -10,7 +10,7 @@ import orjson
 from operators.clients.qdrant_edge.engine import READY, EngineTransport
 from operators.clients.qdrant_edge.refusals import (
     Refusal,
-    malformed,
+    bad_request,
     no_collection,
     no_path,
     read_body,
@@ -149,7 +149,7 @@ class ServerTransport(EngineTransport):
         sharded = self._sharded(name)
         with reading():
             if not isinstance(body, dict):
-                raise malformed("expected an object")
+                raise bad_request("expected an object")
             sharded.patch(patched(sharded.settings, body))
         return True
 

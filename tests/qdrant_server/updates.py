@@ -5,7 +5,7 @@ from typing import Any
 
 from qdrant_edge import UpdateOperation
 
-from operators.clients.qdrant_edge.conditions import read_id
+from operators.clients.qdrant_edge.conditions import parse_id
 from operators.clients.qdrant_edge.engine import Route, apply_update
 from operators.clients.qdrant_edge.refusals import not_found, reading
 from operators.clients.qdrant_edge.requests import KINDS as READ
@@ -19,7 +19,7 @@ def _updating(read: Callable[..., Awaitable[list[UpdateOperation]]], *, of_point
         if of_points and isinstance(body, dict):
             with reading():
                 points = body.get("points") or []
-                wanted = [read_id(each["id"] if isinstance(each, dict) else each) for each in points]
+                wanted = [parse_id(each["id"] if isinstance(each, dict) else each) for each in points]
             found = {point.id for point in collection.run(lambda shard: shard.retrieve(wanted, False, False))}
             for identity in wanted:
                 if identity not in found:

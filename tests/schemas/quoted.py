@@ -1,4 +1,4 @@
-"""How an error quotes a wrong value."""
+"""The quote of a wrong value in an error."""
 
 import json
 from typing import Any

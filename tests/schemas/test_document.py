@@ -31,7 +31,7 @@ def test_texts_are_composed() -> None:
 
 
 def refusal(**fields: Any) -> str:
-    """What is said about a document with these fields."""
+    """The message about a document with these fields."""
     with pytest.raises(ValidationError) as caught:
         event(**fields)
     return str(caught.value)

@@ -24,7 +24,7 @@ def asked(op: str, value: Any, field: str = "colour", **more: Any) -> Any:
 
 
 def refusal(**query: Any) -> str:
-    """What is said about a query with these fields."""
+    """The message about a query with these fields."""
     with pytest.raises(ValidationError) as caught:
         Query.model_validate(query)
     return explain(caught.value, Query)
@@ -133,7 +133,7 @@ def test_a_field_is_a_plain_path(field: str) -> None:
     ],
 )
 def test_another_field_is_refused(field: str, said: str) -> None:
-    """What the index's path syntax would read otherwise, and the index's own fields, are named as wrong."""
+    """A name that the index's path syntax would read otherwise, or the index's own field, is named as wrong."""
     message = refusal(filters=[{"field": field, "op": "exists", "value": True}])
     assert message.startswith("filters.0.exists.field: ")
     assert said in message

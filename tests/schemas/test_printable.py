@@ -105,5 +105,5 @@ def test_json_is_one_printable_line_that_decodes_to_the_same(value: Any) -> None
 
 
 def _surrogates_apart(value: object) -> bool:
-    """Whether no low half follows a high one: JSON takes both for one character."""
+    """True if no low half follows a high one: JSON takes both for one character."""
     return re.search("[\ud800-\udbff][\udc00-\udfff]", json.dumps(value, ensure_ascii=False)) is None

@@ -20,7 +20,7 @@ def event(**fields: Any) -> QueryEvent:
 
 
 def refusal(**fields: Any) -> str:
-    """What is said about a query with these fields."""
+    """The message about a query with these fields."""
     with pytest.raises(ValidationError) as caught:
         event(**fields)
     return str(caught.value)

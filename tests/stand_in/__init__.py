@@ -1,1 +1,1 @@
-"""What the stand-in of a Qdrant server promises to the tests that use it."""
+"""The promises of the stand-in of a Qdrant server to the tests that use it."""

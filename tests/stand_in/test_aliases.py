@@ -88,7 +88,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("action", "status", "words"), REFUSED.values(), ids=REFUSED.keys())
 def test_refusals(named: Server, action: dict[str, Any], status: int, words: str) -> None:
-    """What names nothing, or takes a collection's name, is refused in the server's words."""
+    """An alias that names nothing, or takes a collection's name, is refused in the server's words."""
     response = named.answer("POST", "/collections/aliases", {"actions": [action]})
     assert (response.status_code, response.json()["status"]["error"]) == (status, words)
 

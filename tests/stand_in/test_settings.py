@@ -1,4 +1,4 @@
-"""What a collection was created with is shown again, as a server shows it, and can be changed."""
+"""The settings of a created collection are shown again, as a server shows them, and can be changed."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def test_shown_as_created(config: dict[str, Any]) -> None:
 
 
 def test_defaults_stay(config: dict[str, Any]) -> None:
-    """What a creation leaves out of a group of settings has its default."""
+    """A setting that a creation leaves out of a group has its default."""
     assert (config["hnsw_config"]["m"], config["hnsw_config"]["ef_construct"]) == (24, 100)
     assert config["optimizer_config"]["default_segment_number"] == 4
     assert config["optimizer_config"]["indexing_threshold"] == 10000

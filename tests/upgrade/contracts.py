@@ -1,4 +1,4 @@
-"""What JSON Schema of one version allows and that of another doesn't."""
+"""The events that JSON Schema of one version allows and that of another doesn't."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -21,7 +21,7 @@ class Difference(NamedTuple):
 
 
 def difference(one: Schema, other: Schema) -> list[Difference]:
-    """What the first schema allows and the second does not."""
+    """The events that the first schema allows and the second does not."""
     return list(_Comparison(one, other).of(one, other, ""))
 
 

@@ -1,4 +1,4 @@
-r"""What other processes read, or read again later: each format's bytes for values that are fixed here.
+r"""The formats that other processes read, or read again later: each one's bytes for values that are fixed here.
 
 As a program it prints them as JSON, of whatever version of rankstream it runs with. So the file of the version before
 was made:

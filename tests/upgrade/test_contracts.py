@@ -22,12 +22,12 @@ NOW: dict[str, Any] = json.loads(json.dumps(all_contracts()))
 
 
 def not_taken(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What was a valid event, and is none any more."""
+    """The events that were valid, and are no more."""
     return [str(each) for each in difference(before, now)]
 
 
 def not_readable(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What a reader of the version before relies on, and which no longer holds: a field that is gone or may be
+    """The breaches of the version before's reliance on an event: a field that is gone or may be
     missing, a value that never comes any more, or one that it does not know. New fields are for those who ask for them.
     """
     gone = [f"gone: {each}" for each in difference(before, now) if each.kind != "absence of"]

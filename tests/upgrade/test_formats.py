@@ -60,7 +60,7 @@ def test_a_cursor_outlives_an_upgrade(codec: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(formats.COMMITS))
 def test_answers_beyond_a_commit_outlive_an_upgrade(name: str) -> None:
-    """What the version before answered beyond its committed offset is not answered again."""
+    """An answer of the version before beyond its committed offset is not given again."""
     position, done = formats.COMMITS[name]
     assert decode(Commit(position, WRITTEN["commits"][name])) == done
 

@@ -43,12 +43,12 @@ def fleet_trial(request: pytest.FixtureRequest, broker: Broker) -> Iterator[Tria
 
 @pytest.fixture(scope="module")
 def admin(broker: Broker) -> AdminClient:
-    """Who can ask about the group."""
+    """The client that can ask about the group."""
     return AdminClient({"bootstrap.servers": broker.bootstrap})
 
 
 def shares(admin: AdminClient, group: str) -> list[int]:
-    """How many partitions each member of the group has."""
+    """The number of partitions that each member of the group has."""
     described = admin.describe_consumer_groups([group], request_timeout=REQUEST)[group]
     return sorted(len(member.assignment.topic_partitions) for member in described.result().members)
 

@@ -19,7 +19,7 @@ def kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
     """The findings about the broker, and about all that the flows need of it."""
     section = settings.kafka
     try:
-        described = topics.described(section)
+        described = topics.describe_topics(section)
     except DeliveryError as error:
         remedy = "Start Kafka, or correct the section kafka: bootstrap_servers, security_protocol, tls and sasl."
         yield Finding("error", "kafka", str(error), remedy)
@@ -71,7 +71,7 @@ def _group(section: KafkaSettings, topic: str | None, command: str, refused: Lev
     subject = f"kafka group {section.group_id}"
     allow = f"Allow rankstream to read the group {section.group_id} and its topic, or correct kafka.group_id."
     try:
-        group = groups.described(section)
+        group = groups.describe_group(section)
         lag = groups.lag(kafka_client(section), topic) if topic is not None else 0
     except DeliveryError as error:
         return Finding(refused, subject, f"{command} cannot join it: {error}", allow)

@@ -8,8 +8,8 @@ from flows.assembly.collections import survey_collections
 from flows.cli.check import Finding, Level
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.analysers import mixed_contexts
-from operators.clients.qdrant.collections.term_idf import PER_SHARD, uncounted
-from operators.indexing.inspection import named, shown
+from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
+from operators.indexing.inspection import describe, format_schema
 from operators.indexing.suitability import CORRECT, Problem, absent, problems, vectors
 from schemas.errors import BackendError, ConfigError, Reason
 from schemas.settings import Settings
@@ -66,8 +66,8 @@ def findings(settings: Settings, surveyed: "Sequence[Surveyed]") -> Iterator[Fin
 def _collection(settings: Settings, subject: str, surveyed: "Surveyed") -> Iterator[Finding]:
     info = surveyed.info
     assert info is not None
-    alias = f", by its alias {surveyed.name}" if surveyed.held != surveyed.name else ""
-    yield Finding("ok", subject, f"the collection {surveyed.held} is there{alias}, with {info.points} points")
+    alias = f", by its alias {surveyed.name}" if surveyed.physical != surveyed.name else ""
+    yield Finding("ok", subject, f"the collection {surveyed.physical} is there{alias}, with {info.points} points")
     yield _owner(subject, surveyed)
     yield from _vectors(settings, subject, surveyed)
     yield from _indexes(subject, surveyed)
@@ -79,7 +79,7 @@ def _shards(subject: str, info: CollectionInfo) -> Iterator[Finding]:
     if info.shards == 1:
         return
     several = f"the collection has {info.shards} shards"
-    if (reason := uncounted(info)) is None:
+    if (reason := why_not_countable(info)) is None:
         yield Finding("ok", subject, f"{several}: rankstream counts the rarity of a term over all of them")
     else:
         what = f"{several}, and Qdrant counts the rarity of a term in each of them, so {PER_SHARD}: {reason}"
@@ -108,7 +108,7 @@ def _vectors(settings: Settings, subject: str, surveyed: "Surveyed") -> Iterator
     for problem in problems(needed, info, late_interaction=late_interaction, mixed=mixed, purposes=purposes):
         yield _finding(subject, problem)
     if lack.tokens and surveyed.owner is not None:
-        yield Finding("error", subject, f"rankstream index does not start: {named(lack.tokens)}", CORRECT)
+        yield Finding("error", subject, f"rankstream index does not start: {describe(lack.tokens)}", CORRECT)
     if not lack.dense and not lack.sparse and not lack.tokens:
         yield Finding("ok", subject, "the vectors fit the configuration")
 
@@ -126,7 +126,7 @@ def _indexes(subject: str, surveyed: "Surveyed") -> Iterator[Finding]:
     # Without an index a filter is slow, and an order is refused; strict mode refuses the filter, too.
     refused = info.strict.get("unindexed_filtering_retrieve") is False
     if lack.missing:
-        fields = ", ".join(f"{field} ({shown(schema)})" for field, schema in lack.missing.items())
+        fields = ", ".join(f"{field} ({format_schema(schema)})" for field, schema in lack.missing.items())
         why = "strict mode refuses filters by them" if refused else "filters by them are slow, and orders are refused"
         yield Finding(
             "error" if refused else "warning", subject, f"fields without an index, so that {why}: {fields}", _ADD

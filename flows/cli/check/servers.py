@@ -166,7 +166,7 @@ async def _embed(settings: Settings, in_process: InProcess) -> str | None:
 async def _score(settings: Settings, in_process: InProcess) -> str | None:
     made = Clients.of(settings, in_process, in_process.metrics("check"))
     assert made.reranker is not None
-    request = RerankRequest(_TEXT, {"0": "an answer"}, settings.qdrant.held[0], settings.defaults.namespace)
+    request = RerankRequest(_TEXT, {"0": "an answer"}, settings.qdrant.physical[0], settings.defaults.namespace)
     try:
         [outcome] = await made.reranker.score([request], timeout=_TIMEOUT)
     finally:

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from flows.cli.evaluate.evaluation import Row, variants
-from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, show
+from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, print_report
 from flows.cli.output import Json, emit, say, stderr
 from flows.process import logs
 from schemas.settings import TelemetrySettings
@@ -44,10 +44,10 @@ def evaluate(
             else:
                 say(stderr, f"{row.name}: done")
     if not as_json:
-        show([table(rows), source.note])
+        print_report([figures_table(rows), source.note])
 
 
-def table(rows: list[Row]) -> Table:
+def figures_table(rows: list[Row]) -> Table:
     """The figures, a row a recipe."""
     found = Table("recipe", *rows[0].figures, "answers")
     for row in rows:

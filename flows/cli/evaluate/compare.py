@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from flows.cli.evaluate.evaluation import Judgements, read_qrels, select_judged
-from flows.cli.evaluate.sources import Qrels, show
+from flows.cli.evaluate.sources import Qrels, print_report
 from flows.cli.output import Json, emit
 from flows.process import logs
 from operators.evaluation.comparison import CONFIDENCE, ByQuery, Comparison, Verdict
@@ -52,9 +52,9 @@ def compare(
     values = [by_query(read_run(path), judged) for path in (first, second)]
     comparison = compare_values(values[0], values[1], metric, seed)
     if as_json:
-        emit({"first": str(first), "second": str(second), **report(comparison), "queries": moves(comparison)})
+        emit({"first": str(first), "second": str(second), **summarise(comparison), "queries": moves(comparison)})
     else:
-        show(describe_comparison(comparison, str(first), str(second)))
+        print_report(describe_comparison(comparison, str(first), str(second)))
 
 
 def read_run(path: Path) -> dict[str, list[str]]:
@@ -81,7 +81,7 @@ def compare_values(first: ByQuery, second: ByQuery, metric: str, seed: int) -> C
     return compare_systems(first, second, metric, seed)
 
 
-def report(comparison: Comparison) -> dict[str, Any]:
+def summarise(comparison: Comparison) -> dict[str, Any]:
     """The comparison as JSON, without the queries."""
     means = {
         metric: {

@@ -1,4 +1,4 @@
-"""Evaluation: documents indexed embedded, queries through the real flow, figures for what came back."""
+"""Evaluation: documents indexed embedded, queries through the real flow, figures of their results."""
 
 import contextlib
 import tempfile
@@ -15,7 +15,7 @@ from flows.assembly.query import selects
 from flows.cli.ingestion import index_once, numbered_jsonl, read_jsonl
 from flows.cli.query_client import QueryClient
 from flows.cli.rank import find_recipe
-from flows.process.embedded import Embedded, configured, embedded
+from flows.process.embedded import Embedded, start_embedded, start_with_settings
 from operators.evaluation.comparison import ByQuery
 from operators.evaluation.metrics import by_query, evaluate, parse_qrels, run_lines
 from schemas.errors import ConfigError, DeadLetterClass, InputError
@@ -115,7 +115,7 @@ def run_flow(
     """The search flow running on a broker in this process, with these recipes and the configured or shipped ones.
 
     It searches the documents, indexed in this process, or without any the configured index. `index` keeps the index of
-    the documents for the next time. `deep`: what is reranked at all is reranked to the last candidate. Raises
+    the documents for the next time. `deep`: if a query is reranked, all of its candidates are. Raises
     ConfigError, InputError, DeliveryError and BackendError.
     """
     profiles = settings.profiles if settings is not None else PROFILES
@@ -132,7 +132,7 @@ def run_flow(
         if settings is not None:
             known = {**settings.recipes, **{recipe.name: recipe for recipe in recipes}}
             asked = settings.model_copy(update={"recipes": known, "profiles": profiles})
-            running = stack.enter_context(configured(asked, directory))
+            running = stack.enter_context(start_with_settings(asked, directory))
         else:
             assert directory is not None
             definitions = {recipe.name: recipe.definition for recipe in recipes}
@@ -140,7 +140,7 @@ def run_flow(
                 "recipes": definitions,
                 "profiles": {name: each.model_dump() for name, each in profiles.items()},
             }
-            running = stack.enter_context(embedded(directory, overrides))
+            running = stack.enter_context(start_embedded(directory, overrides))
         if documents is not None and directory is not None:
             index_once(running, documents.name, partial(read_jsonl, documents), directory, console)
         stack.enter_context(running.searching())
@@ -216,7 +216,7 @@ def make_row(
     judged: Judgements,
     runs: Path | None,
 ) -> Row:
-    """The figures of what was ranked in one way: query -> documents and their scores, best first."""
+    """The figures of one way of ranking: query -> documents and their scores, best first."""
     if runs is not None:
         runs.mkdir(parents=True, exist_ok=True)
         with (runs / f"{name}.run").open("w", encoding="utf-8") as out:

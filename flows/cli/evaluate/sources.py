@@ -72,7 +72,7 @@ Recipes = Annotated[
 IndexDir = Annotated[Path | None, typer.Option("--index", help="Directory for the index. Default: a temporary one.")]
 
 _UNANSWERED: Final = 8
-"""Queries under way while pools are recorded: they are large, and an embedded broker drops what it can't hold."""
+"""Queries under way while pools are recorded: pools are large, and an embedded broker drops what it can't hold."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Given:
         """
         ranker = PoolRanker.of(self.settings, None, explain=False)
         if self.pools is not None:
-            yield self._recorded(read_pools(self.pools, self.qrels, ranker), ranker, variants, run_dir)
+            yield self._from_pools(read_pools(self.pools, self.qrels, ranker), ranker, variants, run_dir)
             return
         queries = self.queries
         assert queries is not None
@@ -148,7 +148,7 @@ class Given:
             )
 
     @staticmethod
-    def _recorded(
+    def _from_pools(
         recorded: "Recorded", ranker: PoolRanker, variants: Sequence[Variant], run_dir: Path | None
     ) -> Source:
         note = f"{len(recorded.judged)} queries are judged; {recorded.reranked} of their pools hold rerank scores"
@@ -163,7 +163,7 @@ class Given:
         )
 
 
-def show(parts: Iterable[RenderableType]) -> None:
+def print_report(parts: Iterable[RenderableType]) -> None:
     """Print the parts of a report."""
     for part in parts:
         out.print(part)
@@ -219,7 +219,7 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
             try:
                 read = ranker.read(line)
             except InputError as error:
-                if (query := _unrecorded(line, error)) is None:
+                if (query := _query_without_pool(line, error)) is None:
                     raise InputError(error.kind, f"{path}:{number}: {error}") from error
                 without.add(query)
                 continue
@@ -264,7 +264,7 @@ def with_rerank(read: ReadPool, *, rerank: bool) -> ReadPool:
     return read._replace(pool=read.pool.model_copy(update={"query": query}))
 
 
-def _unrecorded(line: bytes, error: InputError) -> str | None:
+def _query_without_pool(line: bytes, error: InputError) -> str | None:
     """The query of a result that carries no pool; None for any other line that can't be read."""
     if error.field != "pool":
         return None

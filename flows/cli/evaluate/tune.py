@@ -15,9 +15,9 @@ import yaml
 from rich.console import Console, RenderableType
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from flows.cli.evaluate.compare import Metric, means_table, moves, report, signs
+from flows.cli.evaluate.compare import Metric, means_table, moves, signs, summarise
 from flows.cli.evaluate.evaluation import Judgements, variants
-from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, show
+from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, print_report
 from flows.cli.output import Json, emit, say, stderr
 from flows.cli.rank import PoolRanker, ReadPool, find_recipe
 from flows.process import logs
@@ -46,9 +46,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A tuned recipe: what was found on the tuning half, and what recipe and tuned recipe reach on the other.
+    """A tuned recipe: the setting found on the tuning half, and the figures of both recipes on the other half.
 
-    `own` is what the recipe reached on the tuning half; `reranked` counts the pools of both that hold rerank scores.
+    `own` is the untuned recipe's figure on the tuning half; `reranked` counts the pools of both that hold rerank
+    scores.
     """
 
     recipe: Recipe
@@ -61,7 +62,7 @@ class Tuned:
 
     def report(self) -> dict[str, Any]:
         """As JSON."""
-        compared = report(self.comparison)
+        compared = summarise(self.comparison)
         return {
             "recipe": self.recipe.name,
             "values": dict(self.found.setting),
@@ -162,18 +163,18 @@ def tune(
             if as_json:
                 emit(tuned.report())
             else:
-                show(describe_tuned(tuned))
+                print_report(describe_tuned(tuned))
     if write is not None:
         write_recipes(write, {each.recipe.name: each.recipe for each in found}, [each.verdict() for each in found])
         say(stderr, f"wrote {write}: copy its section `recipes` into your configuration")
     if not as_json:
-        show([source.note])
+        print_report([source.note])
 
 
 def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
     """The dimensions of this recipe; of two with one path, the one with listed values.
 
-    Raises RecipeError for what the recipe can't have.
+    Raises RecipeError for a parameter that the recipe can't have.
     """
     found: dict[str, Dimension] = {}
     for each in wanted:
@@ -216,7 +217,8 @@ def tune_recipe(
     """The setting with the best metric on the tuning half, judged on the other.
 
     If values are listed for all that is wanted, every combination is tried; else it is a coordinate search. `tried` is
-    called for each setting. Raises ConfigError for what the recipe can't have, and for fewer queries than halves.
+    called for each setting. Raises ConfigError for a parameter that the recipe can't have, and for fewer queries than
+    halves.
     """
     graded = relevant(judged)
     read = {each.pool.query.query_id: _with_fingerprints(each) for each in pools if each.pool.query.query_id in graded}

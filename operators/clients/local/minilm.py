@@ -84,14 +84,14 @@ class MiniLM:
         """Embed `texts` in their order, computed in the worker thread, first come first served.
 
         The model reads texts of each `purpose` alike.
-        Raises BackendTimeout if that takes longer than `timeout` seconds; what has not begun by then is never computed.
+        Raises BackendTimeout if that takes longer than `timeout` seconds; texts not begun by then are never computed.
         Raises BackendUnavailable after `aclose`.
         """
         wanted = tuple(texts)
         return await self._worker.run(lambda _: self.encode(wanted), timeout=timeout)
 
     async def aclose(self) -> None:
-        """Let the worker thread finish the texts it has begun, and end it; what is queued is cancelled."""
+        """Let the worker thread finish the texts it has begun, and end it; cancel the queued ones."""
         await self._worker.aclose()
 
     def encode(self, texts: Sequence[str]) -> list[Embedding]:
@@ -220,7 +220,7 @@ def build_graph(tensors: Tensors) -> "onnx.ModelProto":
     def weight(name: str) -> str:
         return constant(name, tensors[name])
 
-    def transposed(name: str) -> str:
+    def transpose(name: str) -> str:
         return constant(name, tensors[name].T)
 
     def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
@@ -239,7 +239,7 @@ def build_graph(tensors: Tensors) -> "onnx.ModelProto":
             constant(f"{name}.qkv.bias", np.concatenate([tensors[f"{p}.bias"] for p in projections])),
         ]
         context = node("Attention", [entry, *qkv, "mask"], f"{name}.context", domain=FUSED, num_heads=HEADS)
-        attended = node("MatMul", [context, transposed(f"{name}.attention.output.dense.weight")], f"{name}.attended")
+        attended = node("MatMul", [context, transpose(f"{name}.attention.output.dense.weight")], f"{name}.attended")
         middle = add_norm(
             attended,
             entry,
@@ -247,9 +247,9 @@ def build_graph(tensors: Tensors) -> "onnx.ModelProto":
             f"{name}.attention.output.dense.bias",
             f"{name}.middle",
         )
-        wide = node("MatMul", [middle, transposed(f"{name}.intermediate.dense.weight")], f"{name}.wide")
+        wide = node("MatMul", [middle, transpose(f"{name}.intermediate.dense.weight")], f"{name}.wide")
         active = node("BiasGelu", [wide, weight(f"{name}.intermediate.dense.bias")], f"{name}.active", domain=FUSED)
-        narrow = node("MatMul", [active, transposed(f"{name}.output.dense.weight")], f"{name}.narrow")
+        narrow = node("MatMul", [active, transpose(f"{name}.output.dense.weight")], f"{name}.narrow")
         return add_norm(narrow, middle, f"{name}.output.LayerNorm", f"{name}.output.dense.bias", output)
 
     node("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)

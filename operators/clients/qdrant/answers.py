@@ -19,8 +19,8 @@ from schemas.texts import printable
 Payload = Mapping[str, Any]
 
 
-class Kept(NamedTuple):
-    """A choice of the points whose vectors are kept, by their payloads.
+class PayloadTest(NamedTuple):
+    """A choice of points by their payloads.
 
     `test` is given a point's id and these fields of its payload.
     """
@@ -78,20 +78,23 @@ def read_payloads(result: object) -> dict[str, Payload]:
 
 
 def read_vectors(
-    result: object, name: str, kept: Kept | None = None, named: Callable[[str, Payload], Payload] = lambda _, each: each
+    result: object,
+    name: str,
+    only: PayloadTest | None = None,
+    named: Callable[[str, Payload], Payload] = lambda _, each: each,
 ) -> dict[str, Any]:
     """The vector of this name of each point that has one, by id; a vector alone is the one without a name.
 
-    `kept`, if given, decides by payloads, whose fields `named` gives their own names.
+    `only` selects points by their payloads; `named` translates the payloads' field names before the test.
     """
     points = map(_object, _list(result))
     written = {read_id(point.get("id")): point.get("vector") or {} for point in points}
     vectors = {id_: {"": each} if isinstance(each, list) else _object(each) for id_, each in written.items()}
     found = {id_: vector[name] for id_, vector in vectors.items() if vector.get(name) is not None}
-    if kept is None:
+    if only is None:
         return found
     payloads = read_payloads(result)
-    return {id_: vector for id_, vector in found.items() if kept.test(id_, named(id_, payloads[id_]))}
+    return {id_: vector for id_, vector in found.items() if only.test(id_, named(id_, payloads[id_]))}
 
 
 def read_page(result: object) -> Page:

@@ -20,9 +20,9 @@ from operators.clients.http.backend import Backend
 from operators.clients.http.transport import MIB
 from operators.clients.qdrant.answers import (
     CollectionInfo,
-    Kept,
     Page,
     Payload,
+    PayloadTest,
     point_id,
     read_aliases,
     read_batch,
@@ -121,12 +121,12 @@ class QdrantClient:
         return {id_: self.fields.payload(id_, payload) for id_, payload in found.items()}
 
     async def vectors(
-        self, collection: str, ids: Sequence[str], name: str, *, kept: Kept | None = None, timeout: float
+        self, collection: str, ids: Sequence[str], name: str, *, only: PayloadTest | None = None, timeout: float
     ) -> dict[str, Any]:
-        """The vector of this name of those points that have one, and are `kept`, by id; raises BackendError."""
-        wanted = self.fields.fields(list(kept.fields) if kept is not None else False)
+        """The vector of this name of the points that have it, by id, and only of those that pass the test `only`."""
+        wanted = self.fields.fields(list(only.fields) if only is not None else False)
         body = {"ids": [point_id(each) for each in ids], "with_payload": wanted, "with_vector": [name]}
-        read = partial(read_vectors, name=name, kept=kept, named=self.fields.payload)
+        read = partial(read_vectors, name=name, only=only, named=self.fields.payload)
         return await self._ask(collection, "/points", body, read, _now() + timeout)
 
     async def scroll(

@@ -33,7 +33,7 @@ async def look_up(qdrant: QdrantClient, collection: str, search: Search, timeout
         if "order_by" not in search.body:
             records = await lookup.by_id(search.body, search.body["limit"])
         elif search.equal is None:
-            records = _tied_by_id(await lookup.ordered(search.body))
+            records = _tied_by_id(await lookup.first_page(search.body))
         else:
             records = await _look_up_ordered(lookup, search.body, search.equal)
     except BackendError as error:
@@ -51,11 +51,11 @@ async def _look_up_ordered(
     rest = body
     while True:
         wanted = limit - len(records)
-        given = lookup.given(wanted)
-        found = _tied_by_id(await lookup.ordered({**rest, "limit": wanted}))
+        page_size = lookup.page_size(wanted)
+        found = _tied_by_id(await lookup.first_page({**rest, "limit": wanted}))
         values = [_value(record) for record in found]
-        whole = given == wanted
-        start = paging.cut(values, given) if whole else _last_value(values, given)
+        whole = page_size == wanted
+        start = paging.unfinished_value(values, page_size) if whole else _last_value(values, page_size)
         records += found[:start]
         if start is None:
             return records
@@ -69,9 +69,9 @@ async def _look_up_ordered(
         rest = {**others, "order_by": {**body["order_by"], "start_from": value}}
 
 
-def _last_value(values: Sequence[OrderValue], given: int) -> int | None:
+def _last_value(values: Sequence[OrderValue], page_size: int) -> int | None:
     """The index where the records of the last value begin, if there may be more of them; None if these are all."""
-    return values.index(values[-1]) if len(values) == given else None
+    return values.index(values[-1]) if len(values) == page_size else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +84,20 @@ class _Lookup:
     deadline: float
     requests: Iterator[int] = field(default_factory=count)
 
-    def given(self, wanted: int) -> int:
+    def page_size(self, wanted: int) -> int:
         """The number of records that one request may give."""
         return wanted if self.most is None else min(wanted, self.most)
 
-    async def ordered(self, body: Mapping[str, Any]) -> list[Record]:
+    async def first_page(self, body: Mapping[str, Any]) -> list[Record]:
         """The first records in their order, as many as one request gives."""
-        return (await self._page(body, self.given(body["limit"]), body["order_by"], None)).records
+        return (await self._page(body, self.page_size(body["limit"]), body["order_by"], None)).records
 
     async def by_id(self, body: Mapping[str, Any], wanted: int) -> list[Record]:
         """The wanted number of records by id, in as many requests as it takes."""
         records: list[Record] = []
         offset = None
         while len(records) < wanted:
-            page = await self._page(body, self.given(wanted - len(records)), None, offset)
+            page = await self._page(body, self.page_size(wanted - len(records)), None, offset)
             records += page.records
             offset = page.next_offset
             if offset is None:

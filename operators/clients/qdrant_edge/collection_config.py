@@ -25,7 +25,7 @@ from qdrant_edge import (
     VectorStorageDatatype,
 )
 
-from operators.clients.qdrant_edge.refusals import malformed, wrong_input
+from operators.clients.qdrant_edge.refusals import bad_request, wrong_input
 from operators.clients.qdrant_edge.vectors import VectorSchema, analyser_options
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def index_params(schema: str | Mapping[str, Any]) -> PayloadSchemaParams:
     options = {"type": schema} if isinstance(schema, str) else dict(schema)
     kind = options.pop("type")
     if kind not in INDEXES:
-        raise malformed(f"unknown variant `{kind}`, expected one of {', '.join(sorted(INDEXES))}")
+        raise bad_request(f"unknown variant `{kind}`, expected one of {', '.join(sorted(INDEXES))}")
     params: PayloadSchemaParams = INDEXES[kind](**analyser_options(options))
     return params
 

@@ -28,7 +28,7 @@ from qdrant_edge import (
     ValuesCount,
 )
 
-from operators.clients.qdrant_edge.refusals import malformed
+from operators.clients.qdrant_edge.refusals import bad_request
 
 if TYPE_CHECKING:
     # Names of the engine's type stubs only.
@@ -38,7 +38,7 @@ UINT64_MAX = 2**64 - 1
 CLAUSES = frozenset({"must", "should", "must_not", "min_should"})
 
 
-def read_id(value: object) -> PointId:
+def parse_id(value: object) -> PointId:
     """A point's id, an unsigned integer or a UUID; raises Refusal for anything else."""
     if type(value) is int and 0 <= value <= UINT64_MAX:
         return value
@@ -48,7 +48,7 @@ def read_id(value: object) -> PointId:
         except ValueError:
             pass
     message = f"value {value} is not a valid point ID, valid values are either an unsigned integer or a UUID"
-    raise malformed(message)
+    raise bad_request(message)
 
 
 def read_filter(body: Mapping[str, Any] | None) -> Filter | None:
@@ -58,7 +58,7 @@ def read_filter(body: Mapping[str, Any] | None) -> Filter | None:
 
 def _filter(body: Mapping[str, Any]) -> Filter:
     if unknown := set(body) - CLAUSES:
-        raise malformed(f"unknown field `{min(unknown)}`, expected one of `should`, `min_should`, `must`, `must_not`")
+        raise bad_request(f"unknown field `{min(unknown)}`, expected one of `should`, `min_should`, `must`, `must_not`")
     minimum = body.get("min_should")
     return Filter(
         must=_conditions(body.get("must")),
@@ -79,7 +79,7 @@ def _condition(body: Any) -> ConditionType:
         case {"key": str(key)}:
             return _field(key, body)
         case {"has_id": list(ids)}:
-            return HasIdCondition({read_id(each) for each in ids})
+            return HasIdCondition({parse_id(each) for each in ids})
         case {"is_empty": {"key": str(key)}}:
             return IsEmptyCondition(key)
         case {"is_null": {"key": str(key)}}:
@@ -90,7 +90,7 @@ def _condition(body: Any) -> ConditionType:
             return NestedCondition(key, _filter(inner))
         case dict() if body and set(body) <= CLAUSES:
             return _filter(body)
-    raise malformed("data did not match any variant of untagged enum Condition")
+    raise bad_request("data did not match any variant of untagged enum Condition")
 
 
 def _field(key: str, body: Mapping[str, Any]) -> FieldCondition:
@@ -105,7 +105,7 @@ def _field(key: str, body: Mapping[str, Any]) -> FieldCondition:
             return FieldCondition(key, is_empty=wanted)
         case {"is_null": bool(wanted)}:
             return FieldCondition(key, is_null=wanted)
-    raise malformed("the engine has match, range, values_count, is_empty and is_null for a field")
+    raise bad_request("the engine has match, range, values_count, is_empty and is_null for a field")
 
 
 def _match(body: Mapping[str, Any]) -> MatchType:
@@ -128,7 +128,7 @@ def _match(body: Mapping[str, Any]) -> MatchType:
             return MatchPhrase(phrase)
         case {"prefix": str(prefix)}:
             return MatchPrefix(prefix)
-    raise malformed("data did not match any variant of untagged enum Match")
+    raise bad_request("data did not match any variant of untagged enum Match")
 
 
 def _range(bounds: Mapping[str, Any]) -> RangeType:

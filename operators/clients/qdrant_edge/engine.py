@@ -17,12 +17,12 @@ import orjson
 from qdrant_edge import EdgeShard, QueryBatchRequest, QueryRequest, UpdateOperation
 
 from operators.clients.qdrant_edge.collection_config import describe_index, describe_params
-from operators.clients.qdrant_edge.refusals import Refusal, malformed, no_path, read_body, read_timeout, reading
+from operators.clients.qdrant_edge.refusals import Refusal, bad_request, no_path, read_body, read_timeout, reading
 from operators.clients.qdrant_edge.requests import (
     Read,
-    read_count,
+    parse_count,
+    parse_facet,
     read_delete,
-    read_facet,
     read_lookup,
     read_of,
     read_scroll,
@@ -149,14 +149,14 @@ async def retrieve(collection: Collection, body: Any) -> list[dict[str, Any]]:
 async def count(collection: Collection, body: Any) -> dict[str, Any]:
     """The number of points that a filter matches."""
     with reading():
-        request = read_count(body)
+        request = parse_count(body)
     return {"count": collection.run(lambda shard: shard.count(request))}
 
 
 async def facet(collection: Collection, body: Any) -> dict[str, Any]:
     """The number of points with each value of an indexed field, the most frequent first."""
     with reading():
-        request = read_facet(body)
+        request = parse_facet(body)
     hits = collection.run(lambda shard: shard.facet(request)).hits
     return {"hits": [{"value": hit.value, "count": hit.count} for hit in hits if hit.count]}
 
@@ -214,7 +214,7 @@ async def apply_update(collection: Collection, body: Any, read: Read) -> dict[st
     """Apply the operations that `read` makes of the body, one after the other."""
     with reading():
         if not isinstance(body, dict):
-            raise malformed("expected an object")
+            raise bad_request("expected an object")
         operations = await read(body, collection.schema)
     for operation in operations:
         await asyncio.sleep(0)

@@ -20,7 +20,7 @@ def wrong_input(message: str) -> Refusal:
     return Refusal(400, f"Wrong input: {message}")
 
 
-def malformed(message: str) -> Refusal:
+def bad_request(message: str) -> Refusal:
     """A body that doesn't have the shape of its request: 400."""
     return Refusal(400, f"Format error in JSON body: {message}")
 
@@ -46,9 +46,9 @@ def reading() -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        raise malformed(f"missing field `{error.args[0]}`") from error
+        raise bad_request(f"missing field `{error.args[0]}`") from error
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise malformed(str(error)) from error
+        raise bad_request(str(error)) from error
 
 
 def no_path() -> Refusal:
@@ -63,7 +63,7 @@ def read_body(content: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         ended = error.pos >= len(error.doc)
         message, column = ("EOF while parsing a value", error.colno - 1) if ended else ("expected value", error.colno)
-        raise malformed(f"{message} at line {error.lineno} column {column}") from error
+        raise bad_request(f"{message} at line {error.lineno} column {column}") from error
 
 
 def read_timeout(text: str | None) -> float | None:

@@ -28,8 +28,8 @@ from qdrant_edge import (
     UpdateOperation,
 )
 
-from operators.clients.qdrant_edge.conditions import read_filter, read_id
-from operators.clients.qdrant_edge.refusals import malformed, out_of_range, wrong_input
+from operators.clients.qdrant_edge.conditions import parse_id, read_filter
+from operators.clients.qdrant_edge.refusals import bad_request, out_of_range, wrong_input
 from operators.clients.qdrant_edge.vectors import VectorSchema
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def read_scroll(body: Mapping[str, Any]) -> ScrollRequest:
     """A `/points/scroll` request; raises Refusal, KeyError, TypeError, ValueError or AttributeError."""
     offset = body.get("offset")
     return ScrollRequest(
-        offset=None if offset is None else read_id(offset),
+        offset=None if offset is None else parse_id(offset),
         limit=_limit(body, "limit"),
         filter=read_filter(body.get("filter")),
         with_payload=_payload(body.get("with_payload"), default=True),
@@ -86,12 +86,12 @@ def read_scroll(body: Mapping[str, Any]) -> ScrollRequest:
     )
 
 
-def read_count(body: Mapping[str, Any]) -> CountRequest:
+def parse_count(body: Mapping[str, Any]) -> CountRequest:
     """A `/points/count` request; raises Refusal, KeyError, TypeError or ValueError."""
     return CountRequest(exact=body.get("exact", True), filter=read_filter(body.get("filter")))
 
 
-def read_facet(body: Mapping[str, Any]) -> FacetRequest:
+def parse_facet(body: Mapping[str, Any]) -> FacetRequest:
     """A `/facet` request; raises Refusal, KeyError, TypeError or ValueError."""
     return FacetRequest(
         body["key"],
@@ -103,7 +103,7 @@ def read_facet(body: Mapping[str, Any]) -> FacetRequest:
 
 def read_lookup(body: Mapping[str, Any]) -> tuple[list[int | UUID | str], WithPayloadType, bool | list[str]]:
     """The ids, the payload's fields and the vectors that a `/points` request asks for; raises Refusal or KeyError."""
-    ids = [read_id(each) for each in body["ids"]]
+    ids = [parse_id(each) for each in body["ids"]]
     return ids, _payload(body.get("with_payload"), default=True), body.get("with_vector") or False
 
 
@@ -192,7 +192,7 @@ async def read_upsert(body: Mapping[str, Any], schema: VectorSchema) -> list[Upd
 
 
 def _point(body: Mapping[str, Any], schema: VectorSchema) -> Point:
-    return Point(read_id(body["id"]), schema.stored(body["vector"]), body.get("payload") or {})
+    return Point(parse_id(body["id"]), schema.of_point(body["vector"]), body.get("payload") or {})
 
 
 async def read_delete(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOperation]:
@@ -200,12 +200,12 @@ async def read_delete(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOp
     condition = read_filter(body.get("filter"))
     if condition is not None:
         return [UpdateOperation.delete_points_by_filter(condition)]
-    return [UpdateOperation.delete_points([read_id(each) for each in body["points"]])]
+    return [UpdateOperation.delete_points([parse_id(each) for each in body["points"]])]
 
 
-async def read_vectors(body: Mapping[str, Any], schema: VectorSchema) -> list[UpdateOperation]:
+async def read_new_vectors(body: Mapping[str, Any], schema: VectorSchema) -> list[UpdateOperation]:
     """New vectors of points; those that it doesn't name stay."""
-    points = [PointVectors(read_id(each["id"]), schema.stored(each["vector"])) for each in body["points"]]
+    points = [PointVectors(parse_id(each["id"]), schema.of_point(each["vector"])) for each in body["points"]]
     return [UpdateOperation.update_vectors(points, read_filter(body.get("update_filter")))]
 
 
@@ -214,7 +214,7 @@ async def read_no_vectors(body: Mapping[str, Any], _: VectorSchema) -> list[Upda
     condition = read_filter(body.get("filter"))
     if condition is not None:
         return [UpdateOperation.delete_vectors_by_filter(condition, body["vector"])]
-    return [UpdateOperation.delete_vectors([read_id(each) for each in body["points"]], body["vector"])]
+    return [UpdateOperation.delete_vectors([parse_id(each) for each in body["points"]], body["vector"])]
 
 
 async def read_payload(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateOperation]:
@@ -223,13 +223,13 @@ async def read_payload(body: Mapping[str, Any], _: VectorSchema) -> list[UpdateO
     condition = read_filter(body.get("filter"))
     if condition is not None:
         return [UpdateOperation.set_payload_by_filter(condition, payload, key)]
-    return [UpdateOperation.set_payload([read_id(each) for each in body["points"]], payload, key)]
+    return [UpdateOperation.set_payload([parse_id(each) for each in body["points"]], payload, key)]
 
 
 KINDS: Mapping[str, Read] = {
     "upsert": read_upsert,
     "delete": read_delete,
-    "update_vectors": read_vectors,
+    "update_vectors": read_new_vectors,
     "delete_vectors": read_no_vectors,
     "set_payload": read_payload,
 }
@@ -239,7 +239,7 @@ KINDS: Mapping[str, Read] = {
 def read_of(kind: str) -> Read:
     """The reader of an update of a batch; raises Refusal for an unknown kind."""
     if kind not in KINDS:
-        raise malformed(f"the engine has no update `{kind}`")
+        raise bad_request(f"the engine has no update `{kind}`")
     return KINDS[kind]
 
 

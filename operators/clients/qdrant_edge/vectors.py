@@ -24,7 +24,7 @@ from qdrant_edge import (
     TokenizerType,
 )
 
-from operators.clients.qdrant_edge.refusals import Refusal, malformed, out_of_range, wrong_input
+from operators.clients.qdrant_edge.refusals import Refusal, bad_request, out_of_range, wrong_input
 
 if TYPE_CHECKING:
     # Names of the engine's type stubs only.
@@ -47,7 +47,7 @@ class VectorSchema:
         """The vector to search `using` with; raises Refusal where it doesn't fit."""
         return self._fitting(value, using, "internal.query", "", query=True)
 
-    def stored(self, value: object) -> dict[str, NamedVector]:
+    def of_point(self, value: object) -> dict[str, NamedVector]:
         """The vectors of a point by name; raises Refusal where one doesn't fit."""
         named = value if isinstance(value, dict) and not _is_text(value) else {"": value}
         return {
@@ -112,7 +112,7 @@ def _numbers(row: object) -> list[float]:
 
 
 def _no_vector() -> Refusal:
-    return malformed("data did not match any variant of untagged enum VectorInput")
+    return bad_request("data did not match any variant of untagged enum VectorInput")
 
 
 def _is_text(value: Mapping[str, object]) -> bool:

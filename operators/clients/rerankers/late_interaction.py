@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.clients.qdrant.answers import Kept, point_id
+from operators.clients.qdrant.answers import PayloadTest, point_id
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import DECIMALS, TokenVectors
@@ -71,7 +71,7 @@ class Searching(Protocol):
         ...
 
     async def vectors(
-        self, collection: str, ids: Sequence[str], name: str, *, kept: Kept | None = None, timeout: float
+        self, collection: str, ids: Sequence[str], name: str, *, only: PayloadTest | None = None, timeout: float
     ) -> dict[str, Any]:
         """See `QdrantClient.vectors`."""
         ...
@@ -173,11 +173,11 @@ class LateInteraction:
         assert self._using is not None
         assert isinstance(query, WeightedQuery)
         ids, access = request.read, request.access
-        kept = None if access is None else Kept(sorted(access.reads), lambda _, payload: access.permits(payload))
+        only = None if access is None else PayloadTest(sorted(access.reads), lambda _, payload: access.permits(payload))
         try:
             async with self._searching:
                 left = deadline - time.monotonic()
-                vectors = await self._client.vectors(request.collection, ids, self._using, kept=kept, timeout=left)
+                vectors = await self._client.vectors(request.collection, ids, self._using, only=only, timeout=left)
         except BackendError as error:
             return error
 

@@ -16,7 +16,7 @@ from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 
 CALL_TIMEOUT: Final = 3.0
-"""Seconds for what a broker answers at once, and the shortest poll while a group forms."""
+"""Seconds for a request that a broker answers immediately, and the shortest poll while a group forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def unmade(settings: KafkaSettings, error: KafkaError) -> str:
 
 
 @contextlib.contextmanager
-def asking(what: str) -> Iterator[None]:
-    """Raise RetriableDelivery, naming what was asked for, if the broker doesn't tell."""
+def naming_failures(what: str) -> Iterator[None]:
+    """Raise RetriableDelivery with the name of the request if the broker doesn't answer it."""
     try:
         yield
     except KafkaError as error:

@@ -12,7 +12,7 @@ from kafka.errors import BrokerResponseError
 
 from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Rebalance, TopicPartition, missing
 from operators.delivery.error_codes import ends
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, asking, connection, offsets
+from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, naming_failures, offsets
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
@@ -28,7 +28,7 @@ _UNSTABLE_OFFSETS: Final = _UnstableOffsets()
 
 
 def quieten() -> None:
-    """Have kafka-python log no error while offsets are unstable, which is what a reader of them waits for."""
+    """Have kafka-python log no error while offsets are unstable: their reader waits until they are stable."""
     logging.getLogger("kafka.coordinator.consumer").addFilter(_UNSTABLE_OFFSETS)
 
 
@@ -47,7 +47,7 @@ class _Listener(ConsumerRebalanceListener):
 
 
 class KafkaPythonConsumer:
-    """A dynamic member of the group that reads what is committed and commits nothing by itself."""
+    """A dynamic member of the group. It reads committed records and commits nothing by itself."""
 
     def __init__(self, settings: KafkaSettings, dialect: Dialect) -> None:
         self._consumer = kafka.KafkaConsumer(
@@ -70,7 +70,7 @@ class KafkaPythonConsumer:
         )
 
     def subscribe(self, topic: str, rebalance: Rebalance) -> None:
-        with asking(f"metadata of {topic}"):
+        with naming_failures(f"metadata of {topic}"):
             known = self._consumer.partitions_for_topic(topic)
         if not known:
             raise missing(topic)
@@ -78,7 +78,7 @@ class KafkaPythonConsumer:
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         timeout = timeout if self.stable() else max(timeout, CALL_TIMEOUT)
-        with asking("poll"):
+        with naming_failures("poll"):
             fetched = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=ALL)
         if not self.stable():
             # A rebalance that outlasted this poll is gone on with by the next, if it's told to.
@@ -88,7 +88,7 @@ class KafkaPythonConsumer:
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
         commits: dict[TopicPartition, Commit | None] = {}
         for partition in partitions:
-            with asking("committed offsets"):
+            with naming_failures("committed offsets"):
                 committed = self._consumer.committed(
                     kafka.TopicPartition(*partition), metadata=True, timeout_ms=CALL_TIMEOUT * 1000
                 )
@@ -97,7 +97,7 @@ class KafkaPythonConsumer:
 
     def beginning(self, partition: TopicPartition) -> int:
         kafka_partition = kafka.TopicPartition(*partition)
-        with asking("beginning offsets"):
+        with naming_failures("beginning offsets"):
             return int(self._consumer.beginning_offsets([kafka_partition])[kafka_partition])
 
     def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -133,7 +133,7 @@ class KafkaPythonConsumer:
         present = self.group_metadata()
         if (present.member_id, present.generation_id) != (group.member_id, group.generation_id):
             raise RetriableDelivery("commit: the membership is over")
-        with asking("commit"):
+        with naming_failures("commit"):
             try:
                 self._consumer.commit(offsets(commits), timeout_ms=CALL_TIMEOUT * 1000)
             except BrokerResponseError as error:

@@ -9,7 +9,7 @@ import kafka
 from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError, RetriableError, for_code
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, refused
+from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, find_refusal
 from operators.delivery.error_codes import FENCED, Refusal, ends, refusal
 from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, offsets
 from operators.delivery.tracker import Commit
@@ -144,7 +144,7 @@ class _Sending:
 
     def _failure(self, what: str, error: KafkaError) -> Exception:
         """The error to raise for this one: RecordRefused, RetriableDelivery or FatalDelivery."""
-        if (named := refused(self._failures)) is not None:
+        if (named := find_refusal(self._failures)) is not None:
             return named
         if (hidden := self._requests.refuses()) is not None:
             # The client divides a batch that is too large, and another of its batches may fail before the parts.
@@ -181,7 +181,7 @@ class KafkaPythonTransactions(_Sending):
             self.close()
             raise _failure("init_transactions", error) from error
 
-    def retired(self) -> str | None:
+    def retirement(self) -> str | None:
         return self._unfit or self._requests.unanswered
 
     def deliver(

@@ -16,7 +16,7 @@ from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, missing
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, asking, connection, unmade
+from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, naming_failures, unmade
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -43,7 +43,7 @@ class KafkaPythonReader:
         own = {"isolation_level": isolation, "request_timeout_ms": timeout, "bootstrap_timeout_ms": timeout}
         self._reading = _consumer(settings, dialect, METADATA_AGE, own)
         try:
-            self._asking = _consumer(settings, dialect, TAIL_METADATA_AGE, {"group_id": settings.group_id, **own})
+            self._metadata = _consumer(settings, dialect, TAIL_METADATA_AGE, {"group_id": settings.group_id, **own})
         except DeliveryError:
             _close(self._reading)
             raise
@@ -54,10 +54,10 @@ class KafkaPythonReader:
             raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        with asking(f"poll of {self._topic}"):
+        with naming_failures(f"poll of {self._topic}"):
             fetched = self._reading.poll(timeout_ms=int(timeout * 1000), max_records=ALL)
             for number in self._positions:
-                position = self._reading.position(self._place(number), timeout_ms=0)
+                position = self._reading.position(self._partition(number), timeout_ms=0)
                 # There is none while a position that the log has no more is put right.
                 if position is not None:
                     self._positions[number] = position
@@ -69,52 +69,52 @@ class KafkaPythonReader:
     def ends(self, timeout: float | None = None) -> dict[int, int]:
         timeout = self._call_timeout if timeout is None else timeout
         self._take_in_added(timeout)
-        with _asking_offsets(f"end offsets of {self._topic}"):
-            ends = self._asking.end_offsets(self._places(), timeout_ms=timeout * 1000)
-        return {place.partition: end for place, end in ends.items()}
+        with _reading_offsets(f"end offsets of {self._topic}"):
+            ends = self._metadata.end_offsets(self._partitions(), timeout_ms=timeout * 1000)
+        return {each.partition: end for each, end in ends.items()}
 
     def committed(self) -> dict[int, int]:
-        with _asking_offsets(f"committed offsets of {self._topic}"):
-            found = self._asking.beginning_offsets(self._places())
-            for place in found:
-                if (offset := self._asking.committed(place)) is not None:
-                    found[place] = offset
-        return {place.partition: offset for place, offset in found.items()}
+        with _reading_offsets(f"committed offsets of {self._topic}"):
+            found = self._metadata.beginning_offsets(self._partitions())
+            for partition in found:
+                if (offset := self._metadata.committed(partition)) is not None:
+                    found[partition] = offset
+        return {each.partition: offset for each, offset in found.items()}
 
     def seek(self, partition: int, offset: int) -> None:
-        self._reading.seek(self._place(partition), offset)
+        self._reading.seek(self._partition(partition), offset)
         self._positions[partition] = offset
 
     def close(self) -> None:
         _close(self._reading)
-        _close(self._asking)
+        _close(self._metadata)
 
     def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
-        with _asking_offsets(f"partitions of {self._topic}"):
+        with _reading_offsets(f"partitions of {self._topic}"):
             # From its metadata, which are never old.
-            known = self._asking.partitions_for_topic(self._topic)
+            known = self._metadata.partitions_for_topic(self._topic)
             if not known:
                 raise missing(self._topic)
-            if added := [self._place(number) for number in known - self._positions.keys()]:
-                offsets = self._asking.end_offsets if from_end else self._asking.beginning_offsets
+            if added := [self._partition(number) for number in known - self._positions.keys()]:
+                offsets = self._metadata.end_offsets if from_end else self._metadata.beginning_offsets
                 starts = offsets(added, timeout_ms=timeout * 1000)
-                self._positions |= {place.partition: start for place, start in starts.items()}
+                self._positions |= {each.partition: start for each, start in starts.items()}
                 # It never polls: only what is assigned stays in its metadata.
-                self._asking.assign(self._places())
-                self._reading.assign(self._places())
+                self._metadata.assign(self._partitions())
+                self._reading.assign(self._partitions())
                 for number, position in self._positions.items():
-                    self._reading.seek(self._place(number), position)
+                    self._reading.seek(self._partition(number), position)
 
-    def _place(self, number: int) -> Any:
+    def _partition(self, number: int) -> Any:
         return kafka.TopicPartition(self._topic, number)
 
-    def _places(self) -> list[Any]:
-        return [self._place(number) for number in self._positions]
+    def _partitions(self) -> list[Any]:
+        return [self._partition(number) for number in self._positions]
 
 
 @contextmanager
-def _asking_offsets(what: str) -> Iterator[None]:
-    with asking(what):
+def _reading_offsets(what: str) -> Iterator[None]:
+    with naming_failures(what):
         try:
             yield
         except KeyError as error:

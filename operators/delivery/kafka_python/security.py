@@ -77,7 +77,7 @@ def _knock(settings: KafkaSettings) -> None:
         for broker in manager.cluster.bootstrap_brokers():
             connection = manager.get_connection(broker.node_id)
             try:
-                with _unlogged():
+                with _silence():
                     manager.run(manager.wait_for, connection.init_future, _PATIENCE_MS)
             except (KafkaError, RankstreamError) as error:
                 if symptom := _refusal(error, connection, settings):
@@ -99,7 +99,7 @@ class _Tokens(AbstractTokenProvider):
 
 
 @contextmanager
-def _unlogged() -> Iterator[None]:
+def _silence() -> Iterator[None]:
     # The client's own words about a refusal are several errors, some with a traceback.
     logger = logging.getLogger("kafka.net")
     level = logger.level

@@ -1,11 +1,11 @@
-"""librdkafka, through confluent-kafka, behind the delivery protocol; what it does in its own way stays in here.
+"""librdkafka, through confluent-kafka, behind the delivery protocol. Its peculiarities stay in here.
 
 - Its assign callback is answered with an empty assignment: only what the caller starts, and from where, is read.
 - A pause drops what was fetched ahead: `poll` takes everything, and the caller keeps what is beyond its credit.
 - A consumer serves one thread at a time, and one that polls keeps others out: no other thread calls it. The membership
   is noted when partitions are assigned, and forgotten when they go; commits of other threads wait for the next poll.
 - Out of the group there is no membership to commit under: the broker would take such offsets unfenced.
-- A commit raises only what is wrong with all of its partitions: the error of each one is looked at.
+- A commit raises only an error of all its partitions: each partition's own error is looked at.
 - An error says itself whether to abort, to call again or to end. A commit that ran out of time is called again: an
   abort is no longer allowed then. Offsets that weren't taken aren't sent again: the second call may never return.
 - That a connection broke is said in its log alone: at debug level every time, else once in half a minute. It is read

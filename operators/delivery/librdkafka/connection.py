@@ -17,7 +17,7 @@ from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 CALL_TIMEOUT: Final = 3.0
-"""Seconds for what a broker answers at once."""
+"""Seconds for a request that a broker answers immediately."""
 
 _ALL: Final = 100_000
 
@@ -60,14 +60,14 @@ def error_of(exception: KafkaException) -> KafkaError:
 
 
 def failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
-    """The error that names what was asked for, and why it wasn't had."""
+    """The error of a request, with its name and the reason."""
     kind = FatalDelivery if error.fatal() else RetriableDelivery
     return kind(f"{what}: {error.name()}")
 
 
 @contextlib.contextmanager
-def asking(what: str) -> Iterator[None]:
-    """Raise RetriableDelivery or FatalDelivery, naming what was asked for, if the broker doesn't tell."""
+def naming_failures(what: str) -> Iterator[None]:
+    """Raise RetriableDelivery or FatalDelivery with the name of the request if it fails."""
     try:
         yield
     except KafkaException as error:
@@ -124,7 +124,7 @@ def _log_error(error: KafkaError) -> None:
 
 def partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:
     """The topic's partitions; none if it isn't known. Raises RetriableDelivery."""
-    with asking(f"metadata of {topic}"):
+    with naming_failures(f"metadata of {topic}"):
         known = consumer.list_topics(topic, timeout=timeout).topics[topic]
     return set(known.partitions) if known.error is None else set()
 

@@ -13,13 +13,13 @@ from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.error_codes import ends
 from operators.delivery.librdkafka.connection import (
     CALL_TIMEOUT,
-    asking,
     connection,
     consumer_record,
     error_of,
     failure,
     fetch,
     log,
+    naming_failures,
     offsets,
     partitions_of,
 )
@@ -44,7 +44,7 @@ class _Commit:
 
 
 class LibrdkafkaConsumer:
-    """A dynamic member of the group that reads what is committed and commits nothing by itself."""
+    """A dynamic member of the group. It reads committed records and commits nothing by itself."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._consumer = Consumer(
@@ -92,12 +92,12 @@ class LibrdkafkaConsumer:
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         self._commit_waiting()
-        with asking("poll"):
+        with naming_failures("poll"):
             messages = fetch(self._consumer, min(timeout, self._longest_poll))
         return [consumer_record(message) for message in messages]
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Commit | None]:
-        with asking("committed offsets"):
+        with naming_failures("committed offsets"):
             found = self._consumer.committed([TopicPartition(*partition) for partition in partitions], CALL_TIMEOUT)
         commits: dict[Partition, Commit | None] = {}
         for partition in found:
@@ -110,7 +110,7 @@ class LibrdkafkaConsumer:
         return commits
 
     def beginning(self, partition: Partition) -> int:
-        with asking("beginning offsets"):
+        with naming_failures("beginning offsets"):
             marks = self._consumer.get_watermark_offsets(TopicPartition(*partition), CALL_TIMEOUT)
         if marks is None:
             raise RetriableDelivery("beginning offsets: no answer")
@@ -122,7 +122,7 @@ class LibrdkafkaConsumer:
         return {each: found[1] for each, found in marks.items() if found is not None and found[1] >= 0}
 
     def start(self, starts: Mapping[Partition, int]) -> None:
-        with asking("assign"):
+        with naming_failures("assign"):
             self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
 
     def pause(self, partitions: Sequence[Partition]) -> None:

@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, refused
+from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, find_refusal
 from operators.delivery.error_codes import FENCED, ends
 from operators.delivery.librdkafka.connection import (
     CALL_TIMEOUT,
     Connections,
-    asking,
     connection,
     error_of,
     failure,
     log,
+    naming_failures,
     offsets,
 )
 from operators.delivery.tracker import Commit
@@ -82,7 +82,7 @@ class _Sending:
         return note
 
     def _refusal(self) -> RecordRefused | None:
-        return refused((record, error.code()) for record, error in self._failures)
+        return find_refusal((record, error.code()) for record, error in self._failures)
 
     def _ending(self, *others: KafkaError) -> KafkaError | None:
         """The first error that no further try mends, of the records' and others."""
@@ -125,7 +125,7 @@ class LibrdkafkaTransactions(_Sending):
             kind = RetriableDelivery if reason.retriable() else FatalDelivery
             raise kind(f"init_transactions: {reason.name()}") from error
 
-    def retired(self) -> str | None:
+    def retirement(self) -> str | None:
         # What its threads have to log is handed over by this.
         self._producer.poll(0)
         return self._unfit or self._connections.broke
@@ -204,7 +204,7 @@ class LibrdkafkaProducer(_Sending):
 
     def send(self, records: Sequence[ProducerRecord]) -> None:
         what = f"produce to {', '.join(sorted({record.topic for record in records}))}"
-        with asking(what):
+        with naming_failures(what):
             self._send(records)
             self._producer.flush()
         if (refusal := self._refusal()) is not None:

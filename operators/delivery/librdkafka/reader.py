@@ -16,13 +16,13 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 
 from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, missing
 from operators.delivery.librdkafka.connection import (
-    asking,
     connection,
     consumer_record,
     error_of,
     failure,
     fetch,
     log,
+    naming_failures,
     partitions_of,
 )
 from schemas.errors import DeliveryError, RetriableDelivery
@@ -43,7 +43,7 @@ class LibrdkafkaReader:
         self._topic = topic
         self._call_timeout = call_timeout
         self._reading = _consumer(settings, isolation, call_timeout)
-        self._asking = _consumer(settings, isolation, call_timeout)
+        self._metadata = _consumer(settings, isolation, call_timeout)
         self._positions: dict[int, int] = {}
         self._unassigned: dict[int, int] = {}
         try:
@@ -53,13 +53,13 @@ class LibrdkafkaReader:
             raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
-        with asking(f"poll of {self._topic}"):
+        with naming_failures(f"poll of {self._topic}"):
             if self._unassigned:
                 starts = [TopicPartition(self._topic, *start) for start in self._unassigned.items()]
                 self._reading.incremental_assign(starts)
                 self._unassigned = {}
             messages = fetch(self._reading, timeout)
-            positions = self._reading.position(self._places(self._positions))
+            positions = self._reading.position(self._partitions(self._positions))
         for position in positions:
             # There is none before the first record.
             if position.offset >= 0:
@@ -77,27 +77,27 @@ class LibrdkafkaReader:
 
     def committed(self) -> dict[int, int]:
         offsets = self._offsets(OFFSET_BEGINNING, self._call_timeout, self._positions)
-        with asking(f"committed offsets of {self._topic}"):
-            found = self._asking.committed(self._places(self._positions), self._call_timeout)
-        for place in found:
-            if place.error is not None:
-                raise failure(f"committed offsets of {self._topic}", place.error)
-            if place.offset >= 0:
-                offsets[place.partition] = place.offset
+        with naming_failures(f"committed offsets of {self._topic}"):
+            found = self._metadata.committed(self._partitions(self._positions), self._call_timeout)
+        for each in found:
+            if each.error is not None:
+                raise failure(f"committed offsets of {self._topic}", each.error)
+            if each.offset >= 0:
+                offsets[each.partition] = each.offset
         return offsets
 
     def seek(self, partition: int, offset: int) -> None:
         if partition not in self._unassigned:
-            with asking(f"seek in {self._topic}"):
+            with naming_failures(f"seek in {self._topic}"):
                 self._reading.incremental_unassign([TopicPartition(self._topic, partition)])
         self._positions[partition] = self._unassigned[partition] = offset
 
     def close(self) -> None:
         self._reading.close()
-        self._asking.close()
+        self._metadata.close()
 
     def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
-        known = partitions_of(self._asking, self._topic, timeout)
+        known = partitions_of(self._metadata, self._topic, timeout)
         if not known:
             raise missing(self._topic)
         if added := known - self._positions.keys():
@@ -110,10 +110,10 @@ class LibrdkafkaReader:
         what, limit = f"offsets of {self._topic}", time.monotonic() + timeout
         while True:
             # As timestamps, Kafka's protocol has the same two numbers for the beginning and the end.
-            places = [TopicPartition(self._topic, number, which) for number in numbers]
+            partitions = [TopicPartition(self._topic, number, which) for number in numbers]
             try:
-                found = self._asking.offsets_for_times(places, timeout)
-                errors = [place.error for place in found if place.error is not None]
+                found = self._metadata.offsets_for_times(partitions, timeout)
+                errors = [each.error for each in found if each.error is not None]
             except KafkaException as error:
                 errors = [error_of(error)]
             if not errors:
@@ -121,11 +121,11 @@ class LibrdkafkaReader:
             if errors[0].code() not in _LEADERLESS or time.monotonic() > limit:
                 raise failure(what, errors[0])
             time.sleep(_RETRY)
-        if any(place.offset < 0 for place in found):
+        if any(each.offset < 0 for each in found):
             raise RetriableDelivery(f"{what}: no answer")
-        return {place.partition: place.offset for place in found}
+        return {each.partition: each.offset for each in found}
 
-    def _places(self, numbers: Iterable[int]) -> list[TopicPartition]:
+    def _partitions(self, numbers: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, number) for number in numbers]
 
 

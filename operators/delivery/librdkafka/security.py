@@ -29,10 +29,10 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
     if settings.security_protocol.endswith("SSL"):
         options |= {
             "ssl.endpoint.identification.algorithm": _IDENTIFICATION[tls.check_hostname],
-            **_given("ssl.ca.location", tls.ca_file),
-            **_given("ssl.certificate.location", tls.certificate_file),
-            **_given("ssl.key.location", tls.key_file),
-            **_given("ssl.key.password", credentials.key_password(tls)),
+            **_option("ssl.ca.location", tls.ca_file),
+            **_option("ssl.certificate.location", tls.certificate_file),
+            **_option("ssl.key.location", tls.key_file),
+            **_option("ssl.key.password", credentials.key_password(tls)),
         }
     if sasl.mechanism == "OAUTHBEARER":
         options |= {"sasl.mechanism": sasl.mechanism, "oauth_cb": _callback(tokens(sasl))}
@@ -45,7 +45,7 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
     return options
 
 
-def _given(name: str, value: object) -> dict[str, str]:
+def _option(name: str, value: object) -> dict[str, str]:
     return {name: str(value)} if value is not None else {}
 
 

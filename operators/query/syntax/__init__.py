@@ -1,1 +1,1 @@
-"""The keyword syntax: what a query's text says, as an expression over words. Pure."""
+"""The keyword syntax: a query's text as an expression over words. Pure."""

@@ -101,8 +101,8 @@ def parse(text: str, columns: Mapping[str, str]) -> Parsed:
 
 
 def all_leaves(expression: Expression) -> Iterator[Leaf]:
-    """All words, phrases and prefixes of an expression, also what it excludes."""
-    parts = _parts(expression)
+    """All words, phrases and prefixes of an expression, excluded ones, too."""
+    parts = _operands(expression)
     if not isinstance(expression, All | Any | Not):
         yield expression
     for part in parts:
@@ -210,7 +210,7 @@ def _not(operands: list[Expression]) -> Expression:
     return Not(wanted, tuple(unwanted))
 
 
-def _parts(expression: Expression) -> tuple[Expression, ...]:
+def _operands(expression: Expression) -> tuple[Expression, ...]:
     match expression:
         case All(parts) | Any(parts):
             return parts
@@ -220,7 +220,7 @@ def _parts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def _depth(expression: Expression) -> int:
-    return 1 + max(map(_depth, _parts(expression)), default=0)
+    return 1 + max(map(_depth, _operands(expression)), default=0)
 
 
 def _ranking(expression: Expression) -> Iterator[Leaf]:

@@ -23,7 +23,7 @@ Endings = Mapping[Ending, Sequence[str]]
 def conditions(expression: Expression, fields: Sequence[str], endings: Endings) -> Condition:
     """The condition that matches exactly what the expression does; `fields` are the columns to look in.
 
-    It is nested at most twice the expression's depth and two levels, so 82 for what `parse` makes.
+    It is nested at most twice the expression's depth and two levels, so 82 for an expression of `parse`.
     """
     match expression:
         case All(parts):

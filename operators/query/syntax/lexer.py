@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from operators.query.syntax.words import WORD, cut
+from operators.query.syntax.words import WORD, split
 
 Columns = tuple[str, ...]
 """Payload fields to look in, without repeats, in the order of the configuration; of none nothing matches."""
 
 
 class Malformed(Exception):
-    """The text isn't what the syntax allows; the message says why and quotes nothing."""
+    """The text breaks the syntax; the message gives the reason and quotes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class _Lexer:
             return None
         if self._operator_at(filtered.start(1)):
             raise Malformed("a column before an operator")
-        named = {self._fields[name.lower()] for name in cut(found["names"])}
+        named = {self._fields[name.lower()] for name in split(found["names"])}
         kept = (field for field in self._fields.values() if (field in named) == (found["but"] is None))
         self._filter = tuple(dict.fromkeys(kept))
         self._reach = next(_BESIDE.finditer(self._text, filtered.start(1) + 1)).start()
@@ -199,7 +199,7 @@ class _Lexer:
 
     def _add_operand(self, text: str, starred: bool, within: Columns | None) -> None:
         leaf: Leaf
-        match cut(text):
+        match split(text):
             case [word]:
                 leaf = Prefix(word, within) if starred else Word(word, within)
             case [*words, last] if starred:
@@ -211,7 +211,7 @@ class _Lexer:
 
     def _filter_at(self, start: int) -> re.Match[str] | None:
         found = _FILTER.match(self._text, start)
-        known = found is not None and all(name.lower() in self._fields for name in cut(found["names"]))
+        known = found is not None and all(name.lower() in self._fields for name in split(found["names"]))
         return found if known else None
 
     def _operator_at(self, start: int) -> Operator | None:

@@ -53,7 +53,7 @@ WORD: Final = rf"(?:[^\W_]++|(?![\0-\u0344])[{_CLASS}]++)++"
 _WORD: Final = re.compile(WORD)
 
 
-def cut(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """The words of a text as they are written, in their order, repeats too."""
     return _WORD.findall(text)
 

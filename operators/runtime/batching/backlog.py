@@ -32,7 +32,7 @@ from itertools import takewhile
 from typing import Final, Generic, TypeVar
 
 from operators.runtime.batching.call_times import CallTimes
-from operators.runtime.batching.fair_shares import Demand, fits, max_min, needed, parts
+from operators.runtime.batching.fair_shares import Demand, fits, max_min, needed_rate, shares_in_time
 from operators.runtime.batching.policy import BatchingPolicy, Waiting
 from operators.runtime.batching.request import PendingRequest, Slice
 from schemas.errors import BackendError
@@ -84,7 +84,7 @@ class Backlog(Generic[Request, Outcome]):
         return list(takewhile(lambda request: request.deadline <= soonest, self._waiting))
 
     def take(self, now: float) -> list[Slice[Request, Outcome]]:
-        """The slices of the next call, under way until `freed`; none if no request waits or no call may start."""
+        """The slices of the next call, under way until `on_call_end`; none if no request waits or no call may start."""
         if not self._waiting or self.in_flight >= self._most:
             return []
         offered: list[tuple[PendingRequest[Request, Outcome], int]] = []
@@ -104,7 +104,7 @@ class Backlog(Generic[Request, Outcome]):
         self.in_flight += 1
         return slices
 
-    def freed(self, units: int, took: float | None, *, answered: bool = True) -> None:
+    def on_call_end(self, units: int, took: float | None, *, answered: bool = True) -> None:
         """A call of `units` units has ended after `took` seconds; None if that says nothing of how long calls take."""
         self.in_flight -= 1
         if took is None:
@@ -119,20 +119,20 @@ class Backlog(Generic[Request, Outcome]):
         rate = self._most * self._times.rate
         alone = self._batching.least is None and len(self._tenants) < 2
         # Looked at one by one only where the first would be late if all were served before it: many may wait.
-        if not alone and not math.isinf(rate) and self.waiting > rate * _left(self._waiting[0], now):
+        if not alone and not math.isinf(rate) and self.waiting > rate * _time_left(self._waiting[0], now):
             demands = [_demand(request, now, rate) for request in self._waiting]
             if not fits(demands, rate):
-                return self._shared(demands, rate)
+                return self._share(demands, rate)
         self._served.clear()
         return ((request, request.units) for request in self._waiting)
 
-    def _shared(self, every: Sequence[Demand], rate: float) -> Iterator[tuple[PendingRequest[Request, Outcome], int]]:
+    def _share(self, every: Sequence[Demand], rate: float) -> Iterator[tuple[PendingRequest[Request, Outcome], int]]:
         """The same where not all can be served in time."""
         tenants: dict[object, list[tuple[PendingRequest[Request, Outcome], Demand]]] = {}
         for request, demand in zip(self._waiting, every, strict=True):
             tenants.setdefault(request.tenant, []).append((request, demand))
         demands = [[demand for _, demand in asked] for asked in tenants.values()]
-        needs = [needed(each) for each in demands]
+        needs = [needed_rate(each) for each in demands]
         rates = max_min(needs, rate)
         # A tenant that comes, or comes again, has no claim to what it did not ask for before.
         earliest = min((self._served[tenant] for tenant in tenants if tenant in self._served), default=0.0)
@@ -140,8 +140,8 @@ class Backlog(Generic[Request, Outcome]):
         for place, (tenant, asked) in enumerate(tenants.items()):
             self._served[tenant] = served = max(earliest, self._served.get(tenant, earliest))
             served_whole = rates[place] >= needs[place]
-            shares = [1.0] * len(asked) if served_whole else parts(demands[place], rates[place])
-            queue = self._shortened(asked, shares)
+            shares = [1.0] * len(asked) if served_whole else shares_in_time(demands[place], rates[place])
+            queue = self._shorten(asked, shares)
             queues.append((served, asked[0][0].deadline, place, queue))
         heapq.heapify(queues)
         while queues:
@@ -151,7 +151,7 @@ class Backlog(Generic[Request, Outcome]):
                 yield following
                 heapq.heappush(queues, (served + stop - request.taken, request.deadline, place, queue))
 
-    def _shortened(
+    def _shorten(
         self, asked: Sequence[tuple[PendingRequest[Request, Outcome], Demand]], shares: Sequence[float]
     ) -> Iterator[tuple[PendingRequest[Request, Outcome], int]]:
         """A tenant's requests, each with its share of units; if these are too few for all, some of them alone."""
@@ -205,12 +205,12 @@ def _deadline(request: PendingRequest[Request, Outcome]) -> float:
     return request.deadline
 
 
-def _left(request: PendingRequest[Request, Outcome], now: float) -> float:
+def _time_left(request: PendingRequest[Request, Outcome], now: float) -> float:
     # A request whose time is over is expired, and gone, before calls are made.
     return max(PLANNED * (request.deadline - now), sys.float_info.epsilon)
 
 
 def _demand(request: PendingRequest[Request, Outcome], now: float, rate: float) -> Demand:
-    left = _left(request, now)
+    left = _time_left(request, now)
     # What could not be served even alone is no demand: others' time must not depend on it.
     return Demand(min(request.waiting, rate * left), left)

@@ -1,14 +1,14 @@
 """Shares of a backend that can't serve all requests in time. Pure.
 
-Each demand is some units by some time, of one tenant. The backend serves `rate` units a second. What is promised:
+Each demand is some units by some time, of one tenant. The backend serves `rate` units a second. Promises:
 
 - If all demands can be served in time, each is served whole.
 - Otherwise the rate is divided among the tenants by max-min fairness: a tenant that needs less than an equal part gets
-  what it needs, and the others share the rest equally. So no tenant takes from another what that one needs.
+  all it needs, and the others share the rest equally. So no tenant's load reduces the share that another needs.
 - Among the demands of one tenant the part that is served is as equal as their times allow.
 
 Sources: max-min fairness as in Bertsekas and Gallager, *Data Networks*, 1992; the parts are the slopes of the greatest
-convex minorant of what can be served over what is demanded, by pool-adjacent-violators (Barlow et al. 1972).
+convex minorant of served over demanded units, by pool-adjacent-violators (Barlow et al. 1972).
 """
 
 import math
@@ -33,7 +33,7 @@ def fits(demands: Sequence[Demand], rate: float) -> bool:
     return True
 
 
-def needed(demands: Sequence[Demand]) -> float:
+def needed_rate(demands: Sequence[Demand]) -> float:
     """The smallest rate at which all demands are served in time; they are in the order of their times."""
     units, rate = 0.0, 0.0
     for demand in demands:
@@ -52,7 +52,7 @@ def max_min(needs: Sequence[float], rate: float) -> list[float]:
     return shares
 
 
-def parts(demands: Sequence[Demand], rate: float) -> list[float]:
+def shares_in_time(demands: Sequence[Demand], rate: float) -> list[float]:
     """Which part of each demand, from 0 to 1, a backend of that rate serves in time, in the order of their times.
 
     The parts never fall from one demand to the next.

@@ -103,7 +103,7 @@ class Whole(Generic[Request, Outcome]):
         return None
 
 
-def divided(items: Sequence[Item], *, singly: int = 1, most: int | None = None) -> list[Sequence[Item]]:
+def divide(items: Sequence[Item], *, singly: int = 1, most: int | None = None) -> list[Sequence[Item]]:
     """Bisection: the batches that a refused one is sent as, in the items' order; none if it cannot be divided.
 
     They are its halves; of at most `singly` items they are the items one by one, because halves of a few cost more

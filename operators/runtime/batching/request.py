@@ -1,4 +1,4 @@
-"""A request to a backend, divided into slices, and what it has of its outcome."""
+"""A request to a backend, divided into slices, and the parts of its outcome so far."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar

@@ -1,4 +1,4 @@
-"""What happens to the backends: every query is answered all the same, with what is left, and the answer says so."""
+"""Faults of the backends: every query is answered with the rest, and the answer says what is missing."""
 
 import time
 from collections import Counter
@@ -23,7 +23,7 @@ BEARABLE: Final = frozenset({"slow", "flapping"})
 """A slow backend may be fast enough, and a flapping one be asked again in time: then no answer lacks what it gives."""
 
 _SPARED: Final = "unavailable"
-"""What an open breaker gives as its reason."""
+"""The reason that an open breaker gives."""
 
 
 def hurt(trial: Trial, backend: str, fault: str) -> None:

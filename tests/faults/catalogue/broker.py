@@ -1,4 +1,4 @@
-"""What happens to the broker and to the network before it."""
+"""Faults of the broker and of the network before it."""
 
 import signal
 import time

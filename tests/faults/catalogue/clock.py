@@ -1,4 +1,4 @@
-"""What producers' clocks do to deadlines."""
+"""Effects of producers' clocks on deadlines."""
 
 import time
 from typing import Final

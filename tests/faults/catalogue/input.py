@@ -1,4 +1,4 @@
-"""What comes in: poison of every kind, and whatever else bytes can be."""
+"""Faults of the input: poison of every kind, and whatever else bytes can be."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What happens to single requests of a delivery: they are lost, unanswered, or arrive late, within what came after."""
+"""Faults of single requests of a delivery: they are lost, unanswered, or arrive late, among later ones."""
 
 import itertools
 import time
@@ -124,7 +124,7 @@ def requests_delayed(trial: Trial) -> None:
 
 @scenario("late", broker="intercepted", replicas=2)
 def late_after_rebalance(trial: Trial) -> None:
-    """What ended a member's last transaction before its partitions went arrives after the next owner has taken them."""
+    """The request that ends a member's last transaction arrives after the next owner has taken its partitions."""
     for api, fate in zip((Api.END_TXN, Api.TXN_OFFSET_COMMIT), LATE, strict=True):
         order = Order(fate, api)
         trial.wire.order(order)
@@ -138,7 +138,7 @@ def late_after_rebalance(trial: Trial) -> None:
 
 @scenario("late", broker="intercepted")
 def late_after_drain(trial: Trial) -> None:
-    """What ended a replica's last transaction arrives when its successor is at work."""
+    """The request that ends a replica's last transaction arrives when its successor is at work."""
     alone = trial.fleet["a"]
     for api, fate in zip((Api.END_TXN, Api.TXN_OFFSET_COMMIT), LATE, strict=True):
         trial.load.stop()

@@ -1,4 +1,4 @@
-"""What happens when more is asked than can be answered."""
+"""Overload: more is asked than can be answered."""
 
 import statistics
 import subprocess
@@ -20,11 +20,11 @@ NORMAL_S: Final = 10.0
 TIMEOUT_S: Final = 2.0
 
 MARGIN_S: Final = 2.0
-"""How much later than its deadline an answer may reach its reader."""
+"""The time after its deadline within which an answer may still reach its reader."""
 LASTING: Final = 1.5
-"""How much slower than before the overload the median may be five seconds after it."""
+"""The ratio of medians: five seconds after the overload, and before it."""
 GROWTH: Final = 2.0
-"""How much more memory the overload may need."""
+"""The memory that the overload may need in addition."""
 
 _FIRST: Final = 1_000_000
 

@@ -1,4 +1,4 @@
-"""What happens to processes: they are killed, drained, frozen, joined and left."""
+"""Faults of processes: they are killed, drained, frozen, joined and left."""
 
 import signal
 import time

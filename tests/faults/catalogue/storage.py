@@ -1,4 +1,4 @@
-"""What happens to the broker's disk."""
+"""Faults of the broker's disk."""
 
 from bench.kafka.broker import BrokerError
 from tests.faults.scenario import scenario

@@ -1,4 +1,4 @@
-"""What happens to the topics: one is missing, or goes, or takes less, or gets more partitions."""
+"""Faults of the topics: one is missing, or goes, or takes less, or gets more partitions."""
 
 import time
 from typing import Final

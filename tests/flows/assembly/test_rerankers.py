@@ -179,7 +179,7 @@ def test_nobody_reranks_if_nobody_is_named() -> None:
     ],
 )
 def test_scores_of_cross_encoders_alone_are_kept(model: Path, rerank: dict[str, Any], keeps: bool) -> None:
-    """Who compares candidates says something else of a text in other company; `cache: 0` keeps nothing."""
+    """A reranker that compares candidates scores a text by its company; `cache: 0` keeps nothing."""
     if rerank["kind"] == "onnx":
         rerank = {**rerank, "path": str(model)}
     settings = configured(**rerank)
@@ -208,7 +208,7 @@ def test_what_a_verdict_does_is_configured() -> None:
 
 
 async def outcome(client: Reranker | None) -> object:
-    """What the reranker says of REQUEST."""
+    """The reranker's answer to REQUEST."""
     assert client is not None
     try:
         return (await client.score([REQUEST], timeout=5))[0]
@@ -250,7 +250,7 @@ def test_the_key_goes_to_the_server_alone(
 
 
 def test_all_uses_of_the_chat_model_share_a_breaker() -> None:
-    """What its failures as a reranker have opened is open for the picks and the anchors too; it is closed once."""
+    """A breaker that reranking failures opened is open for picks and anchors, too; it is closed once."""
     calls = 0
 
     async def handler(_: web.Request) -> web.Response:

@@ -8,7 +8,7 @@ from flows.assembly.resources import Resources
 
 
 def test_the_last_registered_is_closed_first() -> None:
-    """What was made of another resource is closed before that; nothing is closed twice."""
+    """A resource that was made of another one is closed before it; nothing is closed twice."""
     closed: list[str] = []
     resources = Resources()
     for name in ("loop", "client", "reader"):
@@ -36,7 +36,7 @@ def test_one_that_fails_leaves_no_other_open() -> None:
 
 
 def test_a_block_closes_what_it_does_not_keep() -> None:
-    """Where making the rest fails, what was made is closed; where all is made, it outlives the block."""
+    """All that was made is closed if making the rest fails; if all is made, it outlives the block."""
     closed: list[str] = []
 
     def made(*, fails: bool) -> Resources:
@@ -44,7 +44,7 @@ def test_a_block_closes_what_it_does_not_keep() -> None:
             resources.register("loop", lambda: closed.append("loop"), ping=lambda: True)
             if fails:
                 raise ValueError
-            return resources.kept()
+            return resources.keep()
 
     try:
         made(fails=True)
@@ -58,7 +58,7 @@ def test_a_block_closes_what_it_does_not_keep() -> None:
 
 
 def test_a_ping_is_asked_each_time() -> None:
-    """Whether a resource works is what its ping says now; one without a ping isn't asked."""
+    """A resource works if its ping says so now; one without a ping isn't asked."""
     works = [False, True]
     resources = Resources()
     resources.register("qdrant", lambda: None, ping=lambda: works.pop())

@@ -1,4 +1,4 @@
-"""What doesn't fit the configuration is logged when a flow starts, in one line each, with what to do."""
+"""A misfit of a collection is logged when a flow starts, in one line each, with the remedy."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ def settings(url: str, **sections: Any) -> Settings:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the log says of what fits and what doesn't, since it was asked last."""
+    """The log's lines about fits and misfits since the last call."""
     found = [record.getMessage() for record in caplog.records if "the configuration" in record.getMessage()]
     caplog.clear()
     return found

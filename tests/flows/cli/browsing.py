@@ -1,4 +1,4 @@
-"""What a browser asks of the console, and a console to ask."""
+"""A browser's requests to the console, and a console to ask."""
 
 import json
 import threading
@@ -31,7 +31,7 @@ class Got(NamedTuple):
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None, **headers: str) -> Got:
-    """What the console answers; headers are written with `_` for `-`."""
+    """The console's answer; headers are written with `_` for `-`."""
     with closing(HTTPConnection("127.0.0.1", port, timeout=WITHIN)) as connection:
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         response = connection.getresponse()
@@ -39,7 +39,7 @@ def ask(port: int, method: str, path: str, body: bytes | None = None, **headers:
 
 
 def post(port: int, search: object, **headers: str) -> Got:
-    """What the console answers to a search, sent as the page does."""
+    """The console's answer to a search, sent as the page does."""
     return ask(port, "POST", "/search", orjson.dumps(search), **{**JSON, **headers})
 
 

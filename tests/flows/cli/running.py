@@ -22,6 +22,6 @@ class Command:
         self.settings: dict[str, Any] = {"kafka": kafka, "embedder": {"kind": "none"}, **settings}
 
     def __call__(self, *arguments: str) -> Result:
-        """What a command printed, and its exit code."""
+        """The output of a command, and its exit code."""
         self._file.write_text(yaml.safe_dump(self.settings))
         return CliRunner().invoke(command_line(), [*arguments, "--config", str(self._file)])

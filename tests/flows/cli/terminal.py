@@ -9,7 +9,7 @@ from flows.cli.output import Terminal
 
 
 def printed(parts: Iterable[RenderableType]) -> str:
-    """What the parts look like there."""
+    """The parts as that terminal shows them."""
     console = Terminal(file=io.StringIO(), width=80, record=True)
     for part in parts:
         console.print(part)

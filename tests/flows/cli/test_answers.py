@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from flows.cli import output as answers
-from flows.cli.output import Terminal, answer_table, debug_table, explanation_tree, show
+from flows.cli.output import Terminal, answer_table, debug_table, explanation_tree, print_result
 from flows.cli.query import condition
 from flows.cli.query_client import refusal
 
@@ -46,7 +46,7 @@ RESULT: dict[str, Any] = {
 
 
 def printed(content: Any) -> str:
-    """What a terminal of 80 columns shows."""
+    """The output on a terminal of 80 columns."""
     file = io.StringIO()
     Terminal(file=file, width=80, color_system=None).print(content)
     return file.getvalue()
@@ -54,7 +54,7 @@ def printed(content: Any) -> str:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> tuple[io.StringIO, io.StringIO]:
-    """What goes to standard output and standard error, 80 columns wide."""
+    """The output on standard output and standard error, 80 columns wide."""
     out, err = io.StringIO(), io.StringIO()
     monkeypatch.setattr(answers, "out", Terminal(file=out, width=80, color_system=None))
     monkeypatch.setattr(answers, "stderr", Terminal(file=err, width=80, color_system=None))
@@ -63,7 +63,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> tuple[io.StringIO, io.StringIO]:
 
 def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -> None:
     """Results and status, the explanation, the stages and the warnings."""
-    show(RESULT, "harbor", as_json=False)
+    print_result(RESULT, "harbor", as_json=False)
     out, err = (each.getvalue() for each in told)
     for part in ("[b]d", "unranked (rerank: timeout), 7 candidates", "alpha: 0.5000", "20.0 ms"):
         assert part in out
@@ -72,7 +72,7 @@ def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -
 
 def test_a_refusal_is_one_line(told: tuple[io.StringIO, io.StringIO]) -> None:
     """Class and reason, on standard error, and no table."""
-    show(refusal("q", "invalid", "limit: -1 [x]"), "harbor", as_json=False)
+    print_result(refusal("q", "invalid", "limit: -1 [x]"), "harbor", as_json=False)
     out, err = (each.getvalue() for each in told)
     assert (out, err) == ("", "the query was refused (invalid): limit: -1 [x]\n")
 

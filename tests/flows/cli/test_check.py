@@ -53,7 +53,7 @@ def findings(command: Command, *, code: int) -> list[tuple[str, str, str]]:
 
 
 def told(found: list[tuple[str, str, str]], level: str, *words: str) -> bool:
-    """Whether a finding of this level has all of the words."""
+    """True if a finding of this level has all of the words."""
     return any(each[0] == level and all(word in each[2] for word in words) for each in found)
 
 
@@ -82,7 +82,7 @@ def test_a_collection_that_is_not_there_is_an_error_with_the_command(command: Co
 
 
 def test_a_collection_of_another_program_is_told_in_full(command: Command, server: Server) -> None:
-    """Whose it is, its alias, the legs that can't search it, its shards and limits, and the command for its indexes."""
+    """The check names the owner, alias, unsearchable legs, shards and limits, and the command for its indexes."""
     server.put("plain", {"vectors": {"size": 4, "distance": "Cosine"}, "shard_number": 3, "strict_mode_config": STRICT})
     server.put("aliases", {"actions": [{"create_alias": {"alias_name": "live", "collection_name": "plain"}}]}, "POST")
     command.settings["qdrant"]["destinations"] = {"default": "live"}
@@ -202,7 +202,7 @@ def test_the_embedder_and_the_reranker_are_called_once(command: Command, server:
 
 @pytest.mark.parametrize("kind", ["cohere", "tei_predict"])
 def test_a_reranker_that_refuses_a_text_is_an_error(command: Command, kind: str) -> None:
-    """Whether it refuses the call or the one pair in it."""
+    """A refusal is an error, of the call or of the one pair in it."""
 
     async def refuse(_: web.Request) -> web.Response:
         return web.json_response({"error": "no"}, status=422)

@@ -17,7 +17,7 @@ HOUR = 3600.0
 
 @pytest.fixture
 def behaviour() -> Behaviour:
-    """How the server of `command` behaves."""
+    """The behaviour of the server of `command`."""
     return Behaviour()
 
 

@@ -109,7 +109,7 @@ def test_without_a_broker_the_address_is_said(command: Command) -> None:
 
 @pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
 def test_what_the_client_logs_is_in_the_finding_alone(tmp_path: Path, client: str) -> None:
-    """Where something else than Kafka listens, which ends each connection, standard error stays empty."""
+    """Standard error stays empty where something else than Kafka listens, and ends each connection."""
 
     class Closes(socketserver.BaseRequestHandler):
         def handle(self) -> None:

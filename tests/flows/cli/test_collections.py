@@ -37,7 +37,7 @@ def rows(output: str) -> list[dict[str, Any]]:
 
 
 def test_it_prints_what_each_collection_has_and_lacks(command: Command, server: Server) -> None:
-    """Whose it is, its vectors, shards, limits and indexes, what differs and what is missing; nothing is made."""
+    """The command prints owner, vectors, shards, limits and indexes, differences and gaps; it makes nothing."""
     done = command("collections")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()

@@ -166,7 +166,7 @@ def test_evaluate_tunes_on_one_half(tmp_path: Path) -> None:
 
 
 def test_unknown_columns_of_queries_are_metadata(tmp_path: Path) -> None:
-    """What an event has no field for travels in its metadata."""
+    """A field that an event lacks travels in its metadata."""
     path = tmp_path / "q.jsonl"
     path.write_text('{"query_id": "a", "text": "b", "category": 2, "now": "2023-01-01T00:00:00Z"}')
     (event,) = events(path, rerank=False)

@@ -5,7 +5,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from flows.cli.evaluate.compare import compare_values, describe_comparison, judgements_of_runs, moves, read_run, report
+from flows.cli.evaluate.compare import (
+    compare_values,
+    describe_comparison,
+    judgements_of_runs,
+    moves,
+    read_run,
+    summarise,
+)
 from operators.evaluation.metrics import by_query
 from schemas.errors import InputError
 from tests.flows.cli.terminal import printed
@@ -28,7 +35,7 @@ def test_two_run_files_by_hand(files: tuple[Path, Path, Path]) -> None:
     first, second, qrels = files
     judged = judgements_of_runs(qrels, first, second)
     found = compare_values(by_query(read_run(first), judged), by_query(read_run(second), judged), "MRR@10", 0)
-    told = orjson.loads(orjson.dumps({**report(found), "queries": moves(found)}))
+    told = orjson.loads(orjson.dumps({**summarise(found), "queries": moves(found)}))
     assert told["means"]["MRR@10"]["first"] == 0.375
     assert told["means"]["MRR@10"]["second"] == 0.75
     assert told["means"]["MRR@10"]["difference"] == 0.375

@@ -31,7 +31,7 @@ Asked = list[Sequence[Mapping[str, Any]]]
 
 @pytest.fixture
 def asked() -> Asked:
-    """What the console asked."""
+    """The console's queries."""
     return []
 
 
@@ -94,7 +94,7 @@ def test_the_page_says_what_every_status_means() -> None:
 
 
 def test_every_field_has_a_label() -> None:
-    """What a screen reader reads for each input, and what a click on the words leads to."""
+    """Each input has a label, which a screen reader reads and a click leads from."""
     found = Elements(page()).found
     fields = {attributes["id"] for tag, attributes in found if tag in {"input", "select"}}
     assert fields == {"text", "namespace", "profile", "a", "b", "limit"}

@@ -20,7 +20,7 @@ from flows.assembly.delivery import kafka_client
 from flows.cli.console import searcher
 from flows.cli.ingestion import index_once
 from flows.cli.query_client import Unanswered
-from flows.process.embedded import embedded
+from flows.process.embedded import start_embedded
 from operators.delivery.client import PlainRecord
 from operators.delivery.embedded_broker import EmbeddedBroker
 from schemas.errors import FatalDelivery
@@ -112,7 +112,7 @@ def test_two_recipes_are_compared_through_the_flow(tmp_path: Path) -> None:
     """The command's page has the results of each recipe, explained, and what the flow refuses; Ctrl-C ends it."""
     documents = [{"id": name, "text": text} for name, text in TEXTS.items()]
     overrides = {"embedder": {"kind": "none"}, "rerank": {"kind": "none"}}
-    with embedded(tmp_path / "index", overrides) as flow:
+    with start_embedded(tmp_path / "index", overrides) as flow:
         index_once(flow, "texts", lambda: documents, tmp_path / "index", Console(quiet=True))
         config = tmp_path / "rankstream.yaml"
         kafka = {"bootstrap_servers": flow.settings.kafka.bootstrap_servers}

@@ -26,7 +26,7 @@ def test_letters_that_come_meanwhile_are_not_read(kafka_settings: KafkaSettings)
     with closing(client.bounded_reader(topic)) as reader, closing(client.plain_producer()) as producer:
         producer.send([*(letter(topic, offset) for offset in range(20)), PlainRecord(topic, b"1", b"none")])
         for each in dead_letters(reader, lambda *now: moved.append(now)):
-            places.append(each and (each.place, each.timestamp_ms))
+            places.append(each and (each.position, each.timestamp_ms))
             producer.send([letter(topic, 100 + len(places))])
     expected = [(Position("queries", 0, offset), 1_700_000_000_123) for offset in range(20)]
     assert sorted((place for place in places if place), key=str) == sorted(expected, key=str)

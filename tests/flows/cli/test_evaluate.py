@@ -6,16 +6,16 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluate.command import table
+from flows.cli.evaluate.command import figures_table
 from flows.cli.evaluate.evaluation import DEPTH, TIMEOUT_MS, Row, Variant, events, read_judgements, variants
 from schemas.errors import ConfigError, DeadLetterClass, InputError
-from schemas.event import validated
+from schemas.event import validate
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe
 
 
 def names(found: list[Variant]) -> list[str]:
-    """What the ways are called."""
+    """The names of the ways."""
     return [variant.name for variant in found]
 
 
@@ -129,11 +129,11 @@ def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
         "rerank": False,
         "metadata": {},
     }
-    assert validated(QueryEvent, event).page_size == DEPTH
+    assert validate(QueryEvent, event).page_size == DEPTH
 
 
 def test_columns_that_an_event_lacks_are_metadata(tmp_path: Path) -> None:
-    """What a query file has beside the query travels with it; blank lines are nothing; the order is the file's."""
+    """A query file's further fields travel with the query; blank lines are nothing; the order is the file's."""
     lines = [
         {"query_id": "b", "text": "x", "category": 2, "tags": ["t"]},
         b"",
@@ -145,7 +145,7 @@ def test_columns_that_an_event_lacks_are_metadata(tmp_path: Path) -> None:
         ("a", {"": None}),
     ]
     for event in found:
-        validated(QueryEvent, event)
+        validate(QueryEvent, event)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_row_a_way() -> None:
         Row("hybrid", {"any@5": 0.5, "MRR@10": 0.25}, {"ok": 3, "failed": 1}),
         Row("rrf", {"any@5": 1.0, "MRR@10": 0.125}, {"ok": 4}),
     ]
-    shown = table(rows)
+    shown = figures_table(rows)
     assert [column.header for column in shown.columns] == ["recipe", "any@5", "MRR@10", "answers"]
     assert [list(column.cells) for column in shown.columns] == [
         ["hybrid", "rrf"],

@@ -44,13 +44,13 @@ class Set:
         self.judged = evaluation.read_judgements(self.qrels, self.queries, self.documents)
 
     def measured(self, settings: Settings, recipe: Recipe, runs: Path) -> Row:
-        """What the flow reaches by this recipe, with its model."""
+        """The flow's figures by this recipe, with its model."""
         with evaluation.run_flow(settings, self.documents, self.index, [recipe], QUIET) as running:
             (row,) = evaluation.measure(running, self.queries, [Variant(recipe, True)], self.judged, runs)
         return row
 
     def pools(self, settings: Settings, recipe: Recipe, ranker: PoolRanker) -> Sequence[ReadPool]:
-        """What the flow records of it."""
+        """The flow's record of it."""
         with evaluation.run_flow(settings, self.documents, self.index, [recipe], QUIET, deep=True) as running:
             return sources.record_pools(running, self.queries, recipe.name, self.judged, ranker)
 

@@ -58,7 +58,7 @@ def letter(settings: KafkaSettings, record: Any) -> PlainRecord:
 
 
 def test_rejected_documents_are_told_by_number_and_reason(kafka_settings: KafkaSettings) -> None:
-    """What became a dead letter isn't counted as applied; dead letters of another ingestion are not of this one."""
+    """A dead letter isn't counted as applied; dead letters of another ingestion are not of this one."""
     documents = [(3 * number, {"id": f"d{number}"}) for number in range(8)]
     with applying(kafka_settings, frozenset({b"d2", b"d5"})):
         for _ in range(2):

@@ -50,7 +50,7 @@ def by(recipe: str | None, *, explain: bool = False, **sections: Any) -> PoolRan
 
 
 def refusal(document: dict[str, Any], ranker: PoolRanker | None = None) -> str:
-    """What is said to a pool that can't be ranked."""
+    """The message about a pool that can't be ranked."""
     with pytest.raises(InputError) as caught:
         ranked(document, ranker)
     assert caught.value.kind is DeadLetterClass.INVALID
@@ -124,7 +124,7 @@ def test_a_result_by_hand() -> None:
 
 
 def test_a_document_has_the_payload_that_was_ranked_by() -> None:
-    """Where legs say different things of a document, text and payload are those of the first leg that has it."""
+    """The first leg that has a document gives its text and payload, where legs differ."""
     legs = [
         {"name": "vector", "hits": [hit("a", 0.75, "2024-01-01", n=1)]},
         {"name": "keyword", "hits": [{"id": "a", "score": 1}, {"id": "b", "score": 1, "payload": {"n": 2}}]},
@@ -209,7 +209,7 @@ def test_the_pools_now_goes_before_the_querys(at: Any, asked: Any, clock: str) -
     ("recipe", "stage"), [("composite", "temporal"), ("distance", "weibull_decay"), ("decay", "decay")]
 )
 def test_a_missing_now_is_said_by_the_stage_that_needs_it(recipe: str, stage: str) -> None:
-    """Where a stage needs a clock and there is none the error names `now` and the stage; with one it is ranked."""
+    """A recipe whose stage needs a clock names `now` and the stage if there is none; with one it ranks."""
     assert refusal(pool(recipe=recipe)).startswith(f"now: required by the stage {stage}")
     assert ranked(pool(recipe=recipe, at=NOW))["results"]
 
@@ -281,7 +281,7 @@ def test_the_querys_limit_is_the_pages(limit: int, shown: int) -> None:
 
 
 def test_a_leg_that_the_profile_skips_is_no_loss() -> None:
-    """What `fast` recorded has no vector leg, as it embeds nothing: offline that is no more a loss than it was."""
+    """A pool of `fast` has no vector leg, as it embeds nothing: offline that is no more a loss than it was."""
     result = ranked(pool(LEGS[1:], profile="fast"))
     assert result["status"] == "ok"
     assert {leg["name"]: leg["reason"] for leg in result["legs"]} == {"vector": "profile", "keyword": None}

@@ -30,6 +30,7 @@ from tests.operators.ranking.recompute import recompute
 from tests.operators.samples import decoder, message
 from tests.operators.stages.test_publish import published
 from tests.operators.stages.test_rerank_pick import Scripted
+from tests.tiers import sized
 
 # Recipes and verdicts
 
@@ -51,7 +52,7 @@ def test_one_recipe_can_be_found_for_all(tmp_path: Path) -> None:
 
 
 def test_a_given_recipe_ranks_what_was_overridden_for_another() -> None:
-    """What a query changed of its own recipe's stages is no error of another recipe that lacks them."""
+    """A query's overrides of its own recipe's stages are no error of another recipe that lacks them."""
     overrides = {"weighted": {"graph_weight": 1.0}}
     result = ranked(pool(recipe="signals", overrides=overrides), by("rrf"))
     assert result["provenance"]["recipe_hash"] == SHIPPED["rrf"].hash
@@ -142,7 +143,7 @@ DECODER = decoder(planner=Planner(PROFILES, payloads.RECIPES))
 
 
 def in_json(payload: Mapping[str, Any], own: str) -> dict[str, Any]:
-    """What can be written of a payload, with an own id that no other has."""
+    """The writable part of a payload, with an own id that no other has."""
     written: dict[str, Any] = {"id": own}
     for name, value in payload.items():
         try:
@@ -193,7 +194,7 @@ def same(query: InFlight) -> None:
 @pytest.mark.parametrize("recipe", payloads.RECIPES)
 def test_a_recorded_pool_ranks_as_it_did(recipe: str) -> None:
     """Whatever the legs held and the reranker said, offline the same recipe gives the same results and scores."""
-    for seed in range(20):
+    for seed in range(sized(7, nightly=20)):
         random = Random(seed)
         same(answered(random, recipe, 1.0))
         same(answered(random, recipe, 1.0, rerank=False, limit=3))
@@ -275,7 +276,7 @@ lines = mostly(
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=sized(100, nightly=400))
 @given(lines, st.sampled_from([None, *SHIPPED]))
 def test_any_json_is_a_result_or_an_input_error(document: Any, recipe: str | None) -> None:
     """Whatever stands on a line, it is a result that holds to the contract, or an error of the line's own."""
@@ -291,6 +292,6 @@ def test_any_json_is_a_result_or_an_input_error(document: Any, recipe: str | Non
 
 @pytest.mark.parametrize("line", [b"", b"\xff", b"{", b"[]", b"NaN", b'{"query": {}, "query": {}}', b"[" * 500])
 def test_any_bytes_are_an_input_error(line: bytes) -> None:
-    """What is no JSON object is an error of the line, too."""
+    """A line that is no JSON object is an error of the line, too."""
     with pytest.raises(InputError):
         by(None)(line)

@@ -22,9 +22,9 @@ from flows.cli.evaluate import command, compare, sources
 from flows.cli.evaluate.evaluation import Row
 from flows.cli.evaluate.tune import count_trials
 from flows.cli.ingestion import Ingested, Rejection
-from flows.cli.output import show
+from flows.cli.output import print_result
 from flows.cli.query_client import refusal
-from flows.cli.run import report
+from flows.cli.run import print_outcome
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.delivery import topics as kafka_topics
 from operators.delivery.kafka_python import KAFKA
@@ -59,7 +59,7 @@ def tame(text: str) -> str:
 
 @pytest.fixture
 def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
-    """What was printed, tame."""
+    """The printed text, tame."""
 
     return lambda: tame("".join(capsys.readouterr()))
 
@@ -88,19 +88,19 @@ def answer() -> dict[str, Any]:
 
 def test_query_and_demo_show_an_answer(shown: Shown) -> None:
     """Results, explanations, stages and warnings, and the text of the query."""
-    show(answer(), EVIL, as_json=False)
+    print_result(answer(), EVIL, as_json=False)
     shown()
 
 
 def test_query_shows_a_refusal(shown: Shown) -> None:
     """One line, whatever the reason quotes."""
-    show(refusal("q", EVIL, EVIL), EVIL, as_json=False)
+    print_result(refusal("q", EVIL, EVIL), EVIL, as_json=False)
     assert len(shown().splitlines()) == 1
 
 
 def test_json_is_the_same_text(capsys: pytest.CaptureFixture[str]) -> None:
     """Escaped: one line of JSON, which decodes to what it was."""
-    show(answer(), EVIL, as_json=True)
+    print_result(answer(), EVIL, as_json=True)
     printed = capsys.readouterr().out
     assert obeyed(printed, "\n") == []
     assert len(printed.splitlines()) == 1
@@ -119,7 +119,7 @@ def test_demo_shows_a_trace(shown: Shown) -> None:
 
 def test_index_shows_rejected_documents(shown: Shown) -> None:
     """A line each."""
-    report(Ingested(2, [Rejection(1, EVIL, EVIL, EVIL)]), as_json=False)
+    print_outcome(Ingested(2, [Rejection(1, EVIL, EVIL, EVIL)]), as_json=False)
     assert len(shown().splitlines()) == 2
 
 
@@ -167,16 +167,16 @@ def test_check_shows_a_finding(shown: Shown) -> None:
 
 def test_evaluate_shows_rows_and_queries(shown: Shown) -> None:
     """Names of recipes, ids of queries, and names of files."""
-    sources.show([command.table([Row(EVIL, {"MRR@10": 1.0}, {"ok": 1})])])
+    sources.print_report([command.figures_table([Row(EVIL, {"MRR@10": 1.0}, {"ok": 1})])])
     values = {"MRR@10": {EVIL: 0.5}}, {"MRR@10": {EVIL: 1.0}}
-    sources.show(compare.describe_comparison(compare.compare_values(*values, "MRR@10", 0), "a", "b"))
+    sources.print_report(compare.describe_comparison(compare.compare_values(*values, "MRR@10", 0), "a", "b"))
     shown()
 
 
 def test_replay_shows_dead_letters(shown: Shown) -> None:
-    """What headers say of class, stage and place, what is wrong, and what was too large."""
+    """Headers of class, stage and place, of what is wrong, and of what was too large."""
     quoted = dict.fromkeys(("class", "stage", "place", "message"), EVIL)
-    output.out.print(replay.table([{**quoted, "age_s": 0.0, "bytes": 2}]))
+    output.out.print(replay.rehearsal_table([{**quoted, "age_s": 0.0, "bytes": 2}]))
     for line in replay.Tally(refused={Position(EVIL, 0, 1): EVIL}).lines("sent"):
         output.say(output.stderr, line)
     shown()

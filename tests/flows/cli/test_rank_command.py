@@ -90,7 +90,7 @@ def test_a_line_that_cannot_be_ranked_leaves_the_others() -> None:
 
 
 def test_a_result_that_carries_its_pool_is_ranked_like_the_pool() -> None:
-    """What is read from the results topic needs no unpacking; a result without pool says what its query lacks."""
+    """Results from their topic need no unpacking; a result without pool says what its query lacks."""
     carried = asked("a", record=True)
     (result,) = results(rank([carried]))
     (again,) = results(rank([result]))

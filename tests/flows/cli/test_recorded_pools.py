@@ -26,12 +26,12 @@ def pool(query_id: str, said: dict[str, float] | None = None, **query: Any) -> d
 
 
 def result(query_id: str, **carried: Any) -> dict[str, Any]:
-    """What is read of a result event."""
+    """The reading of a result event."""
     return {"schema_version": 1, "query_id": query_id, "result_id": f"r{query_id}", "status": "ok", **carried}
 
 
 def read(directory: Path, qrels: str, *lines: Any) -> Recorded:
-    """What is recorded in a file of these lines, beside these judgements."""
+    """The recording in a file of these lines, together with these judgements."""
     content = b"\n".join(line if isinstance(line, bytes) else orjson.dumps(line) for line in lines)
     (directory / "pools.jsonl").write_bytes(content)
     (directory / "qrels.txt").write_text(qrels)
@@ -66,7 +66,7 @@ def test_pools_and_results_that_carry_them_are_judged(tmp_path: Path) -> None:
 
 
 def test_a_model_has_a_row_where_its_scores_are_recorded(tmp_path: Path) -> None:
-    """Whether or not the query had asked for it: the row without the model ranks without, the row with it with it."""
+    """The row without the model ranks without it, the other with it, whether or not the query had asked for it."""
     for rerank in (True, False):
         found = read(tmp_path, "a 0 k 1\n", pool("a", {"v": 0.1, "k": 0.9}, rerank=rerank))
         assert {name: row.figures["MRR@10"] for name, row in rows(found, "hybrid").items()} == {
@@ -115,7 +115,7 @@ def test_what_cannot_be_judged_is_refused(tmp_path: Path, qrels: str, lines: lis
 
 
 def test_a_result_that_came_twice_is_one(tmp_path: Path) -> None:
-    """Where delivery is at least once, the same pool may be there twice."""
+    """A topic of at-least-once delivery may hold the same pool twice."""
     assert read(tmp_path, "a 0 v 1\n", pool("a"), result("a", pool=pool("a"))).pools.keys() == {"a"}
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from flows.cli.main import command_line
 from flows.cli.output import Terminal
-from flows.cli.replay import Tally, moment, table
+from flows.cli.replay import Tally, moment, rehearsal_table
 from operators.delivery.error_codes import Refusal
 from operators.delivery.replay import Position, Skip
 from schemas.errors import DeadLetterClass
@@ -42,7 +42,7 @@ def test_an_unknown_class_is_answered_with_those_there_are() -> None:
 
 @given(st.floats(0, 1e11))
 def test_unix_seconds_are_read_as_they_are_written(seconds: float) -> None:
-    """What a dry run prints as a timestamp can be given back."""
+    """A timestamp that a dry run prints can be given back."""
     assert moment(repr(seconds)) == seconds
 
 
@@ -53,11 +53,11 @@ def test_an_rfc_3339_time_is_read() -> None:
 
 
 def test_messages_are_text() -> None:
-    """What a message quotes is neither markup nor obeyed by the terminal."""
+    """A message's quotes are neither markup nor obeyed by the terminal."""
     row = {"class": "[red]x", "stage": "s", "place": "q:0:1", "age_s": -5.0, "bytes": 3, "message": "[bold]m"}
     console = Terminal(width=100)
     with console.capture() as captured:
-        console.print(table([row]))
+        console.print(rehearsal_table([row]))
     assert "[red]x" in captured.get()
     assert "[bold]m" in captured.get()
     assert "0 s" in captured.get()
@@ -78,7 +78,7 @@ def test_a_terminal_of_80_columns_shows_every_column(seconds: float, age: str) -
     }
     console = Terminal(width=80)
     with console.capture() as captured:
-        console.print(table([row]))
+        console.print(rehearsal_table([row]))
     assert max(map(len, captured.get().splitlines())) <= 80
     assert all(part in captured.get() for part in (age, "1048576", "schema_version: 2"))
 

@@ -31,7 +31,7 @@ HITS = {
 }
 RULES = Rules("MRR@10")
 ELSEWHERE = {"qdrant": {"url": "http://127.0.0.1:9"}}
-"""What a configuration needs beside its recipes, such as from the environment."""
+"""The settings of a configuration in addition to its recipes, such as from the environment."""
 
 RANKER = PoolRanker(Planner(PROFILES), Limits())
 
@@ -44,7 +44,7 @@ def pool(query_id: str, rerank: dict[str, float] | None = None, namespace: str =
 
 
 def tuned(wanting: dict[str, str], *wanted: Wanted, recipe: str = "hybrid", rules: Rules = RULES, **more: Any) -> Tuned:
-    """What is tuned where each query wants the document that stands behind it."""
+    """The tuning of queries each of which wants the document behind it."""
     pools = [RANKER.read(pool(query, **more)) for query in wanting]
     judged = {query: {document: 1} for query, document in wanting.items()}
     return tune_recipe(RANKER, SHIPPED[recipe], pools, wanted or (ALPHA,), judged, rules)
@@ -134,7 +134,7 @@ def test_the_best_of_all_combinations_is_found(best: tuple[float, int]) -> None:
 
 @pytest.mark.parametrize(("recipe", "path"), [("hybrid", "score.alpha"), ("rrf", "rrf.weights.vector")])
 def test_the_fusion_is_searched_without_a_list(recipe: str, path: str) -> None:
-    """Where all want what the keyword leg prefers, the fusion's weights move there, and the held-out half agrees."""
+    """The fusion's weights move to the keyword leg if all want its hits, and the held-out half agrees."""
     found = tuned({f"q{number}": "k" for number in range(12)}, Wanted("fuse"), recipe=recipe)
     assert found.found.setting.keys() == {path}
     assert found.report()["verdict"] is Verdict.BETTER
@@ -260,7 +260,7 @@ def test_what_is_written_is_a_configuration(tmp_path: Path) -> None:
 
 
 def test_a_bound_on_distance_is_written(tmp_path: Path) -> None:
-    """What a recipe has beside its stages, and parameters of any kind, come back."""
+    """A recipe's fields other than stages, and parameters of any kind, come back."""
     stages = ["linear", {"keyword_boost": {"enabled": True, "stop_words": ["ü", "no"]}}]
     recipe = Recipe.parse("mine", {"stages": stages, "max_distance": 0.5})
     recipe_file.write_recipes(tmp_path / "r.yaml", {"mine": recipe}, [])

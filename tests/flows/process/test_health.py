@@ -15,13 +15,13 @@ WELL = {"worker": True, "group": True, "qdrant": True}
 
 @pytest.fixture(scope="module")
 def checks() -> dict[str, bool]:
-    """What the checks of the module's port say."""
+    """The checks' answers on the module's port."""
     return dict(WELL)
 
 
 @pytest.fixture
 def state(checks: dict[str, bool]) -> Iterator[dict[str, bool]]:
-    """What the checks say, for a test to change; everything holds again after it."""
+    """The checks' states, for a test to change; everything holds again after it."""
     yield checks
     checks.update(WELL)
 

@@ -55,7 +55,7 @@ def probe(port: int) -> bytes:
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether the server has closed it, without an answer, within a moment."""
+    """True if the server has closed it, without an answer, within a moment."""
     connection.settimeout(0.01)
     try:
         said = connection.recv(1)

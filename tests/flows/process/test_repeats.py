@@ -14,7 +14,7 @@ class Clock:
     now = 0.0
 
     def __call__(self) -> float:
-        """What it shows."""
+        """The clock's time."""
         return self.now
 
 

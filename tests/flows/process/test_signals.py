@@ -57,7 +57,7 @@ WITHIN = 20
 
 
 def _heard() -> None:
-    """What runs the tests may ignore SIGHUP, as nohup does."""
+    """The tests' runner may ignore SIGHUP, as nohup does."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
@@ -134,7 +134,7 @@ def test_a_terminal_that_is_gone_ends_no_drain(processes: list[Process]) -> None
 
 
 def test_nohup_is_obeyed(processes: list[Process]) -> None:
-    """Where SIGHUP is ignored at the start, it stays ignored."""
+    """A process that ignores SIGHUP at the start goes on ignoring it."""
     processes.append(Process("drains", before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)))
     (process,) = processes
     process.popen.send_signal(signal.SIGHUP)

@@ -116,7 +116,7 @@ def test_a_signal_ends_the_command_with_0_if_all_drain(ends: list[int], code: in
 
 
 def test_a_signal_ends_the_command_while_replicas_wait() -> None:
-    """What waits for its start isn't started, and isn't waited for."""
+    """A replica that waits for its start isn't started, and isn't waited for."""
     supervision = Supervision(1, PATIENCE)
     supervision.due(0.0)
     supervision.ended(0, FAILED, 0.0)

@@ -25,15 +25,16 @@ from tests.faults.load import Load
 from tests.faults.reader import Reader, contents
 from tests.integration.deployment import PATIENCE, Deployment, Flow, wait_until
 from tests.proxy import Proxy
+from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
 
-COUNT = 3
+COUNT = sized(2, nightly=3)
 
 
 @dataclass
 class Command:
-    """`rankstream run --replicas 3`, in a session of its own as a terminal starts it."""
+    """`rankstream run --replicas COUNT`, in a session of its own as a terminal starts it."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -50,7 +51,7 @@ class Command:
         return {line["replica"]: line["pid"] for line in self.said("replica started")}
 
     def ready(self, index: int) -> bool:
-        """Whether that replica is in its group."""
+        """True if that replica is in its group."""
         return Flow(self.process, self.port + index, self.log).ready()
 
     def wait_ready(self) -> None:
@@ -84,7 +85,7 @@ def command(config: dict[str, Any], directory: Path, port: int) -> Iterator[Comm
 
 
 def alive(pid: int) -> bool:
-    """Whether a process has this number."""
+    """True if a process has this number."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, 0)
         return True
@@ -119,20 +120,20 @@ def deployment(
 
 @pytest.fixture
 def supervised(deployment: Deployment, tmp_path: Path) -> Iterator[Command]:
-    """Three replicas that are in their group."""
+    """Replicas that are in their group."""
     with command(deployment.settings, tmp_path, free_port(COUNT)) as running:
         running.wait_ready()
         yield running
 
 
 def test_a_killed_replica_is_replaced(deployment: Deployment, supervised: Command) -> None:
-    """One of three is killed under load: another process takes its name, the others answer meanwhile, and each query is
+    """One of them is killed under load: another process takes its name, the others answer meanwhile, and each query is
     answered once. Ctrl-C, which a terminal sends to all processes of the command, drains all.
     """
     bootstrap, names = deployment.broker.bootstrap, deployment.names
     results, letters = names["results"], names["dead_letters"]
     before = supervised.pids
-    assert before.keys() == {"r-0", "r-1", "r-2"}
+    assert before.keys() == {f"r-{index}" for index in range(COUNT)}
     with Reader(bootstrap, results, letters) as reader, Load(bootstrap, names["queries"]) as load:
         load.start()
         wait_until(lambda: reader.output_records)

@@ -13,7 +13,7 @@ GUARD = AccessFilter("acme", ("public", "internal"), blocked=("draft", "old"), r
 
 
 def permitted(**changes: Any) -> bool:
-    """Whether GUARD permits a record that differs so from one that it permits."""
+    """True if GUARD permits a record that differs so from one that it permits."""
     return GUARD.permits({"namespace": "acme", "labels": ["legal", "checked", "red"], **changes})
 
 

@@ -15,6 +15,7 @@ from schemas.document import CLASSIFICATION, LABELS, NAMESPACE
 from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
+from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +79,7 @@ def permitted(payloads: list[dict[str, Any]], guarding: AccessFilter) -> set[int
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
-@settings(max_examples=100)
+@settings(max_examples=sized(40, nightly=400))
 @given(st.lists(WELL_FORMED, min_size=DOCUMENTS, max_size=DOCUMENTS), GUARDS)
 def test_filter_and_check_agree(
     engine: Engine, collection: str, payloads: list[dict[str, Any]], asked: AccessFilter
@@ -88,7 +89,7 @@ def test_filter_and_check_agree(
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
-@settings(max_examples=50)
+@settings(max_examples=sized(20, nightly=200))
 @given(st.lists(MALFORMED, min_size=DOCUMENTS, max_size=DOCUMENTS), GUARDS)
 def test_the_filter_hides_nothing_permitted(
     engine: Engine, collection: str, payloads: list[dict[str, Any]], asked: AccessFilter

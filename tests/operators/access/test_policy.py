@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operators.access.policy import Asked, identify, judge
 from schemas.errors import DeadLetterClass, InputError
 from schemas.result import Denial, DenialCode
-from schemas.settings.policies import TIERS, Denied, FirewallSettings, IdentitySettings, SourcePolicy
+from schemas.settings.policies import TIERS, Deny, FirewallSettings, IdentitySettings, SourcePolicy
 
 ASKED = Asked("web", "docs", "notes", "acme", "read", "deep")
 OFF = FirewallSettings()
@@ -127,7 +127,7 @@ def test_what_isnt_in_a_list_is_refused(values: dict[str, Any], denial: Denial) 
     ],
 )
 def test_deny_wins_over_allow(field: str, name: str, allow: str) -> None:
-    """What both lists name is refused as if only the list of denials did; what neither refuses is allowed."""
+    """A name on both lists is refused as if only the list of denials had it; a name that neither refuses is allowed."""
     both = SourcePolicy.model_validate({allow: [name], "deny": {field: ["other", name]}})
     alone = SourcePolicy.model_validate({"deny": {field: [name]}})
     denial = judge(both, OFF, ASKED)
@@ -159,14 +159,14 @@ def test_codes_come_in_their_order() -> None:
 
 
 def test_a_collection_must_be_named_where_there_is_a_list() -> None:
-    """Who may see some collections only can't ask without naming one; a list of denials asks for no name."""
+    """A source that may see some collections only can't ask without naming one; a list of denials asks for no name."""
     unnamed = replace(ASKED, collection=None)
     denial = judge(SourcePolicy(collections=["notes"]), OFF, unnamed)
     assert denial == (
         DenialCode.DESTINATION_NOT_ALLOWED,
         "no collection is named, and this source must name one",
     )
-    assert judge(SourcePolicy(deny=Denied(collections=["notes"])), OFF, unnamed) is None
+    assert judge(SourcePolicy(deny=Deny(collections=["notes"])), OFF, unnamed) is None
 
 
 # Clearance

@@ -44,7 +44,7 @@ def test_what_may_not_be_seen_is_as_if_it_were_not_there() -> None:
 
 
 def test_a_document_that_changed_meanwhile_is_out() -> None:
-    """What was permitted when it was found and isn't when it is fetched has no payload, and is in no leg any more."""
+    """A record that was permitted when found and isn't when fetched has no payload, and is in no leg any more."""
     asked = holding(GUARD, vector={"a": SEEN, "b": SEEN}, keyword={"b": SEEN})
     assert asked.check_fetched({"a": SEEN, "b": {**SEEN, "namespace": "other"}}) == {"a": SEEN}
     assert {name: each.ids for name, each in asked.outcome.legs.items()} == {VECTOR: ["a"], KEYWORD: []}

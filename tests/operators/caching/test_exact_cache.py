@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from operators.caching.answer_cache import OVERHEAD, ExactCache
 from operators.caching.semantic_cache import LARGEST
+from tests.tiers import sized
 
 ROOM = LARGEST * (OVERHEAD + 10)
 """For eight answers of nine bytes under keys of one."""
@@ -33,7 +34,7 @@ def kept(cache: ExactCache, keys: str, now: float = 0.0) -> str:
 
 
 def test_an_answer_is_its_keys() -> None:
-    """What was kept is served under its key alone, as often as it is asked for."""
+    """A cached answer is served under its key alone, as often as it is asked for."""
     cache = ExactCache(ROOM, 60.0)
     cache.put(b"a", b"answer", 0.0)
     assert [cache.get(key, 1.0) for key in (b"a", b"a", b"b", b"")] == [b"answer", b"answer", None, None]
@@ -129,7 +130,7 @@ def test_the_bytes_are_those_that_python_takes(entries: int) -> None:
 
 @dataclass
 class Entry:
-    """What the model keeps."""
+    """The model's entries."""
 
     key: bytes
     answer: bytes
@@ -182,4 +183,4 @@ def size(entries: Sequence[Entry]) -> int:
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=40, stateful_step_count=40)
+TestAnyOrder.settings = settings(max_examples=sized(40, nightly=400), stateful_step_count=40)

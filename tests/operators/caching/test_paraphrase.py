@@ -169,5 +169,5 @@ def test_what_asks_the_same(one: str, other: str) -> None:
     ],
 )
 def test_what_may_ask_something_else(one: str, other: str) -> None:
-    """Where a word could be more than a filler, it counts."""
+    """A word that could be more than a filler counts."""
     assert not paraphrases(one, other)

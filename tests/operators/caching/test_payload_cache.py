@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from operators.caching import bounded, payload_cache
 from operators.caching.payload_cache import TTL, Making, PayloadCache, Seen
 from schemas.document import CONTENT
+from tests.tiers import sized
 
 MIB = 1024 * 1024
 DOCUMENTS = ("documents", 0)
@@ -69,7 +70,7 @@ def test_what_was_kept_again_is_there_once() -> None:
 
 
 def test_the_longest_unused_leave_first() -> None:
-    """What is asked for stays."""
+    """An entry that is asked for stays."""
     cache = PayloadCache(8 * 1024, TTL)
     known = []
     for number in range(50):
@@ -138,7 +139,7 @@ class Racing(RuleBasedStateMachine):
 
     @rule(reads=st.booleans())
     def search(self, *, reads: bool) -> None:
-        """What is there is seen, by a recipe that reads fingerprints or by another."""
+        """A cached payload is seen, by a recipe that reads fingerprints or by another."""
         self.searches.append(
             _Search(
                 {
@@ -169,4 +170,4 @@ class Racing(RuleBasedStateMachine):
 
 
 TestRacing = Racing.TestCase
-TestRacing.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestRacing.settings = settings(max_examples=sized(80, nightly=1000), stateful_step_count=40, deadline=None)

@@ -123,7 +123,7 @@ def test_what_has_no_direction(vector: Sequence[float]) -> None:
 @pytest.mark.parametrize("size", [5e-324, 1e-200, 1e-30, 1e30, 1e200, 1.7e308])
 @pytest.mark.filterwarnings("error")
 def test_no_number_is_too_large_or_too_small(size: float) -> None:
-    """Where squares would leave the range of a float, the direction is still the same."""
+    """A vector keeps its direction if its squares would leave the range of a float."""
     cache = roomy(threshold=1.0)
     cache.put(A, toward((size, -size)), b"answer", 0.0)
     assert cache.nearest(A, toward((1.0, -1.0)), 0.0) == b"answer"
@@ -235,7 +235,7 @@ def test_a_cache_without_room_keeps_nothing(most: dict[str, float]) -> None:
 @pytest.mark.parametrize(("scopes", "entries"), [(1, 171), (1, 683), (86, 1), (1366, 1), (500, 2), (60, 20)])
 @pytest.mark.parametrize("length", [8, 384])
 def test_the_bytes_are_those_that_python_takes(length: int, scopes: int, entries: int) -> None:
-    """What is counted is at least what is allocated, also where a table has just grown, and when half is gone."""
+    """The count is at least what is allocated, also where a table has just grown, and when half is gone."""
     cache = SemanticCache(1 << 30, 60.0, 2.0, 10_000)
     vectors = np.random.default_rng(1).normal(size=(entries, length)).tolist()
     count = scopes * entries

@@ -24,7 +24,7 @@ Vector = Sequence[float]
 
 @dataclass
 class Entry:
-    """What the model keeps."""
+    """The model's entries."""
 
     scope: bytes
     vector: Vector
@@ -44,7 +44,7 @@ def cosine(one: Vector, other: Vector) -> float:
 
 
 def one_direction(one: Vector, other: Vector) -> bool:
-    """Whether one is the other, lengthened or shortened."""
+    """True if one is the other, lengthened or shortened."""
     return dot(one, other) > 0 and dot(one, other) ** 2 == dot(one, one) * dot(other, other)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of Qdrant's client and engine share."""
+"""The fixtures of the tests of Qdrant's client and engine."""
 
 from collections.abc import Iterator
 from pathlib import Path

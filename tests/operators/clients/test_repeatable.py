@@ -1,4 +1,4 @@
-"""What only reads is sent again when its connection was old; what writes is not."""
+"""A reading request is sent again when its connection was old; a writing one is not."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -36,7 +36,7 @@ async def recovered(reader: WatermarkReader) -> None:
 
 
 def fails_at_once(reader: WatermarkReader) -> bool:
-    """Whether a call fails before it waits for anything."""
+    """True if a call fails before it waits for anything."""
     try:
         reader.caught_up(WITHIN).send(None)
     except BackendUnavailable:

@@ -61,7 +61,7 @@ class Member:
             self.records += self.consumer.poll(0.05)
 
     def offsets(self, partition: int) -> list[int]:
-        """What was read of a partition."""
+        """The messages read of a partition."""
         return [record.offset for record in self.records if record.partition.partition == partition]
 
     def _assigned(self, partitions: Partitions) -> None:
@@ -118,7 +118,7 @@ def produce(settings: KafkaSettings, count: int, partition: int = 0) -> None:
 
 
 def results(settings: KafkaSettings, topic: str | None = None) -> list[bytes | None]:
-    """What a reader of committed records sees in the results topic up to its present end, in any order."""
+    """The results that a reader of committed records sees up to the topic's present end, in any order."""
     partitions = [kafka.TopicPartition(topic or settings.topics.results, number) for number in range(2)]
     # The ends of all that was written: a transaction's marks may come after the producer has its answer, and a reader
     # of committed records has no end beyond what they decide.

@@ -26,13 +26,13 @@ class Reader:
         self.owned_at_flush: list[list[TopicPartition]] = []
 
     def flush(self, timeout: float) -> None:
-        """What the delivery does before a partition goes: commit the answers that there are."""
+        """The delivery's commit before a partition goes: of the answers that there are."""
         assert timeout > 0
         self.owned_at_flush.append(self.ledger.partitions)
         self.answer_all()
 
     def offsets(self, partition: TopicPartition = FIRST) -> list[int]:
-        """What was read of a partition, after taking what there is."""
+        """The messages read of a partition, after taking what there is."""
         self.messages += self.consumer_loop.take()
         return [message.origin.offset for message in self.messages if message.origin.partition == partition.partition]
 
@@ -51,7 +51,7 @@ class Reader:
         self.ledger.confirm(self.ledger.committable(answers, ScriptedConsumer()))
 
     def ended(self) -> bool:
-        """Whether the source is at its end."""
+        """True if the source is at its end."""
         try:
             self.offsets()
         except StopIteration:

@@ -136,7 +136,7 @@ class ScriptedConsumer:
         return records
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
-        """What the test says was committed."""
+        """The commits, by the test."""
         found = {partition: self.commits.get(partition) for partition in partitions}
         self.in_committed()
         return found
@@ -167,7 +167,7 @@ class ScriptedConsumer:
         self.paused -= set(partitions)
 
     def stable(self) -> bool:
-        """Whether it has joined."""
+        """True if it has joined."""
         return self.subscribed.is_set()
 
     def group_metadata(self) -> int:

@@ -56,7 +56,7 @@ class ScriptedTail:
         return [ConsumerRecord(TopicPartition("watermarks", 0), self._position - 1, b"a|b|0", value, (), 0.0)]
 
     def positions(self) -> dict[int, int]:
-        """Where it is."""
+        """The position in the topic."""
         return {0: self._position}
 
     def ends(self, timeout: float) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""What the commands rely on of a bounded reader, each client's, on a real broker."""
+"""The commands' reliance on a bounded reader, each client's, on a real broker."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tests.operators.delivery.transactions import indexing
 
 
 def read(reader: BoundedReader, enough: Callable[[], bool]) -> list[ConsumerRecord]:
-    """What comes until it is enough."""
+    """The records until there are enough."""
     records: list[ConsumerRecord] = []
     limit = time.monotonic() + WITHIN
     while not enough():
@@ -68,7 +68,7 @@ def test_the_end_of_what_is_committed_is_reached(make: Make, settings: KafkaSett
 
 
 def test_the_groups_committed_offsets(make: Make, settings: KafkaSettings) -> None:
-    """What the group has committed is told, its partitions' first offsets where that is nothing; the group stays."""
+    """The group's commits are told, its partitions' first offsets where there is none; the group stays."""
     produce(settings, 5, partition=1)
     client = make(settings)
     admin = kafka.KafkaAdminClient(bootstrap_servers=settings.bootstrap_servers)

@@ -17,7 +17,7 @@ from tests.operators.delivery.scripted import until
 
 @pytest.fixture
 def data(tmp_path: Path, broker_tools: None) -> Path:
-    """Where a broker's logs are."""
+    """The directory of a broker's logs."""
     return tmp_path / "data"
 
 

@@ -18,7 +18,7 @@ from operators.delivery.way_out import dead_letter, without_payload
 from operators.query.message import Rejected
 from schemas.document import DocumentEvent
 from schemas.errors import DeadLetterClass, InputError
-from schemas.event import parse, validated
+from schemas.event import parse, validate
 from schemas.query import QueryEvent
 from tests.operators.delivery.deliveries import PARTITION, delivering, read
 from tests.operators.delivery.scripted import ScriptedProducer, until
@@ -44,7 +44,7 @@ def letter_of(record: OutputRecord) -> OutputRecord:
 
 
 def counts(lines: Lines) -> list[int]:
-    """How many dead letters each line stands for."""
+    """The number of dead letters that each line stands for."""
     return [line["count"] for line in lines]
 
 
@@ -179,7 +179,7 @@ def test_no_line_quotes_a_message(model: type[QueryEvent | DocumentEvent], text:
     """Whatever is wrong with an event, the line has no value and no name that its sender chose."""
     sent = message(text.replace("%s", CANARY).encode())
     with pytest.raises(InputError) as caught:
-        validated(model, parse(sent.value, 1000))
+        validate(model, parse(sent.value, 1000))
     wrong = caught.value
     assert CANARY in str(wrong)
     rejected = Rejected(sent, wrong.kind, "decode", str(wrong), field=wrong.field)
@@ -205,7 +205,7 @@ def test_what_was_dropped_is_not_told() -> None:
 
 
 def test_what_is_left_is_told_at_the_end() -> None:
-    """When delivery closes, the dead letters of the last minute are counted; those that a topic refused are, too."""
+    """The dead letters of the last minute are counted when delivery closes; those that a topic refused are, too."""
     ledger, records = read(5)
     with capture_logs() as lines:
         with delivering(ScriptedProducer(refusing(4)), ledger) as (delivery, _):

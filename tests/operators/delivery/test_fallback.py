@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operators.delivery.client import PlainRecord, RecordRefused
 from operators.delivery.error_codes import Refusal
 from operators.delivery.output_record import Form, OutputRecord
-from operators.delivery.replay import Letter, replayed
+from operators.delivery.replay import DeadLetter, to_record
 from operators.delivery.way_out import dead_letter
 from operators.query.message import Rejected
 from schemas import headers as names
@@ -53,7 +53,7 @@ def test_a_compacted_topic_gets_an_empty_key() -> None:
 
 
 def test_a_refused_payload_is_left_out() -> None:
-    """What is refused in every form with a payload is a dead letter that leads to the message."""
+    """A record that is refused in every form with a payload is a dead letter that leads to the message."""
     *_, taken = forms(letter(key=None), lambda each: each.value is None, Refusal.POLICY_VIOLATION)
     why = dict(taken.headers)
     assert (why[names.TOPIC], why[names.OFFSET]) == (b"queries", b"0")
@@ -86,7 +86,7 @@ def test_a_record_without_a_form_of_its_own_becomes_a_dead_letter() -> None:
 
 @given(st.sampled_from(Refusal), st.none() | st.binary(max_size=3), st.none() | st.binary(max_size=3), st.booleans())
 def test_the_forms_end(refusal: Refusal, key: bytes | None, value: bytes | None, stamped: bool) -> None:
-    """Where none is taken, the process ends by an error that names the topic and the code."""
+    """The process ends if no form is taken, by an error that names the topic and the code."""
     with pytest.raises(FatalDelivery, match=f"dead-letters refuses a dead letter without payload: {refusal.name}"):
         forms(letter(key, value, STAMP if stamped else None), lambda _: False, refusal)
 
@@ -140,8 +140,8 @@ def test_a_refused_result_is_told_with_its_dead_letter() -> None:
 def test_a_replayed_dead_letter_has_the_messages_own_time() -> None:
     """A document's timestamp may be its version: it isn't the dead letter's, where that one had to be another."""
     *_, taken = forms(letter(), lambda each: each.timestamp_ms is None, Refusal.INVALID_TIMESTAMP)
-    read = Letter.read(taken.key, taken.value, taken.headers, 1_800_000_000_000)
+    read = DeadLetter.read(taken.key, taken.value, taken.headers, 1_800_000_000_000)
     assert read is not None
-    record = replayed(read, "other", "queries")
+    record = to_record(read, "other", "queries")
     assert isinstance(record, PlainRecord)
     assert (record.timestamp_ms, record.value, record.headers) == (STAMP, b"{", (("own", b"1"),))

@@ -20,8 +20,8 @@ class Scripted:
         self.delivered = 0
         self.closed = False
 
-    def retired(self) -> str | None:
-        """What the test says."""
+    def retirement(self) -> str | None:
+        """The clients' answers, by the test."""
         return self.reason
 
     def deliver(self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: Any) -> None:
@@ -35,7 +35,7 @@ class Scripted:
 
 
 class Made:
-    """What is made one after the other; an exception is raised in place of a producer."""
+    """The producers, made one after the other; an exception is raised in place of one."""
 
     def __init__(self, *script: Scripted | Exception) -> None:
         self.script = list(script)
@@ -101,7 +101,7 @@ def test_a_replacement_that_has_retired_is_replaced_in_its_turn() -> None:
 
 
 def test_while_the_broker_is_away_a_replacement_is_tried_again() -> None:
-    """What can't be initialised is no producer: the next `prepare` makes another, and counts only that."""
+    """A producer that can't be initialised is none: the next `prepare` makes another, and counts only that."""
     away = RetriableDelivery("init_transactions: _TIMED_OUT")
     last = Scripted()
     made = Made(Scripted("a connection broke"), away, away, last)

@@ -11,7 +11,7 @@ from tests.operators.delivery.scripted import WITHIN, ScriptedProducer, until
 
 
 def test_a_flush_does_not_gather() -> None:
-    """What is queued is durable when a flush returns, though the interval would gather for an hour."""
+    """A queued record is durable when a flush returns, though the interval would gather for an hour."""
     ledger, answers = read(3)
     producer = ScriptedProducer()
     with delivering(producer, ledger, interval=3600) as (delivery, _):
@@ -71,7 +71,7 @@ def test_the_end_has_the_last_word() -> None:
 
 
 def test_a_last_word_that_is_not_taken_holds_nothing_up() -> None:
-    """Where the membership is over there is no word to be had: what was delivered is delivered, and closing ends."""
+    """A delivery whose membership is over gets no word: what was delivered is delivered, and closing ends."""
     ledger, answers = read(1)
     producer = ScriptedProducer()
     producer.conclusion = RetriableDelivery("the membership is over")

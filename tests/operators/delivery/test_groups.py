@@ -1,4 +1,4 @@
-"""What the broker says of a consumer group: its members, whether it may be read, and how far behind it is."""
+"""The broker's description of a consumer group: its members, whether it may be read, and how far behind it is."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,10 +24,10 @@ def guarded(broker_tools: None) -> Iterator[Broker]:
 
 def test_members_are_counted_while_they_are_there(make: Make, settings: KafkaSettings) -> None:
     """A group that nobody joined yet has none, and so has one that all have left."""
-    assert groups.described(settings) == Group(members=0, readable=True)
+    assert groups.describe_group(settings) == Group(members=0, readable=True)
     with member(make(settings), settings):
-        assert groups.described(settings) == Group(members=1, readable=True)
-    assert groups.described(settings) == Group(members=0, readable=True)
+        assert groups.describe_group(settings) == Group(members=1, readable=True)
+    assert groups.describe_group(settings) == Group(members=0, readable=True)
 
 
 def test_the_lag_is_what_the_group_has_not_committed(make: Make, settings: KafkaSettings) -> None:
@@ -44,7 +44,7 @@ def test_the_lag_is_what_the_group_has_not_committed(make: Make, settings: Kafka
         producer.deliver([], {first(settings): Commit(2, "")}, owner.consumer.group_metadata())
         producer.close()
         assert groups.lag(client, topic) == 3
-        assert groups.described(settings).members == 1
+        assert groups.describe_group(settings).members == 1
 
 
 def test_the_lag_of_a_topic_that_is_not_there_is_not_known(make: Make, settings: KafkaSettings) -> None:
@@ -54,18 +54,18 @@ def test_the_lag_of_a_topic_that_is_not_there_is_not_known(make: Make, settings:
 
 
 def rule(group_id: str, operation: Any, permission: Any) -> ACL:
-    """Whether everybody may do this with a group."""
+    """True if everybody may do this with a group."""
     return ACL("User:*", "*", operation, permission, ResourcePattern(ResourceType.GROUP, group_id))
 
 
 def test_a_group_that_may_not_be_described_is_an_error(guarded: Broker) -> None:
     """With the broker's reason."""
     settings = KafkaSettings(bootstrap_servers=guarded.bootstrap, group_id="hidden")
-    assert groups.described(settings).readable
+    assert groups.describe_group(settings).readable
     with guarded.admin() as admin:
         admin.create_acls([rule("hidden", ACLOperation.ALL, ACLPermissionType.DENY)])
     with pytest.raises(FatalDelivery, match="GroupAuthorizationFailed"):
-        groups.described(settings)
+        groups.describe_group(settings)
 
 
 def test_a_group_that_may_be_described_only_is_not_readable(guarded: Broker, make: Make) -> None:
@@ -75,9 +75,9 @@ def test_a_group_that_may_be_described_only_is_not_readable(guarded: Broker, mak
     settings = KafkaSettings(bootstrap_servers=guarded.bootstrap, group_id=f"described-{name}", topics=topics)
     guarded.create_topic(topics.queries)
     with member(make(settings), settings):
-        assert groups.described(settings).readable
+        assert groups.describe_group(settings).readable
         with guarded.admin() as admin:
             describing = rule(settings.group_id, ACLOperation.DESCRIBE, ACLPermissionType.ALLOW)
             reading = rule(settings.group_id, ACLOperation.READ, ACLPermissionType.DENY)
             admin.create_acls([describing, reading])
-        assert not groups.described(settings).readable
+        assert not groups.describe_group(settings).readable

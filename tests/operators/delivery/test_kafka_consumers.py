@@ -1,4 +1,4 @@
-"""What delivery relies on of a consumer, each client's, on a real broker."""
+"""The delivery's reliance on a consumer, each client's, on a real broker."""
 
 import subprocess
 import sys
@@ -82,7 +82,7 @@ def test_only_what_is_committed_is_read(make: Make, settings: KafkaSettings) -> 
 
 
 def test_importing_the_clients_changes_nothing() -> None:
-    """What the clients change in Kafka's libraries and loggers is changed when one is made, not when it is imported."""
+    """A client changes Kafka's libraries and loggers when it is made, not when it is imported."""
     source = """
 import logging
 from kafka.record.default_records import DefaultRecordBatch
@@ -129,7 +129,7 @@ def test_a_pause_loses_nothing(make: Make, settings: KafkaSettings) -> None:
 def test_partitions_are_revoked_before_another_has_them(
     make: Make, settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When a second member joins, the first is told before, may still commit, and each ends up with one partition."""
+    """The first member is told before a second one joins, may still commit, and each ends up with one partition."""
     client = make(settings)
     producer = client.transactional_producer(REPLICA, MAX_BATCH)
     committed: list[bool] = []
@@ -170,7 +170,7 @@ def test_offsets_are_committed_under_their_own_membership(make: Make, settings: 
 
 
 def committing(reader: Member, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> list[str]:
-    """What a commit by another thread fails with, while the member is polled."""
+    """The error of a commit by another thread while the member is polled."""
     failures = []
 
     def commit() -> None:

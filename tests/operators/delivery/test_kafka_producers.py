@@ -1,4 +1,4 @@
-"""What delivery relies on of a producer, each client's, on a real broker."""
+"""The delivery's reliance on a producer, each client's, on a real broker."""
 
 import contextlib
 import random

@@ -1,4 +1,4 @@
-"""What each client does when a connection of its producer breaks, seen on the wire before a real broker."""
+"""The clients' conduct when a connection of their producer breaks, seen on the wire before a real broker."""
 
 import itertools
 import threading
@@ -168,7 +168,7 @@ def test_a_replacement_waits_for_a_broker_that_is_away(deliveries: Deliveries, w
     wire.switch(mode)
     delivery = threading.Thread(target=deliveries.deliver)
     delivery.start()
-    deliveries.reader.poll_for(10)
+    deliveries.reader.poll_for(5)
     assert deliveries.delivered == [b"1"]
     wire.switch("pass")
     deliveries.reader.until(lambda: not delivery.is_alive())
@@ -181,7 +181,7 @@ def test_a_replacement_waits_for_a_broker_that_is_away(deliveries: Deliveries, w
 def test_a_producer_without_a_broker_may_be_had_later(
     make: Make, settings: KafkaSettings, wire: Interceptor, mode: str
 ) -> None:
-    """Where no connection is to be had, or none answers, there is no producer, and the failure says to try again."""
+    """The failure says to try again, and there is no producer, if no connection is to be had or none answers."""
     client = make(settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:{wire.port}", "request_timeout": 3}))
     wire.switch(mode)
     with pytest.raises(RetriableDelivery):

@@ -84,7 +84,7 @@ class Assignments(RuleBasedStateMachine):
 
     @rule(partition=st.sampled_from([FIRST, SECOND]), gap=st.integers(0, 2))
     def read(self, partition: TopicPartition, gap: int) -> None:
-        """What isn't owned isn't this member's to answer; what is owned carries its epoch."""
+        """A partition that isn't owned isn't this member's to answer; an owned one carries its epoch."""
         offset = self.next.get(partition, 0) + gap
         if partition not in self.open:
             assert self.ledger.see(partition, offset) is None
@@ -217,7 +217,7 @@ def test_a_settlement_that_is_not_confirmed_is_settled_again() -> None:
 
 
 def test_answers_over_the_metadata_limit_wait() -> None:
-    """What the broker's limit on metadata leaves no room for is handed back, and keeps its credit taken."""
+    """An offset that the broker's limit on metadata leaves no room for is handed back, and keeps its credit."""
     count = 8000
     ledger = Ledger(count)
     epoch = ledger.assign(FIRST, START)

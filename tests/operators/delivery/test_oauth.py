@@ -54,7 +54,7 @@ def client(issuer: Issuer, clock: Clock) -> TokenSource:
 
 
 def refusal(source: TokenSource) -> str:
-    """What is said when there is no token; the traceback is searched for secrets."""
+    """The message when there is no token; the traceback is searched for secrets."""
     with pytest.raises(RankstreamError) as caught:
         source.token()
     assert "canary" not in "".join(traceback.format_exception(caught.value))
@@ -140,7 +140,7 @@ def from_file(path: Path) -> TokenSource:
 
 
 def test_a_file_is_read_for_each_token(tmp_path: Path) -> None:
-    """What somebody else renewed is what the next connection gets."""
+    """A token that somebody else renewed is what the next connection gets."""
     path = tmp_path / "token"
     source = from_file(path)
     for value in ("first", "second"):
@@ -162,7 +162,7 @@ def test_a_file_is_read_again_before_its_token_expires(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"canary two words", b"canary\xff", b"canary\0", b"canary\nsecond line"])
 def test_a_file_that_holds_no_token_is_named_by_its_setting(tmp_path: Path, content: bytes) -> None:
-    """What would break the exchange with the broker is refused, and not repeated."""
+    """A value that would break the exchange with the broker is refused, and not repeated."""
     path = tmp_path / "token"
     path.write_bytes(content)
     assert refusal(from_file(path)).startswith("kafka.sasl.token_file: ")

@@ -1,4 +1,4 @@
-"""What the commands rely on of a plain producer, each client's, on a real broker."""
+"""The commands' reliance on a plain producer, each client's, on a real broker."""
 
 import random
 from contextlib import closing
@@ -72,7 +72,7 @@ def test_a_batch_is_no_larger_than_any_topic_takes(make: Make, settings: KafkaSe
 
 
 def test_a_topic_that_is_gone_is_named(make: Make, settings: KafkaSettings) -> None:
-    """What can't be produced is an error with the topic's name, never silence."""
+    """A record that can't be produced is an error with the topic's name, never silence."""
     client = make(settings.model_copy(update={"request_timeout": 2}))
     with (
         closing(client.plain_producer()) as producer,

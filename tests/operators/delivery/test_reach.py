@@ -1,4 +1,4 @@
-"""Whether a broker can be reached is found at once, and said by the address."""
+"""An unreachable broker is found at once, and named by the address."""
 
 import socket
 import time

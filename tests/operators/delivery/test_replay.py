@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from operators.delivery.client import PlainRecord
 from operators.delivery.output_record import OutputRecord as ProducerRecord
-from operators.delivery.replay import Filter, Letter, Position, Skip, Throttle, replayed
+from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, to_record
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.query.message import Origin, Rejected
 from schemas import headers as names
@@ -22,7 +22,7 @@ STAMP, STAMP_MS = 1_700_000_000.25, 1_700_000_000_250
 own_names = st.text(max_size=8) | st.sampled_from([names.TOPIC, names.OFFSET, names.TRACE_ID, "traceparent"])
 headers = st.lists(st.tuples(own_names, st.binary(max_size=8)), max_size=6).map(tuple)
 some_letters = st.builds(
-    lambda kind, stage, topic, offset, stamp: Letter(
+    lambda kind, stage, topic, offset, stamp: DeadLetter(
         Position(topic, 0, offset), kind, stage, "why", b"k", b"v", (), 1000 * stamp
     ),
     st.sampled_from([DeadLetterClass.INVALID, DeadLetterClass.TOO_LARGE]),
@@ -36,19 +36,19 @@ some_filters = st.builds(
     classes=st.sampled_from([frozenset(), frozenset({DeadLetterClass.INVALID}), frozenset(DeadLetterClass)]),
     stage=st.sampled_from([None, "decode"]),
     topic=st.sampled_from([None, QUERIES]),
-    places=st.sampled_from([frozenset(), frozenset({Position(QUERIES, 0, 1), Position(DOCUMENTS, 0, 2)})]),
+    positions=st.sampled_from([frozenset(), frozenset({Position(QUERIES, 0, 1), Position(DOCUMENTS, 0, 2)})]),
     since=st.sampled_from([None, 1.0]),
     until=st.sampled_from([None, 3.0]),
 )
 
 
-def read(record: ProducerRecord) -> Letter | None:
+def read(record: ProducerRecord) -> DeadLetter | None:
     """The letter that a reader of the dead-letter topic makes of the record."""
     stamp_ms = STAMP_MS if record.timestamp_ms is None else record.timestamp_ms
-    return Letter.read(record.key, record.value, record.headers, stamp_ms)
+    return DeadLetter.read(record.key, record.value, record.headers, stamp_ms)
 
 
-def letter(topic: str = QUERIES, **changes: Any) -> Letter:
+def letter(topic: str = QUERIES, **changes: Any) -> DeadLetter:
     """The letter of a message of the topic."""
     rejected = Rejected(
         message(origin=origin(5, topic=topic), **{"timestamp": STAMP, **changes}),
@@ -70,13 +70,13 @@ def test_the_message_comes_back_byte_for_byte(
     rejected = Rejected(message(value, key=key, headers=own), DeadLetterClass.INVALID, "decode", "why")
     found = read(dead_letter(rejected, "dead-letters", trace_id))
     assert found is not None
-    assert replayed(found, QUERIES, DOCUMENTS) == PlainRecord(QUERIES, key, value, own, None)
+    assert to_record(found, QUERIES, DOCUMENTS) == PlainRecord(QUERIES, key, value, own, None)
 
 
 def test_a_letter_says_where_and_why() -> None:
     """Place, class, stage, message and the original's time are read from the record."""
     found = letter()
-    assert (found.place, found.kind, found.stage) == (Position(QUERIES, 0, 5), "invalid", "decode")
+    assert (found.position, found.kind, found.stage) == (Position(QUERIES, 0, 5), "invalid", "decode")
     assert (found.message, found.timestamp) == ("limit: too big", STAMP)
 
 
@@ -84,14 +84,14 @@ def test_headers_that_were_added_to_the_letter_stay() -> None:
     """Only what says why it is a dead letter is left out, wherever in the letter it stands."""
     rejected = Rejected(message(headers=(("x", b"1"),)), DeadLetterClass.INVALID, "decode", "why")
     record = dead_letter(rejected, "dead-letters", None)
-    found = Letter.read(record.key, record.value, (*record.headers, ("seen-by", b"a mirror")), STAMP_MS)
+    found = DeadLetter.read(record.key, record.value, (*record.headers, ("seen-by", b"a mirror")), STAMP_MS)
     assert found is not None
     assert found.headers == (("x", b"1"), ("seen-by", b"a mirror"))
 
 
 def test_a_query_gets_a_new_timestamp_and_a_document_keeps_its_own() -> None:
     """An old query would be expired at once; an old document must not become the newest."""
-    query, document = (replayed(letter(topic), QUERIES, DOCUMENTS) for topic in (QUERIES, DOCUMENTS))
+    query, document = (to_record(letter(topic), QUERIES, DOCUMENTS) for topic in (QUERIES, DOCUMENTS))
     assert isinstance(query, PlainRecord)
     assert isinstance(document, PlainRecord)
     assert (query.topic, query.timestamp_ms) == (QUERIES, None)
@@ -102,13 +102,13 @@ def test_what_has_no_payload_is_skipped() -> None:
     """A letter in place of a refused record, and one of a message without value."""
     refused = read(without_payload(output_record(7, value=b"x" * 100), "dead-letters"))
     assert refused is not None
-    assert replayed(refused, QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
-    assert replayed(letter(value=None), QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
+    assert to_record(refused, QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
+    assert to_record(letter(value=None), QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
 
 
 def test_what_came_from_elsewhere_is_skipped() -> None:
     """Only the configured topics are written to."""
-    assert replayed(letter("other"), QUERIES, DOCUMENTS) is Skip.OTHER_TOPIC
+    assert to_record(letter("other"), QUERIES, DOCUMENTS) is Skip.OTHER_TOPIC
 
 
 @pytest.mark.parametrize(
@@ -123,17 +123,17 @@ def test_what_came_from_elsewhere_is_skipped() -> None:
 )
 def test_a_record_without_a_place_is_no_letter(foreign: tuple[tuple[str, bytes], ...]) -> None:
     """Somebody else's record on the topic is told apart, not guessed at."""
-    assert Letter.read(b"k", b"v", foreign, STAMP_MS) is None
+    assert DeadLetter.read(b"k", b"v", foreign, STAMP_MS) is None
 
 
 @given(some_filters, some_letters)
-def test_all_that_is_given_must_hold(wanted: Filter, found: Letter) -> None:
+def test_all_that_is_given_must_hold(wanted: Filter, found: DeadLetter) -> None:
     """A letter is wanted if and only if each filter alone wants it."""
     alone = [
         Filter(classes=wanted.classes),
         Filter(stage=wanted.stage),
         Filter(topic=wanted.topic),
-        Filter(places=wanted.places),
+        Filter(positions=wanted.positions),
         Filter(since=wanted.since),
         Filter(until=wanted.until),
     ]
@@ -151,8 +151,8 @@ def test_all_that_is_given_must_hold(wanted: Filter, found: Letter) -> None:
         (Filter(stage="publish"), False),
         (Filter(topic=QUERIES), True),
         (Filter(topic=DOCUMENTS), False),
-        (Filter(places=frozenset({Position(QUERIES, 0, 4), Position(QUERIES, 0, 5)})), True),
-        (Filter(places=frozenset({Position(QUERIES, 1, 5)})), False),
+        (Filter(positions=frozenset({Position(QUERIES, 0, 4), Position(QUERIES, 0, 5)})), True),
+        (Filter(positions=frozenset({Position(QUERIES, 1, 5)})), False),
         (Filter(since=STAMP), True),
         (Filter(since=STAMP + 0.001), False),
         (Filter(until=STAMP + 0.001), True),
@@ -166,7 +166,7 @@ def test_each_filter_alone(wanted: Filter, expected: bool) -> None:
 
 @given(st.builds(Origin, st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True), *[st.integers(0, 2**40)] * 3))
 def test_a_place_is_read_as_it_is_written(of: Origin) -> None:
-    """What a dry run prints can be given back to `--offset`."""
+    """The output of a dry run can be given back to `--offset`."""
     place = Position(of.topic, of.partition, of.offset)
     assert Position.parse(str(place)) == place
 

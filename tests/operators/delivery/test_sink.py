@@ -85,7 +85,7 @@ def test_a_retriable_error_is_tried_again() -> None:
 
 
 def test_a_retry_settles_anew() -> None:
-    """What was taken away during an aborted transaction isn't in the next one."""
+    """A partition taken away during an aborted transaction isn't in the next one."""
     ledger, answers = read(2)
 
     def lose(_: object) -> BaseException:
@@ -145,7 +145,7 @@ def test_what_may_not_be_tried_again_is_reported(error: Exception) -> None:
 
 
 def test_closing_delivers_what_is_queued() -> None:
-    """What was put before `close` is delivered, however long the interval; then the producer is closed."""
+    """A record put before `close` is delivered, however long the interval; then the producer is closed."""
     ledger, answers = read(4)
     producer = ScriptedProducer()
     with delivering(producer, ledger, interval=600) as (delivery, _):
@@ -302,7 +302,7 @@ def test_what_is_compacted_away_is_confirmed_too() -> None:
 
 
 def test_a_dead_letter_that_is_refused_without_payload_is_fatal() -> None:
-    """Where even the smallest dead letter isn't taken there is nothing smaller to try: the process must end."""
+    """The process must end if even the smallest dead letter isn't taken: there is nothing smaller to try."""
     ledger, answers = read(1)
     producer = ScriptedProducer(refusing(0), refusing(0))
     with delivering(producer, ledger) as (delivery, failures):

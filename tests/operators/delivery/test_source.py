@@ -129,7 +129,7 @@ def test_stop_reads_no_more_and_ends_when_all_is_committed() -> None:
 
 
 def test_stop_hands_over_what_is_read() -> None:
-    """What was read before `stop` and not taken yet is still handed over."""
+    """A message read before `stop` and not taken yet is still handed over."""
     consumer = ScriptedConsumer({FIRST: range(3)})
     with reading(consumer) as reader:
         until(consumer.subscribed.is_set)

@@ -46,7 +46,7 @@ def test_what_the_commit_names_as_answered_is_skipped() -> None:
 
 
 def test_records_before_the_take_over_are_dropped_and_read_again() -> None:
-    """What a poll brings of a partition assigned during it is stale: it is dropped, and read after the seek."""
+    """A poll's records of a partition assigned during it are stale: they are dropped, and read after the seek."""
     consumer = ScriptedConsumer({FIRST: range(8)})
     consumer.commits[FIRST] = Commit(2, "")
     rebalanced = threading.Event()

@@ -1,4 +1,4 @@
-"""How far transactions are apart: as the interval says, and further the more records come."""
+"""The distance of transactions: as the interval says, and further the more records come."""
 
 from hypothesis import given
 from hypothesis import strategies as st

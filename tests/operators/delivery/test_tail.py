@@ -1,4 +1,4 @@
-"""What the reader of watermarks relies on of a tail: each client's on a real broker, one on the embedded."""
+"""The watermark reader's reliance on a tail: each client's on a real broker, one on the embedded."""
 
 import gc
 import logging
@@ -42,7 +42,7 @@ def started(client: KafkaClient, topic: str) -> Tail:
 
 
 def read(tail: Tail, reached: Callable[[], object] | None = None) -> list[ConsumerRecord]:
-    """What comes until the position is where the end is now, or until something else is reached."""
+    """The records until the position is where the end is now, or until something else is reached."""
     ends = tail.ends(CALL_TIMEOUT)
     records: list[ConsumerRecord] = []
     limit = time.monotonic() + WITHIN
@@ -104,7 +104,7 @@ def test_the_marks_of_transactions_are_passed(tail: Tail, settings: KafkaSetting
 
 
 def test_an_open_transaction_hides_nothing(tail: Tail, settings: KafkaSettings) -> None:
-    """What is committed behind an open transaction is below the end, and is read, while that stays open."""
+    """A commit behind an open transaction is below the end, and is read, while that stays open."""
     with indexing(settings) as slow, indexing(settings) as quick:
         slow.write(b"a|slow|0", 1)
         quick.commit_one(b"a|quick|0", 2)
@@ -129,7 +129,7 @@ def test_what_was_deleted_is_not_waited_for(make: Make, settings: KafkaSettings)
 
 
 def added(tail: Tail) -> bool:
-    """Whether the third partition is there and has a leader."""
+    """True if the third partition is there and has a leader."""
     try:
         return 2 in tail.ends(CALL_TIMEOUT)
     except RetriableDelivery:

@@ -101,7 +101,7 @@ class Partition(RuleBasedStateMachine):
 
     @invariant()
     def the_tracker_knows_what_is_in_flight(self) -> None:
-        """What was read and not answered is counted, and the position never passes any of it."""
+        """An unanswered message is counted, and the position never passes any of it."""
         assert self.tracker.in_flight == len(self.in_flight)
         assert self.tracker.position == self.committed.offset
         assert all(offset >= self.tracker.position for offset in self.in_flight)

@@ -25,7 +25,7 @@ _DISTURBANCES = 3
 class Heedless(ModelProducer):
     """A client without the rule: it never retires."""
 
-    def retired(self) -> str | None:
+    def retirement(self) -> str | None:
         """Never."""
         return None
 

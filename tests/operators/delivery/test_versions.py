@@ -18,7 +18,7 @@ def older(broker_tools: None) -> Iterator[Broker]:
 
 
 def warnings(settings: KafkaSettings, client: str) -> list[dict[str, object]]:
-    """What is logged at start."""
+    """The log at start."""
     with capture_logs() as lines:
         broker.warn_of_untried(settings, client)
     return [dict(line) for line in lines]

@@ -27,11 +27,12 @@ from schemas.settings import KafkaSettings, Topics
 from tests.operators.delivery.catching_up import WITHIN, fails_at_once, on_a_loop, recovered
 from tests.operators.delivery.transactions import indexing
 from tests.proxy import Mode, Proxy
+from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
 
 WRITERS = 3
-COMMITS = 300
+COMMITS = sized(100, nightly=300)
 CALL_TIMEOUT = 0.3
 
 

@@ -1,4 +1,4 @@
-"""When the reader of watermarks says that it has caught up, on a scripted tail: questions, sharing, failures."""
+"""The watermark reader has caught up: when it says so, on a scripted tail; questions, sharing, failures."""
 
 import asyncio
 import time
@@ -66,7 +66,7 @@ async def test_calls_share_only_questions_that_begin_after_them() -> None:
 
 @on_a_loop
 async def test_whoever_began_before_the_last_question_need_not_call() -> None:
-    """What was put before that moment is read then, without a call; a question that began earlier doesn't count, and
+    """A record put before that moment is read then, without a call; a question that began earlier doesn't count, and
     one that failed neither.
     """
     topic = Topic()
@@ -238,7 +238,7 @@ async def test_an_idle_reader_is_idle() -> None:
 
 @on_a_loop
 async def test_nothing_is_asked_for_while_there_is_no_watermark() -> None:
-    """Where nothing is cached, no query has the broker asked; the first watermark is read, and then each has."""
+    """No query asks the broker while nothing is cached; the first watermark is read, and then each query asks."""
     topic = Topic()
     with reading(topic) as reader:
         await recovered(reader)

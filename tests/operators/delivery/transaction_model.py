@@ -34,7 +34,7 @@ class Answer(Enum):
 
 
 class Fate(Enum):
-    """What the network does to a request and its answer; all but the first break the connection."""
+    """The network's treatment of a request and its answer; all but the first break the connection."""
 
     DELIVERED = "delivered"
     LOST = "lost"  # the broker never has it
@@ -59,7 +59,7 @@ class Broker:
     epochs: dict[str, int] = field(default_factory=dict)
     open: dict[str, Open] = field(default_factory=dict)
     ended: dict[str, bool] = field(default_factory=dict)
-    """How the last transaction of an id ended: committed or not."""
+    """The end of an id's last transaction: committed or not."""
     generation: int = 0
     committed: int = 0
     results: list[int] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Broker:
 
 
 class Draw(Protocol):
-    """Where the network's doings are drawn from."""
+    """The source of the network's treatments."""
 
     def fate(self) -> Fate:
         """The next request's."""
@@ -173,7 +173,7 @@ class ModelProducer:
         self._sequence = 0
         self._epoch = network.ask(lambda: network.broker.init(name))
 
-    def retired(self) -> str | None:
+    def retirement(self) -> str | None:
         """Why it may begin no further transaction."""
         return "a connection broke" if self._network.broken > self._broken else None
 

@@ -1,4 +1,4 @@
-"""What indexers do to the watermarks topic of a real broker, in transactions that a test begins and ends.
+"""Indexers' writes to the watermarks topic of a real broker, in transactions that a test begins and ends.
 
 Others may do it to another topic.
 """

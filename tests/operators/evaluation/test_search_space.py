@@ -77,7 +77,7 @@ def test_the_own_value_is_the_recipes() -> None:
     ],
 )
 def test_a_scale_is_read_from_the_schema(parameter: str, scale: Any) -> None:
-    """What is at most 1 wide has equal steps, what is wider has factors, choices are tried one by one."""
+    """A range at most 1 wide has equal steps, a wider one has factors, choices are tried one by one."""
     stage, name, key = (*parameter.split("."), None)[:3]
     fusion: list[Any] = [] if stage in {"score", "decay"} else ["linear"]
     recipe = Recipe.parse("r", {"stages": [*fusion, stage]})

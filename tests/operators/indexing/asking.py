@@ -10,7 +10,7 @@ import httpx
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.answers import QDRANT, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.indexing.collection import Ensured, ensure, wanted
+from operators.indexing.collection import Ensured, ensure, needs
 from operators.indexing.survey import Surveyed, survey
 from schemas.settings import QdrantSettings
 
@@ -47,24 +47,24 @@ class Server:
         return {each["name"] for each in listed["result"]["collections"]}
 
     def info(self, collection: str) -> CollectionInfo:
-        """What a collection is."""
+        """The description of a collection."""
         return self._asked(lambda client: client.collection_info(collection, timeout=TIMEOUT))
 
     def config(self, collection: str) -> dict[str, Any]:
-        """What a collection was created with, as Qdrant says it."""
+        """The settings of a created collection, as Qdrant says them."""
         described = httpx.get(f"{self.url}/collections/{collection}", headers=self._headers).json()
         config: dict[str, Any] = described["result"]["config"]
         return config
 
     def ensure(self, *, writes: bool = True, **changes: Any) -> Ensured:
-        """What is ensured of the two collections."""
+        """The outcome of ensuring the two collections."""
         settings = self.settings(**changes)
         return self._asked(lambda client: ensure(client, settings, TIMEOUT, writes=writes))
 
     def survey(self, **changes: Any) -> dict[str, Surveyed]:
-        """What is found of the two collections, by their names."""
+        """The outcome of inspecting the two collections, by their names."""
         settings = self.settings(**changes)
-        surveyed = self._asked(lambda client: survey(client, settings, wanted(settings), TIMEOUT))
+        surveyed = self._asked(lambda client: survey(client, settings, needs(settings), TIMEOUT))
         return {each.name: each for each in surveyed}
 
     @property

@@ -59,12 +59,12 @@ class Interleaved(httpx.AsyncBaseTransport):
 
 
 def writing_contexts(request: httpx.Request) -> bool:
-    """Whether contexts are written by this request."""
+    """True if this request writes contexts."""
     return request.url.path.endswith("/points/batch")
 
 
 def reading_vectors(request: httpx.Request) -> bool:
-    """Whether vectors are read by this request."""
+    """True if this request reads vectors."""
     return b'"with_vector":["dense"]' in request.content
 
 
@@ -165,7 +165,7 @@ class Index:
             assert answer.status_code == 200, answer.read()
 
     async def first_contexts(self, batch: Sequence[Event], other: Sequence[Event]) -> bytes:
-        """What a batch writes first of contexts if another one is applied just before it reads the vectors of them."""
+        """The contexts that a batch writes first if another one is applied just before it reads their vectors."""
 
         async def at_vectors() -> None:
             await self._indexer([other], EngineTransport(self.engine))
@@ -227,7 +227,7 @@ def _at(values: Sequence[int], place: int) -> int | None:
 
 
 def contexts(points: Sequence[Mapping[str, Any]]) -> dict[str, tuple[list[str], list[float] | None, set[int]]]:
-    """What the index holds of each document's context: its documents, its dense vector, its terms; by document."""
+    """The index's content of each document's context: its documents, its dense vector, its terms; by document."""
     named = {point["id"]: name(point) for point in points}
     return {
         name(point): (

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.apply import DocumentEmbedder, DocumentStage, Writer, until_answered
-from operators.indexing.apply import written as bisect
+from operators.indexing.apply import write_all as bisect
 from schemas.errors import (
     BackendBadResponse,
     BackendError,
@@ -40,16 +40,16 @@ STAGES: list[DocumentStage[Any]] = [
 def test_what_is_wrong_is_refused_alone(drawn: tuple[int, set[int]]) -> None:
     """Of any batch exactly the bad ones are refused, and every good one is written once."""
     count, bad = drawn
-    written: list[int] = []
+    write_all: list[int] = []
 
     async def write(batch: Sequence[int]) -> None:
         if bad & set(batch):
             raise BackendBadResponse("refused", 400)
-        written.extend(batch)
+        write_all.extend(batch)
 
     errors = asyncio.run(bisect(range(count), write))
     assert [place for place, error in enumerate(errors) if error is not None] == sorted(bad)
-    assert sorted(written) == sorted(set(range(count)) - bad)
+    assert sorted(write_all) == sorted(set(range(count)) - bad)
 
 
 @pytest.mark.parametrize(
@@ -92,20 +92,20 @@ def test_waiting_is_said_once_for_each_kind_of_failure() -> None:
 def test_a_refused_key_makes_no_dead_letter(status: int) -> None:
     """A refused key and a missing collection are waited for: no document is refused for them."""
     failures = [BackendBadResponse("no", status, Reason.UNAUTHORIZED)]
-    written: list[int] = []
+    write_all: list[int] = []
 
     async def write(batch: Sequence[int]) -> None:
         if failures:
             raise failures.pop()
-        written.extend(batch)
+        write_all.extend(batch)
 
     assert asyncio.run(bisect(range(8), write)) == [None] * 8
-    assert written == [*range(8)]
+    assert write_all == [*range(8)]
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_refusal_is_not_tried_again(status: int) -> None:
-    """What was refused as a request would be refused again."""
+    """A request that was refused would be refused again."""
     calls = []
 
     async def call() -> None:
@@ -158,7 +158,7 @@ def test_what_the_index_refuses_has_an_error_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_defect_of_ours_is_no_fault_of_the_document(stage: DocumentStage[Any]) -> None:
-    """What failed by our own defect is a dead letter of class `internal`."""
+    """A failure by our own defect is a dead letter of class `internal`."""
     with pytest.raises(InputError) as caught:
         stage.on_result(document(), BackendBadResponse("a defect of ours"))
     assert caught.value.kind is DeadLetterClass.INTERNAL

@@ -25,7 +25,7 @@ EXTRA = {"size": "integer", "price": "float", "done": "bool", "due": "datetime",
 
 
 def written(path: Path, documents: list[DocumentInFlight], ask: Any, **changes: Any) -> Any:
-    """What `ask` makes of a client whose collection `documents` the indexer created and wrote to."""
+    """The outcome of `ask` with a client whose collection `documents` the indexer created and wrote to."""
     names = QdrantSettings(path=path, dimension=DIMENSION, **changes)
 
     async def scenario() -> Any:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from operators.clients.qdrant_edge.shards import Engine
 from tests.operators.indexing.neighbours import Event, Index, contexts, expected, settings
+from tests.tiers import sized
 
 WORDS = ("lantern", "harbour", "violin", "orchard")
 
@@ -191,7 +192,7 @@ def test_many_documents_of_equal_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@profile(max_examples=30)
+@profile(max_examples=sized(10, nightly=100))
 @given(
     st.lists(batches, min_size=1, max_size=3),
     st.integers(0, 2**16),

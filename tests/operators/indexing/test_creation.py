@@ -23,7 +23,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def created(server: Server, **create: Any) -> dict[str, Any]:
-    """What a server says of a collection that is created with these settings."""
+    """A server's description of a collection that is created with these settings."""
     server.ensure(destinations=DOCS, create=create)
     return server.config("docs")
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.collections.analysers import Bm25
-from operators.indexing.document import deleted, newest, not_newer, payload, point
+from operators.indexing.document import deletion, newest, not_newer, payload, point
 from operators.indexing.watermark import watermark
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import fingerprint
@@ -137,7 +137,7 @@ def test_the_condition_of_a_write_by_hand() -> None:
         ]
     }
     assert not_newer([made]) == condition
-    assert deleted(one for one in [made]) == {"must": [{"has_id": [made.point_id]}, condition]}
+    assert deletion(one for one in [made]) == {"must": [{"has_id": [made.point_id]}, condition]}
 
 
 def test_a_watermark_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""What a collection lacks: every parameter of an index and of a vector counts, and what does more is enough."""
+"""The needs of a collection: every parameter of an index and of a vector counts, and what does more is enough."""
 
 from typing import Any
 
@@ -7,12 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.indexing.collection import wanted
-from operators.indexing.inspection import Lack, Schema, Step, additions, creation, lack, named, shown
+from operators.indexing.collection import needs
+from operators.indexing.inspection import (
+    Lack,
+    Schema,
+    Step,
+    additions,
+    creation,
+    describe,
+    format_schema,
+    lack,
+)
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Vectors
 
-WANTED = wanted(QdrantSettings(url="http://qdrant", dimension=4, indexes={"price": "float"}))
+WANTED = needs(QdrantSettings(url="http://qdrant", dimension=4, indexes={"price": "float"}))
 
 
 def info(
@@ -36,8 +45,8 @@ def _described(schema: Schema) -> dict[str, Any]:
 
 
 def found(made: Lack) -> tuple[str, bool]:
-    """What differs, and whether all of it is mild."""
-    return named(made.differences), all(each.mild for each in made.differences)
+    """The differences, and True if all of them are mild."""
+    return describe(made.differences), all(each.mild for each in made.differences)
 
 
 def test_a_collection_as_rankstream_makes_it_lacks_nothing() -> None:
@@ -104,7 +113,7 @@ def test_an_index_that_is_slower_is_mild(field: str, there: Schema, difference: 
     ],
 )
 def test_an_index_that_does_more_is_enough(field: str, there: Schema) -> None:
-    """What is left out of a description has Qdrant's default, and where an index is stored is not asked."""
+    """A description's missing field has Qdrant's default, and where an index is stored is not asked."""
     assert lack(WANTED, info({field: there})).differences == []
 
 
@@ -136,7 +145,7 @@ def test_a_collection_of_another_program_lacks_all_vectors() -> None:
     """An unnamed vector is none of those that are named."""
     there = CollectionInfo(0, 1, {"": {"size": 4, "distance": "Cosine"}}, {}, {}, {}, {})
     made = lack(WANTED, there)
-    assert named(made.differences) == (
+    assert describe(made.differences) == (
         "the vector dense isn't there; the sparse vector bm25 isn't there; the vector tokens isn't there"
     )
     assert made.missing == WANTED.indexes
@@ -144,9 +153,9 @@ def test_a_collection_of_another_program_lacks_all_vectors() -> None:
 
 def test_the_unnamed_vector_can_be_the_one_that_is_wanted() -> None:
     """It is looked for by the name "", and token vectors that are not configured are not missed."""
-    plain = wanted(QdrantSettings(url="http://qdrant", dimension=4, vectors=Vectors(dense="", tokens=None)))
+    plain = needs(QdrantSettings(url="http://qdrant", dimension=4, vectors=Vectors(dense="", tokens=None)))
     there = CollectionInfo(0, 1, {"": {"size": 8, "distance": "Cosine"}}, {"bm25": {"modifier": "idf"}}, {}, {}, {})
-    assert named(lack(plain, there).differences) == "the unnamed vector has size 8, and should have 4"
+    assert describe(lack(plain, there).differences) == "the unnamed vector has size 8, and should have 4"
 
 
 def test_a_creation_is_the_collection_and_then_its_indexes() -> None:
@@ -156,4 +165,4 @@ def test_a_creation_is_the_collection_and_then_its_indexes() -> None:
     assert str(first) == "collection docs"
     assert [step.field for step in others] == list(WANTED.indexes)
     assert str(others[0]) == "index price (float) in collection docs"
-    assert shown(WANTED.indexes["text"]) == "text, tokenizer word, lowercase, phrase_matching"
+    assert format_schema(WANTED.indexes["text"]) == "text, tokenizer word, lowercase, phrase_matching"

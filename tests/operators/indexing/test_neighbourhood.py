@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from operators.indexing.neighbourhood import Member, Place, joined, place, touched, windows
+from operators.indexing.neighbourhood import Member, Position, join_contents, position, windows, windows_of
 from schemas.settings.qdrant import ContextSettings
 
 TURNS = ContextSettings(order_by="turn", group_by="session", before=2, after=1)
@@ -13,7 +13,7 @@ TURNS = ContextSettings(order_by="turn", group_by="session", before=2, after=1)
 
 def member(id_: str, order: float | None, content: str = "") -> Member:
     """A document of the group g."""
-    return Member(id_, None if order is None else Place("g", order), content)
+    return Member(id_, None if order is None else Position("g", order), content)
 
 
 def ids(settings: ContextSettings, *members: Member) -> dict[str, str]:
@@ -42,22 +42,22 @@ def test_a_document_without_a_place_is_alone() -> None:
 def test_a_document_touches_the_windows_that_it_is_in() -> None:
     """One in front of it, for that has one document behind it, and two behind it."""
     found = windows([member(id_, order) for order, id_ in enumerate("abcdefg")], TURNS)
-    assert sorted(touched(found, {"d"})) == ["c", "d", "e", "f"]
+    assert sorted(windows_of(found, {"d"})) == ["c", "d", "e", "f"]
 
 
 def test_a_context_is_the_contents_in_order() -> None:
     """Documents without text leave nothing behind."""
     window = (member("a", 1, "one"), member("b", 2), member("c", 3, "three"))
-    assert joined(window) == "one\nthree"
+    assert join_contents(window) == "one\nthree"
 
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"session": 3, "turn": 7}, Place('["default","public","public",[],3]', 7.0)),
-        ({"session": "3", "turn": 7}, Place('["default","public","public",[],"3"]', 7.0)),
-        ({"session": True, "turn": 0.5}, Place('["default","public","public",[],true]', 0.5)),
-        ({"session": 3, "turn": "2023-05-08T13:56:00Z"}, Place('["default","public","public",[],3]', 1683554160.0)),
+        ({"session": 3, "turn": 7}, Position('["default","public","public",[],3]', 7.0)),
+        ({"session": "3", "turn": 7}, Position('["default","public","public",[],"3"]', 7.0)),
+        ({"session": True, "turn": 0.5}, Position('["default","public","public",[],true]', 0.5)),
+        ({"session": 3, "turn": "2023-05-08T13:56:00Z"}, Position('["default","public","public",[],3]', 1683554160.0)),
         ({"session": 3}, None),
         ({"turn": 7}, None),
         ({"session": [3], "turn": 7}, None),
@@ -66,15 +66,15 @@ def test_a_context_is_the_contents_in_order() -> None:
         ({"session": 3, "turn": 10**400}, None),
     ],
 )
-def test_the_place_of_a_document(fields: dict[str, Any], expected: Place | None) -> None:
+def test_the_place_of_a_document(fields: dict[str, Any], expected: Position | None) -> None:
     """A group is a text, a number or a truth; an order is a number or a time."""
-    assert place(TURNS, "default", "public", fields) == expected
+    assert position(TURNS, "default", "public", fields) == expected
 
 
 def test_a_group_is_of_one_namespace_and_destination() -> None:
     """Without a field to group by it is all of them."""
     every = ContextSettings(order_by="turn")
-    groups = {place(every, *names, {"turn": 1}) for names in (("d", "n"), ("d", "m"), ("e", "n"))}
+    groups = {position(every, *names, {"turn": 1}) for names in (("d", "n"), ("d", "m"), ("e", "n"))}
     assert len(groups) == 3
 
 
@@ -89,7 +89,7 @@ def test_a_group_is_of_one_tier_and_the_same_labels() -> None:
         [{"classification": "cosmic"}],
         [{"classification": "restricted", "labels": ["a"]}],
     ]
-    groups = [{place(TURNS, "d", "n", {"session": 3, "turn": 7, **each}) for each in some} for some in alike]
+    groups = [{position(TURNS, "d", "n", {"session": 3, "turn": 7, **each}) for each in some} for some in alike]
     assert [len(some) for some in groups] == [1] * len(alike)
     assert len(set().union(*groups)) == len(alike)
 
@@ -97,7 +97,7 @@ def test_a_group_is_of_one_tier_and_the_same_labels() -> None:
 def test_without_an_order_nothing_has_a_place() -> None:
     """The default: no document is indexed with its neighbours."""
     assert not ContextSettings().on
-    assert place(ContextSettings(), "default", "public", {"session": 3, "turn": 7}) is None
+    assert position(ContextSettings(), "default", "public", {"session": 3, "turn": 7}) is None
 
 
 @pytest.mark.parametrize(

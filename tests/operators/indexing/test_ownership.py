@@ -1,4 +1,4 @@
-"""Whose collection it is: what is not rankstream's own is only read, and what is made is made whole or not at all."""
+"""The owner of a collection: another's is only read, and rankstream's own is made whole or not at all."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -74,7 +74,7 @@ def test_an_alias_is_judged_by_its_collection(server: Server) -> None:
     server.put("aliases", {"actions": [action]}, method="POST")
     places = {"default": "docs"}
     found = server.survey(destinations=places)["docs"]
-    assert (found.held, found.foreign) == ("plain", True)
+    assert (found.physical, found.foreign) == ("plain", True)
     assert server.survey(destinations=places, owned=["docs"])["docs"].owner == "configuration"
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.query.canonical import CanonicalQuery, Shape, canonical
+from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.cursor import After, Cursor, Offset
 from schemas.filters import Eq, OrderBy
 from schemas.query import QueryEvent
@@ -19,7 +19,7 @@ ORDER = {"field": "year", "direction": "desc"}
 def asked(at: Cursor | None = None, **fields: Any) -> CanonicalQuery:
     """The canonical query of an event with these fields."""
     event = QueryEvent.model_validate({"query_id": "q", **fields})
-    return canonical(event, "shop", "default", "public", 5.0, at)
+    return canonicalise(event, "shop", "default", "public", 5.0, at)
 
 
 def test_what_the_event_does_not_say_is_filled_in() -> None:

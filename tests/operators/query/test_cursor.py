@@ -34,7 +34,7 @@ ANY = st.builds(Cursor, DIGESTS, st.none() | DIGESTS, TIMES, POSITIONS)
 
 
 def refusal(codec: CursorCodec, text: str) -> str:
-    """What is said of a text that is no cursor."""
+    """The message about a text that is no cursor."""
     with pytest.raises(InputError) as caught:
         codec.read(text)
     assert caught.value.kind is DeadLetterClass.CURSOR_INVALID
@@ -42,7 +42,7 @@ def refusal(codec: CursorCodec, text: str) -> str:
 
 
 def refused(codec: CursorCodec, text: str) -> bool:
-    """Whether a text is refused, and in the one way."""
+    """True if a text is refused, and in the one way."""
     try:
         codec.read(text)
     except InputError as error:
@@ -185,7 +185,7 @@ def test_a_good_tag_makes_no_unknown_kind_known(cursor: Cursor) -> None:
     + [(1e13, "now"), (-1e300, "now")],
 )
 def test_a_good_tag_makes_no_number_of_none(number: float, place: str) -> None:
-    """What isn't finite is refused, as the clock and as an order value; as the clock what no calendar has, too."""
+    """A clock or an order value that isn't finite is refused, and so is a clock beyond all calendars."""
     codec = CODECS["signed"]
     content = bytearray(body(codec.write(Cursor(QUERY, STATE, 7.0, After(7.0, 1)))))
     start = {"now": 18, "value": 30}[place]

@@ -16,7 +16,7 @@ from tests.operators.samples import decoder, message, query
 
 
 def told(asked: InFlight) -> dict[str, Any]:
-    """What is said of a query, which must keep the contract."""
+    """The debug field of a query, which must keep the contract."""
     said = debug(asked)
     Debug.model_validate_json(Debug.model_validate(said).model_dump_json())
     return said

@@ -42,7 +42,7 @@ def test_a_place_is_a_collection(destination: str, part: str | None, collection:
     ],
 )
 def test_another_place_is_an_error(destination: str, part: str | None, said: str) -> None:
-    """What isn't configured is refused by name; a part of one destination is none of another."""
+    """A destination that isn't configured is refused by name; a part of one destination is none of another."""
     with pytest.raises(InputError) as caught:
         PLACES.collection(destination, part)
     assert (caught.value.kind, str(caught.value)) == (DeadLetterClass.INVALID, said)

@@ -54,7 +54,7 @@ def test_a_search_has_their_names_everywhere() -> None:
 
 
 def test_payloads_have_our_names() -> None:
-    """What is mapped is moved, and everything else stays where it is."""
+    """A mapped field is moved, and everything else stays where it is."""
     payload = {"page_content": "a", "metadata": {"tenant": "acme", "date": 1_700_000_000, "source": "web"}, "n": 1}
     before = copy.deepcopy(payload)
     assert MAPPED.payload("p", payload) == {
@@ -158,7 +158,7 @@ def test_what_is_in_no_payload_is_filtered_all_the_same(
 
 
 def holds(where: Mapping[str, Any], point: int) -> bool:
-    """Whether a filter on ids of points matches one."""
+    """True if a filter on ids of points matches one."""
     if "has_id" in where:
         return point in where["has_id"]
     assert where.keys() <= {"must", "should", "must_not"}

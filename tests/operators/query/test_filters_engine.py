@@ -18,6 +18,7 @@ from schemas.fields import unix_seconds
 from schemas.filters import AnyFilter, Filter
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
+from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +87,7 @@ def filters(kind: str | None) -> st.SearchStrategy[AnyFilter]:
 
 
 def holds(wanted: AnyFilter, payload: dict[str, Any]) -> bool:
-    """Whether the payload passes the filter, read plainly."""
+    """True if the payload passes the filter, read plainly."""
     value: Any = payload
     for name in wanted.field.split("."):
         value = value.get(name) if isinstance(value, dict) else None
@@ -111,17 +112,17 @@ def holds(wanted: AnyFilter, payload: dict[str, Any]) -> bool:
 
 
 def number(value: object) -> bool:
-    """Whether this is a number, which a boolean isn't."""
+    """True if this is a number, which a boolean isn't."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def listed(value: object, values: list[Any]) -> bool:
-    """Whether this is one of the values, type and all."""
+    """True if this is one of the values, type and all."""
     return any(type(value) is type(each) and value == each for each in values)
 
 
 def equal(value: Any, wanted: Any) -> bool:
-    """Whether this is the value: numbers as doubles, but integers that doubles can't tell apart as integers."""
+    """True if this is the value: numbers as doubles, but integers that doubles can't tell apart as integers."""
     if not number(wanted):
         return listed(value, [wanted])
     if isinstance(wanted, int) and abs(wanted) >= 2**53:
@@ -130,7 +131,7 @@ def equal(value: Any, wanted: Any) -> bool:
 
 
 def within(value: float, bounds: dict[str, float]) -> bool:
-    """Whether the value is within all bounds."""
+    """True if the value is within all bounds."""
     checks = {"gt": float.__gt__, "gte": float.__ge__, "lt": float.__lt__, "lte": float.__le__}
     return all(checks[name](value, bound) for name, bound in bounds.items())
 
@@ -164,7 +165,7 @@ async def found(client: QdrantClient, collection: str, documents: list[dict[str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=sized(20, nightly=100))
 @given(data=st.data())
 def test_a_filter_finds_what_a_plain_reading_finds(engine: Engine, kind: str | None, data: st.DataObject) -> None:
     """For random payloads and filters the engine finds the documents that pass when read one by one, and no others."""

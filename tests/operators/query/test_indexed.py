@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.filters import Ask, answers, asks, condition, count, placed, unanswered
+from operators.query.filters import Ask, answers, asks, condition, count, missing_indexes, on_index
 from schemas.document import WHOLE_TITLE
 from schemas.filters import AnyFilter, AnyOf, Eq, Exists, Prefix
 from schemas.query import QueryEvent
@@ -50,7 +50,7 @@ def test_a_filter_is_answered_where_qdrant_takes_it(wanted: AnyFilter, schema: d
     indexed = {} if schema is None else {"f": answers({"data_type": schema["type"], "params": schema})}
     where = {"must": [condition(wanted)]}
     refused = one_unindexed(where, {} if schema is None else {"f": schema})
-    assert (unanswered(wanted, indexed) is None) == (refused is None)
+    assert (missing_indexes(wanted, indexed) is None) == (refused is None)
 
 
 def test_an_index_that_says_no_more_than_its_type_has_the_defaults() -> None:
@@ -66,16 +66,16 @@ def test_an_index_that_says_no_more_than_its_type_has_the_defaults() -> None:
 def test_a_title_as_a_whole_is_asked_where_its_words_can_not_answer(wanted: Any) -> None:
     """In strict mode alone: there, and in collections that have it."""
     indexed = {"title": frozenset({Ask.TEXT}), WHOLE_TITLE: frozenset({Ask.KEYWORD, Ask.PREFIX})}
-    assert placed(wanted, indexed).field == WHOLE_TITLE
-    assert unanswered(placed(wanted, indexed), indexed) is None
-    assert placed(wanted, {"title": frozenset({Ask.TEXT})}) is wanted
-    assert placed(wanted, None) is wanted
+    assert on_index(wanted, indexed).field == WHOLE_TITLE
+    assert missing_indexes(on_index(wanted, indexed), indexed) is None
+    assert on_index(wanted, {"title": frozenset({Ask.TEXT})}) is wanted
+    assert on_index(wanted, None) is wanted
 
 
 def test_whether_there_is_a_title_any_index_tells() -> None:
     """It stays with the title."""
     wanted = Exists(field="title", op="exists", value=True)
-    assert placed(wanted, {"title": frozenset({Ask.TEXT}), WHOLE_TITLE: frozenset({Ask.KEYWORD})}) is wanted
+    assert on_index(wanted, {"title": frozenset({Ask.TEXT}), WHOLE_TITLE: frozenset({Ask.KEYWORD})}) is wanted
     assert asks(AnyOf(field="f", op="any_of", value=[True, "a"])) == [frozenset({Ask.BOOL}), frozenset({Ask.KEYWORD})]
 
 

@@ -181,7 +181,7 @@ OWN: dict[str, Any] = {
     "metadata": {"a": 1},
     "schema_version": 1,
 }
-"""What an answer doesn't depend on."""
+"""The fields that an answer doesn't depend on."""
 
 LOOKUP: dict[str, Any] = {"text": None, "subject": "s"}
 
@@ -260,7 +260,7 @@ def test_a_cursor_is_bounded() -> None:
 
 
 def test_a_cursor_of_another_secret_is_invalid() -> None:
-    """What isn't signed with the deployment's secret is refused."""
+    """A cursor that isn't signed with the deployment's secret is refused."""
     signed = replace(PLACES, cursors=CursorCodec(b"0123456789abcdef"))
     assert refusal(signed, cursor=CURSOR)[0] is DeadLetterClass.CURSOR_INVALID
     assert normalised(PLACES, cursor=CURSOR).query.canonical.skip == 20

@@ -17,7 +17,7 @@ Record = tuple[float, int]
 
 
 def scroll(records: Sequence[Record], after: After, limit: int, *, descending: bool) -> list[Record]:
-    """What an engine gives: in order, ties by id in the order's direction, from a value on, so many."""
+    """An engine's answer: in order, ties by id in the order's direction, from a value on, so many."""
     ordered = sorted(records, reverse=descending)
     if after.value is not None:
         start = after.value
@@ -34,7 +34,7 @@ def page(records: Sequence[Record], after: After, limit: int, *, descending: boo
 
 
 def following(this: LookupPage) -> After | None:
-    """Where the page after this one begins."""
+    """The start of the page after this one."""
     return this.ends[-1] if this.more else None
 
 
@@ -113,7 +113,7 @@ def test_a_page_that_is_cut_goes_on_where_it_was_cut() -> None:
 
 @given(st.integers(0, 100), st.integers(1, 200))
 def test_one_more_than_the_page_is_asked_for(seen: int, limit: int) -> None:
-    """What was given at the first value, the page, and one record that tells whether there is another page."""
+    """The records before it at the first value, the page, and one record that tells whether there is another page."""
     assert records_to_ask(After(1, seen), limit) == seen + limit + 1
 
 

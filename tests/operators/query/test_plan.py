@@ -44,7 +44,7 @@ def planned(planner: Planner = PLANNER, **fields: Any) -> RankingPlan:
 
 
 def refusal(planner: Planner = PLANNER, **fields: Any) -> str:
-    """What is said to a query that can't be planned."""
+    """The message to a query that can't be planned."""
     with pytest.raises(InputError) as caught:
         planner.plan(event(**fields), "default", [])
     assert caught.value.kind is DeadLetterClass.INVALID
@@ -74,7 +74,7 @@ def test_the_querys_recipe_goes_before_its_profiles(asked: dict[str, Any], profi
 
 
 def test_a_given_recipe_goes_before_both() -> None:
-    """Who ranks again by a recipe gets that one, whatever the query and its profile say; their other wishes stay."""
+    """A query ranked again by a recipe gets that one, whatever it and its profile say; its other wishes stay."""
     asked = event(profile="terse", recipe="signals", include_reflections=False)
     plan = PLANNER.plan(asked, "default", [], recipe=SHIPPED["decay"])
     assert (plan.name, plan.recipe, plan.include_reflections) == ("terse", SHIPPED["decay"], False)
@@ -131,7 +131,7 @@ def test_an_override_within_its_bounds_is_taken(value: float) -> None:
 def test_what_may_not_be_changed_is_refused_by_field_and_value(
     overrides: dict[str, Any], named: str, value: str
 ) -> None:
-    """What isn't listed, and what is beyond its bounds, is an error that says which field and what value."""
+    """A parameter that isn't listed, or is beyond its bounds, is an error that names the field and the value."""
     said = refusal(bounded(score__alpha={"min": 0.2, "max": 0.8}), overrides=overrides)
     assert said.startswith(named)
     assert said.endswith(value)
@@ -228,7 +228,7 @@ def test_recipes_that_do_the_same_keep_their_names() -> None:
 
 
 def test_a_planner_made_of_another_keeps_its_own_bounds() -> None:
-    """What one planner lets a query change, one made of it with other bounds doesn't take on trust."""
+    """A planner with other bounds doesn't take on trust what one planner let a query change."""
     asked: dict[str, Any] = {"overrides": {"score": {"alpha": 0.3}}}
     first = planner_of()
     planned(first, **asked)

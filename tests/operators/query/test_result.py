@@ -188,13 +188,13 @@ def test_a_pool_by_hand() -> None:
     ],
 )
 def test_a_leg_that_did_not_answer_is_not_in_the_pool(lost: Leg) -> None:
-    """What was lost or not asked is missing, and not an empty list."""
+    """A lost or unasked part is missing, and not an empty list."""
     names = [each["name"] for each in recorded(ranked([vector(("p0", 0.5)), lost], record=True))["legs"]]
     assert names == [VECTOR]
 
 
 def test_no_field_of_the_index_is_in_the_pool() -> None:
-    """What begins with an underscore is the index's own, at any point, whatever other tools keep under it."""
+    """A name that begins with an underscore is the index's own, at any point, whatever other tools keep under it."""
     odd = {"p0": {"_content": 7, "_other": {"a": 1}, "kept_": [1], "id": 7, "": None}}
     (found,) = recorded(ranked([vector(("p0", 0.5), payloads=odd)], record=True))["legs"]
     assert found["hits"] == [{"id": "p0", "score": 0.5, "payload": {"kept_": [1], "": None}}]

@@ -119,14 +119,14 @@ def test_each_leg_asks_by_its_own() -> None:
 
 
 def test_what_was_lost_is_not_replaced() -> None:
-    """Where the embedding was lost, the newest documents are no answer to the text."""
+    """The newest documents are no answer to the text if the embedding was lost."""
     asked = query(embedded=False, terms=False, recipe="signals")
     asked.lose("embed", Reason.TIMEOUT)
     assert bodies(asked) == {}
 
 
 def test_the_settings_name_the_vectors() -> None:
-    """Where the index keeps its vectors, and whose documents count for the terms' frequencies, is configuration."""
+    """The names of the index's vectors, and the documents that term frequencies count, are configuration."""
     of = {"url": "http://q", "vectors": {"dense": "d", "sparse": "s"}, "idf": "collection"}
     assert assembly.searches(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", False, PLACES, hnsw_ef=384)
     assert assembly.searches(load(None, {"qdrant": {"url": "http://q"}}).qdrant) == replace(
@@ -232,7 +232,7 @@ def test_reflections_alone_are_searched_exactly(recipe: str) -> None:
 
 @pytest.mark.parametrize("event", [{"embedded": False}, {"embedded": False, "vector": [0.0, 0.0, 0.0]}])
 def test_reflections_without_a_vector_are_the_newest(event: dict[str, Any]) -> None:
-    """Where there is no vector they come from the structured leg, newest first; terms alone are not asked by."""
+    """A query without vector gets reflections from the structured leg, newest first; terms alone are not asked by."""
     found = bodies(query(reflections_only=True, **event))
     assert found.keys() == {STRUCTURED}
     assert found[STRUCTURED]["order_by"] == {"key": "_created", "direction": "desc"}
@@ -241,7 +241,7 @@ def test_reflections_without_a_vector_are_the_newest(event: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("event", [{"recipe": "decay", "include_reflections": False}, {"recipe": "unreflected"}])
 def test_reflections_are_left_out_of_every_leg(event: dict[str, Any]) -> None:
-    """Where query or recipe leaves them out no leg returns one; term frequencies stay those of the namespace."""
+    """No leg returns a reflection if query or recipe leaves them out; term frequencies stay those of the namespace."""
     found = bodies(query(**event))
     assert found.keys() == BOTH
     for body in found.values():
@@ -261,7 +261,7 @@ def test_endings_are_looked_up_within_what_the_query_sees() -> None:
     seen = bodies(query(subject="s", include_reflections=False))[KEYWORD]["filter"]
     assert where["must"][:-1] == seen["must"]
     assert where["must_not"] == seen["must_not"] == [REFLECTION]
-    finished = search.finished({ending: ["learning"]}).body
+    finished = search.finish({ending: ["learning"]}).body
     assert finished is not None
     phrase = {"key": "title", "match": {"phrase": "deep learning"}}
     assert finished["filter"] == {**seen, "must": [*seen["must"], phrase]}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.shortening import shortened
+from operators.query.shortening import shorten
 
 POOL_OUT = "the candidate pool is left out: the topic takes no more"
 LOST = {"stage": "result", "reason": "too_large"}
@@ -73,7 +73,7 @@ def test_the_longest_form_that_fits(count: int, size: int, changes: dict[str, An
     room = int(size_of(whole) * share)
     before = copy.deepcopy(whole)
     expected = next((form for form in forms(whole) if size_of(form) <= room), None)
-    assert shortened(whole, lambda each: size_of(each) <= room, cursor) == expected
+    assert shorten(whole, lambda each: size_of(each) <= room, cursor) == expected
     assert whole == before
 
 
@@ -82,8 +82,8 @@ def test_the_longest_form_that_fits(count: int, size: int, changes: dict[str, An
     [("ok", "partial"), ("unranked", "partial"), ("partial", "partial"), ("failed", "failed"), ("denied", "denied")],
 )
 def test_a_status_is_partial_unless_it_says_more(status: str, then: str) -> None:
-    """What lost a part of its results is partial; what failed, expired or is denied stays so."""
-    short = shortened(event(1, status=status), lambda _: True, cursor)
+    """A result that lost a part is partial; one that failed, expired or is denied stays so."""
+    short = shorten(event(1, status=status), lambda _: True, cursor)
     assert short is not None
     assert short["status"] == then
 
@@ -91,7 +91,7 @@ def test_a_status_is_partial_unless_it_says_more(status: str, then: str) -> None
 def test_what_must_not_be_lost_is_kept() -> None:
     """Ids, ranks, scores, legs and every other field of the answer are there in any form."""
     whole = event(3, query_id="q", metadata={"m": 1}, total=9, debug={"d": 1}, next_cursor="c")
-    short = shortened(whole, lambda each: len(each["results"]) < 2, cursor)
+    short = shorten(whole, lambda each: len(each["results"]) < 2, cursor)
     assert short is not None
     assert short["next_cursor"] == "after 1"
     assert [hit["id"] for hit in short["results"]] == ["d0"]

@@ -182,7 +182,7 @@ def priority(payload: Payload) -> float:
 
 
 def graph(id_: str, payloads: Mapping[str, Payload], semantic: Mapping[str, float], decay: float, most: int) -> float:
-    """What the neighbours of one candidate lend it, over its own edges and the others' edges to it."""
+    """The contribution of one candidate's neighbours, over its own edges and the others' edges to it."""
     me = own_id(id_, payloads[id_])
     ids = {own_id(other, payload): other for other, payload in payloads.items()}
     touching: list[tuple[float, str]] = []

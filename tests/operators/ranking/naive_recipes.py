@@ -22,7 +22,7 @@ STOP_WORDS = {"the", "of", "what", "is", "get", "give", "buy", "made", "ago", "l
 
 
 class Asked(NamedTuple):
-    """What a query brings, and what it changes of the recipes; ages are in days."""
+    """A query's input, and its changes of the recipes; ages are in days."""
 
     now: float
     text: str = ""
@@ -39,7 +39,7 @@ class Asked(NamedTuple):
 
 
 def ranked(name: str, legs: Sequence[Leg], asked: Asked) -> Pairs:
-    """What the recipe of that name makes of these legs."""
+    """The output of the recipe of that name for these legs."""
     payloads: dict[str, Payload] = {}
     for leg in naive.ordered(legs):
         for id_, payload in zip(leg.ids, leg.payloads, strict=True):
@@ -134,7 +134,7 @@ def best_first(pairs: Pairs) -> Pairs:
 
 
 def bound(cosines: Mapping[str, float]) -> float:
-    """What a document that the vector leg left out can have at most."""
+    """The greatest score of a document that the vector leg left out."""
     return max(0.0, min(cosines.values())) if cosines else 0.0
 
 
@@ -275,7 +275,7 @@ HAN = "東京都猫犬"
 
 
 def unspaced(character: str) -> bool:
-    """Whether its script puts no space between words."""
+    """True if its script puts no space between words."""
     return unicodedata.name(character, "").startswith(("CJK", "HIRAGANA", "KATAKANA"))
 
 

@@ -1,4 +1,4 @@
-"""What payloads may hold that no stage hopes for: wrong types, numbers out of all bounds, stamps that are none."""
+"""The payload values that no stage hopes for: wrong types, numbers out of all bounds, stamps that are none."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.operators.ranking.pools import DAY, NOW
 
 NO_NUMBERS: tuple[Any, ...] = (None, "3", "", "high", True, False, [3.0], [], {"a": 1}, {}, math.nan)
-"""What isn't a number."""
+"""The values that are no number."""
 
 WILD_NUMBERS: tuple[Any, ...] = (1e308, -1e308, 5e-324, -0.0, 10**400, -(10**400), math.inf, -math.inf)
 """Numbers that no document means."""
@@ -19,7 +19,7 @@ NO_STAMPS: tuple[Any, ...] = (
     # Their digits are of the years 1 to 9999, their moments aren't.
     *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"),
 )
-"""What isn't a time: garbage, naive times, and moments outside the years 1 to 9999."""
+"""The values that are no time: garbage, naive times, and moments outside the years 1 to 9999."""
 
 YEAR_1 = "0001-01-01T00:00:00Z"
 FIELDS = ("importance", "salience", "memory_tier", "confidence", "access_count", "title", "text", "_content")

@@ -113,7 +113,7 @@ def _payloads(own: str) -> Sequence[dict[str, Any]]:
 
 
 def cosine(random: Random) -> float:
-    """What a vector leg gives: mostly similar, sometimes opposed, often the same."""
+    """The hits of a vector leg: mostly similar, sometimes opposed, often the same."""
     return random.choice([random.uniform(-1, 1), random.uniform(0.5, 1), 0.75, 0.0, 1.0])
 
 
@@ -137,7 +137,7 @@ def pool(random: Random, score: Score = cosine) -> list[Leg]:
 
 
 def facts(random: Random, **fixed: Any) -> Facts:
-    """What a query may bring: text, anchor, a clock of cycles, tiers of decay."""
+    """The input of a query: text, anchor, a clock of cycles, tiers of decay."""
     tier = DecayTier(mode=random.choice([None, "step"]), half_life_days=random.choice([0.0, 3.0]))
     drawn = {
         "now": NOW,
@@ -168,7 +168,7 @@ def said(ranked: Ranked) -> bytes:
 
 
 def judged(random: Random, candidates: Sequence[Candidate]) -> ModelScores | None:
-    """What a model may say of the first candidates: it may leave some out, select one, or not be heard at all."""
+    """A model's word on the first candidates: it may leave some out, select one, or not be heard at all."""
     if random.random() < 0.1:
         return None
     top = random.choice([1, 2, 5, 50])

@@ -74,18 +74,18 @@ def candidate(id_: str, score: float, **payload: Any) -> Candidate:
 
 
 def explanation(run: Run, id_: str) -> ScoreExplanation:
-    """What the run noted of a candidate."""
+    """The run's notes of a candidate."""
     assert run.explanations is not None
     return run.explanations.by_id[id_]
 
 
 def scores(candidates: Sequence[Candidate]) -> list[tuple[str, float]]:
-    """What a ranking says: ids and scores in order."""
+    """The output of a ranking: ids and scores in order."""
     return [(candidate.id, candidate.score) for candidate in candidates]
 
 
 def near(**expected: float) -> list[tuple[str, object]]:
-    """What `scores` gives, in this order, with a tolerance."""
+    """The output of `scores`, in this order, with a tolerance."""
     return [(id_, pytest.approx(score)) for id_, score in expected.items()]
 
 
@@ -96,7 +96,7 @@ def ids(candidates: Sequence[Candidate]) -> list[str]:
 
 finite = st.floats(-1e6, 1e6, width=32)
 any_finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
-"""What a leg's score may be: a number that fits in 32 bits."""
+"""The scores of a leg: numbers that fit in 32 bits."""
 
 
 def hits(values: st.SearchStrategy[float] = finite) -> st.SearchStrategy[list[tuple[str, float]]]:

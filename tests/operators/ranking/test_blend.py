@@ -113,7 +113,7 @@ def perfect(*, unweighed: set[str], lost: set[str]) -> tuple[list[Leg], Weighted
 
 
 def by_names(names: set[str]) -> str:
-    """What a test is called."""
+    """The name of a test."""
     return "-".join(sorted(names)) or "none"
 
 

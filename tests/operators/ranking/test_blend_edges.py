@@ -49,7 +49,7 @@ def test_half_lives_are_parameters() -> None:
 
 
 def test_the_callers_cycle_goes_before_the_time() -> None:
-    """Where the query carries a cycle, stamps don't count, and a document without a cycle is maximally old."""
+    """A query with a cycle ignores stamps, and a document without a cycle is maximally old."""
     assert recency({"created_at": NOW}, run(cycle=100)) == 0.0
     assert recency({"created_at": NOW, "cycle": 50}, run(cycle=100)) == pytest.approx(0.5, rel=1e-12)
     assert recency({"cycle": 50}, run(cycle=100, now=None)) == pytest.approx(0.5, rel=1e-12)
@@ -194,7 +194,7 @@ def test_ties_go_by_the_documents_own_id() -> None:
 
 @pytest.mark.parametrize("own", [None, 7, True, ["a"], {}], ids=repr)
 def test_ties_go_by_the_points_id_where_the_payload_names_none(own: object) -> None:
-    """What isn't a string is no id of a document."""
+    """A value that isn't a string is no id of a document."""
     payloads = {point: {"id": own} for point in "cab"}
     blended = rank_by_blend([vector(("c", 0.5), ("a", 0.5), ("b", 0.5), payloads=payloads)], Weighted(), run())
     assert ids(blended) == ["a", "b", "c"]

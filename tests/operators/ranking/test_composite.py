@@ -96,7 +96,7 @@ def test_a_maximum_of_zero_or_less_makes_relevance_zero(values: list[float]) -> 
 
 
 def test_a_maximum_quality_of_zero_makes_quality_zero() -> None:
-    """Where no document is worth anything relevance alone is left."""
+    """Relevance alone is left if no document is worth anything."""
     pool = [candidate("a", 2.0), candidate("b", 1.0, memory_tier="working")]
     assert scores(composite(pool, Composite(), run())) == near(("a", 0.8), ("b", 0.4))
 

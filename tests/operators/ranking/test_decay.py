@@ -216,7 +216,7 @@ def test_a_better_score_goes_before_better_words() -> None:
 
 
 def test_ties_go_by_the_documents_own_id() -> None:
-    """Where the payload tells the document's id, that one decides, not the point's."""
+    """The payload's id of a document decides, not the point's, if there is one."""
     named = {"x": {"id": "2"}, "y": {"id": "10"}, "z": {"id": "1"}}
     assert ids(rank_by_decay([vector(("x", 0.5), ("y", 0.5), ("z", 0.5), payloads=named)], Decay(), run())) == [
         "z",

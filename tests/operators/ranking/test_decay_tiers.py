@@ -76,7 +76,7 @@ def test_on_without_a_half_life_has_the_profiles(default: float) -> None:
 
 
 def test_a_profile_without_decay_has_none() -> None:
-    """Where the profile has no half-life decay is off, whatever the tiers say."""
+    """Decay is off if the profile has no half-life, whatever the tiers say."""
     said = {"enabled": True, "mode": "step", "half_life_days": 2.0, "step_threshold_days": 9.0}
     assert resolve(tiers(said, said, said, said), None) is None
 

@@ -141,7 +141,7 @@ def test_texts_that_say_something_else(one: str, other: str) -> None:
 
 
 def test_the_fingerprint_goes_before_the_text() -> None:
-    """Where both are there the index's word counts, as it saw the whole text."""
+    """The index's word counts if both are there, as it saw the whole text."""
     assert deduped([with_text("a", "same", **{CONTENT: 1}), with_text("b", "same", **{CONTENT: 2})]) == ["a", "b"]
     assert deduped([with_text("a", "one", **{CONTENT: 1}), with_text("b", "two", **{CONTENT: 1})]) == ["a"]
 
@@ -189,7 +189,7 @@ def test_any_payload_is_deduped(pool: list[dict[str, Any]]) -> None:
 
 
 def test_what_stays_is_explained_as_unchanged() -> None:
-    """Who stays has a step with the same score before and after; who goes has none."""
+    """A document that stays has a step with the same score before and after; one that goes has none."""
     noting = run(recipe("score", {"dedupe": {"limit": 5}}), explain=True)
     dedupe([candidate("a", 0.7, text="same"), candidate("b", 0.6, text="same")], Dedupe(limit=5), noting)
     (step,) = explanation(noting, "a").stages

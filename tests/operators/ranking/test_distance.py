@@ -36,7 +36,7 @@ NAMES = ("weibull_decay", "keyword_boost", "importance_boost", "llm_rerank")
 
 
 def moved(pool: list[Candidate], *stages: DistanceStage, **facts: Any) -> list[tuple[str, object]]:
-    """What these stages make of a pool, scores with a tolerance."""
+    """The output of these stages for a pool, scores with a tolerance."""
     return [(id_, pytest.approx(score)) for id_, score in scores(rank_by_distance(pool, stages, 0, run(**facts)))]
 
 

@@ -15,8 +15,9 @@ from schemas.result import Explained
 from tests.operators.ranking.payloads import RECIPES, any_single, by_model, cosine, explained, facts, pool
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, rank, recipe, structured, vector
 from tests.operators.ranking.recompute import recompute
+from tests.tiers import sized
 
-SEEDS = range(40)
+SEEDS = range(sized(15, nightly=40))
 
 
 def assert_accounted(ranked: Ranked) -> None:
@@ -40,7 +41,7 @@ def test_recomputing_gives_the_score(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["signals", "graph", "hybrid"])
 def test_recomputing_gives_the_score_of_reflections_alone(name: str) -> None:
-    """Where only reflections are asked for, their explanations give the scores, whatever the recipe."""
+    """The explanations of reflections give the scores if only these are asked for, whatever the recipe."""
     for seed in SEEDS:
         random = Random(seed)
         asked = facts(random, explain=True, reflections_only=True)

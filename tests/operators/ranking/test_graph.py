@@ -20,7 +20,7 @@ def document(id_: str, *to: tuple[str, float], **payload: Any) -> Candidate:
 def lent(
     candidates: Sequence[Candidate], semantic: Sequence[float], decay: float = 0.5, most: int = 5
 ) -> dict[str, float]:
-    """What each candidate gains."""
+    """The gain of each candidate."""
     return dict(zip(ids(candidates), boosts(candidates, semantic, decay, most), strict=True))
 
 
@@ -32,7 +32,7 @@ def test_an_own_edge_lends_the_neighbours_value() -> None:
 
 
 def test_the_decay_is_a_parameter() -> None:
-    """What travels is multiplied by `graph_edge_decay`; at 0 nothing does."""
+    """The weight that travels is multiplied by `graph_edge_decay`; at 0 nothing does."""
     found = [document("a", ("b", 0.8)), document("b")]
     assert lent(found, [0.2, 0.9], decay=1.0) == pytest.approx({"a": 0.72, "b": 0.16}, rel=1e-12)
     assert lent(found, [0.2, 0.9], decay=0.0) == {"a": 0.0, "b": 0.0}
@@ -86,7 +86,7 @@ def test_neighbours_outside_the_pool_take_up_places() -> None:
 
 
 def test_equal_weights_go_by_the_neighbours_id() -> None:
-    """Where a cap cuts between equal weights, the neighbour with the smaller id stays, whatever the edges' order."""
+    """The neighbour with the smaller id stays if a cap cuts between equal weights, whatever the edges' order."""
     found = [document("a", ("c", 0.5), ("b", 0.5)), document("b"), document("c")]
     assert lent(found, [0.0, 0.6, 1.0], most=1)["a"] == pytest.approx(0.5 * 0.6 * 0.5, rel=1e-12)
     mixed = [document("a", ("c", 0.5)), document("b", ("a", 0.5)), document("c")]
@@ -116,7 +116,7 @@ def test_what_is_no_edge_is_passed_over(listed: object) -> None:
 
 @pytest.mark.parametrize("weight", [None, "1", True, [1], {}, math.nan, -1.0, 0], ids=repr)
 def test_an_odd_weight_lends_nothing(weight: object) -> None:
-    """What is no weight, or none above 0, adds nothing and takes nothing away."""
+    """A value that is no weight, or none above 0, adds nothing and takes nothing away."""
     found = [Candidate("a", 0.0, {"edges": [{"to": "b", "weight": weight}]}), document("b")]
     assert lent(found, [1.0, 1.0]) == {"a": 0.0, "b": 0.0}
 
@@ -199,7 +199,7 @@ def test_without_a_weight_no_edge_is_read() -> None:
 
 
 def backends(found: Sequence[Leg], **parameters: Any) -> list[str]:
-    """What the blend says took part."""
+    """The signals that took part, as the blend says."""
     of = run()
     rank_by_blend(found, Weighted(**parameters), of)
     return of.backends

@@ -1,4 +1,4 @@
-"""What leaves a ranking as it was: stages that are off, that have nothing to go by, or that weigh everyone the same."""
+"""The stages that leave a ranking as it was: those that are off, have nothing to go by, or weigh everyone the same."""
 
 from collections.abc import Mapping
 from random import Random
@@ -10,8 +10,9 @@ from operators.ranking.run import Facts, ModelScores, TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from tests.operators.ranking.payloads import BOOSTS, DOCUMENTS, RECIPES, any_single, by_model, cosine, facts, pool, said
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
+from tests.tiers import sized
 
-SEEDS = range(40)
+SEEDS = range(sized(15, nightly=40))
 OFF = ("weibull_decay", "keyword_boost", "importance_boost", "llm_rerank")
 FUSIONS: list[Any] = ["score", "linear", "rrf", "dbsf", "weighted", "vector", {"decay": {"enabled": True}}]
 
@@ -33,7 +34,7 @@ def test_distance_stages_that_are_off_are_not_there(fusion: Any) -> None:
 
 @pytest.mark.parametrize("fusion", FUSIONS, ids=str)
 def test_max_distance_moves_nobody(fusion: Any) -> None:
-    """Where no stage runs it only drops: who stays has the place and the score of before, to the bit."""
+    """A chain without stages only drops: who stays has the place and the score of before, to the bit."""
     for seed in SEEDS:
         random = Random(seed)
         legs, asked = pool(random, random.choice([cosine, any_single])), facts(random)
@@ -118,7 +119,7 @@ def distinct(random: Random) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("fusion", FUSIONS, ids=str)
 def test_dedupe_of_distinct_texts_changes_nothing(fusion: Any) -> None:
-    """Where every text is another, or none, all candidates stay where they are."""
+    """All candidates stay where they are if every text is another, or none."""
     for seed in SEEDS:
         random = Random(seed)
         of = distinct(random)
@@ -145,7 +146,7 @@ def test_a_reflection_boost_is_for_reflections_alone() -> None:
 
 @pytest.mark.parametrize("fusion", ["score", "rrf", "vector", {"score": {"normaliser": "l2"}}], ids=str)
 def test_equal_quality_leaves_the_order_of_relevance(fusion: Any) -> None:
-    """Where every document is worth the same, the composite's order is the fused one."""
+    """The composite's order is the fused one if every document is worth the same."""
     worth = {"salience": 0.7, "created_at": NOW - 3 * DAY, "importance": 2}
     for seed in SEEDS:
         random = Random(seed)

@@ -168,7 +168,7 @@ def test_stop_words_are_folded_as_texts_are(text: str, stop: str) -> None:
 
 
 def test_stop_words_stop_words_of_a_query_alone() -> None:
-    """What a text holds is not thinned: its stop words are among its words."""
+    """A text's words are not thinned: its stop words are among them."""
     assert "the" in words("the cat")
 
 

@@ -77,7 +77,7 @@ def test_a_similarity_is_at_most_one() -> None:
 
 
 def test_words_that_weigh_nothing_are_no_divisor() -> None:
-    """Where the largest BM25 is 0 all have 0 of it."""
+    """All words count 0 if the largest BM25 is 0."""
     assert fused([vector(("a", 0.5)), keyword(("b", 0.0), ("a", 0.0))]) == [("a", 0.3), ("b", 0.3)]
 
 
@@ -85,7 +85,7 @@ def test_words_that_weigh_nothing_are_no_divisor() -> None:
     ("cosines", "least"), [([0.9, 0.5, 0.3], 0.3), ([0.7], 0.7), ([0.3, -0.1], 0.0), ([-0.5], 0.0), ([], 0.0)]
 )
 def test_the_bound_is_the_smallest_cosine(cosines: list[float], least: float) -> None:
-    """What the vector leg didn't return cannot have more than its last; below 0 counts 0, and nothing found is 0."""
+    """A document that the vector leg didn't return cannot exceed its last; below 0 counts 0, and nothing found is 0."""
     assert bound(vector(*((str(place), cosine) for place, cosine in enumerate(cosines)))) == least
 
 
@@ -96,7 +96,7 @@ def test_an_id_that_a_leg_repeats_counts_at_its_first_rank() -> None:
 
 
 def test_other_legs_offer_candidates_and_no_score() -> None:
-    """What only a further leg returned is at the bound, without words."""
+    """A document that only a further leg returned is at the bound, without words."""
     assert fused([structured("s"), leg("image", ("i", 50.0)), *BOTH])[-3:] == [("c", 0.18), ("s", 0.18), ("i", 0.18)]
 
 

@@ -10,13 +10,13 @@ IMPORTANCE = ImportanceBoost(enabled=True)
 
 
 def test_max_distance_holds_on_the_fused_distance() -> None:
-    """What was too far when the stages began stays out, however near they would bring it; at the limit it stays in."""
+    """A document that was too far when the stages began stays out, even if brought near; at the limit it stays."""
     pool = [candidate(id_, score, importance=5) for id_, score in (("a", 0.75), ("b", 0.5), ("c", 0.4375))]
     assert ids(rank_by_distance(pool, [ImportanceBoost(enabled=True, weight=1.0)], 0.5, run())) == ["a", "b"]
 
 
 def test_max_distance_holds_on_the_final_distance() -> None:
-    """What the stages move too far goes; at the limit it stays in: .25 / .5 = .5 is, .3125 / .5 isn't."""
+    """A document that the stages move too far goes; at the limit it stays in: .25 / .5 = .5 is, .3125 / .5 isn't."""
     pool = [candidate(id_, score, created_at=YEAR_1) for id_, score in (("a", 0.75), ("b", 0.6875))]
     stage = WeibullDecay(enabled=True, floor=0.5)
     assert scores(rank_by_distance([*pool, candidate("c", 0.625)], [stage], 0.5, run())) == [("c", 0.625), ("a", 0.5)]
@@ -37,7 +37,7 @@ def test_a_max_distance_of_zero_is_off() -> None:
 
 
 def test_max_distance_holds_without_a_stage() -> None:
-    """Where no stage runs what is too far is out, too, and nothing else changes: neither an order nor a score."""
+    """A document that is too far is out without stages, too, and nothing else changes: neither an order nor a score."""
     pool = [candidate("a", 0.75), candidate("b", 0.25), candidate("c", 0.5), candidate("d", 7.0)]
     of = run(explain=True)
     assert scores(rank_by_distance(pool, (), 0.5, of)) == [("a", 0.75), ("c", 0.5), ("d", 7.0)]

@@ -15,8 +15,9 @@ from schemas.recipes import SHIPPED, Recipe
 from tests.operators.ranking.odd import ago
 from tests.operators.ranking.payloads import RECIPES, facts, judged, pool, said
 from tests.operators.ranking.pools import NOW, ids, keyword, near, rank, recipe, scores, vector
+from tests.tiers import sized
 
-SEEDS = range(40)
+SEEDS = range(sized(15, nightly=40))
 THREE_WEEKS = TemporalExpression(21, 5)
 
 
@@ -58,7 +59,7 @@ def test_a_weight_below_one_leaves_the_legs_a_say_in_the_relevance() -> None:
 
 
 def test_time_adds_to_the_models_score() -> None:
-    """What the query's time names goes past what the model likes more: .8 * .7 + .4 over .8, quality left aside."""
+    """A document of the query's time goes past what the model likes more: .8 * .7 + .4 over .8, quality left aside."""
     dated = {"a": {"created_at": ago(1)}, "b": {"created_at": ago(21)}, "c": {}}
     legs = [vector(("a", 0.9), ("b", 0.5), ("c", 0.1), payloads=dated)]
     of = SHIPPED["composite"].overridden({"composite": {"quality": 0}})
@@ -126,7 +127,7 @@ def test_a_model_that_drops_all_leaves_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, of in RECIPES.items() if of.reranking])
 def test_nobody_whom_the_model_dropped_or_never_read_comes_back(name: str) -> None:
-    """Where it left one out, what is ranked is what it kept; where it kept all, nobody is lost but copies and what is
+    """A ranking that left one out ranks what it kept; one that kept all loses nobody but copies and what is
     too far.
     """
     for seed in SEEDS:
@@ -181,7 +182,7 @@ meaning = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.floats(-1, 1, width
 def test_equal_worth_leaves_the_models_order(
     cosines: list[tuple[str, float]], matches: list[tuple[str, float]], judgement: dict[str, float], weight: float
 ) -> None:
-    """Where all documents are worth the same, `composite` has the order of `hybrid`, with the model, too."""
+    """The order of `composite` is that of `hybrid` if all documents are worth the same, with the model, too."""
     hits = [sorted(each, key=lambda hit: -hit[1]) for each in (cosines, matches)]
     legs = [vector(*hits[0], payloads={}), keyword(*hits[1], payloads={})]
     model = ModelScores(judgement, 8)

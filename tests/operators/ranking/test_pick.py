@@ -36,7 +36,7 @@ def test_the_smallest_may_be_its_own() -> None:
 
 
 def test_it_goes_first_even_at_zero() -> None:
-    """Where the smallest distance is 0 the picked one has it, too, and is still the first of those who have."""
+    """The picked document has distance 0, too, if the smallest is 0, and is still the first of those who have."""
     pool = [candidate("a", 1.0), candidate("b", 1.0), candidate("c", 0.4)]
     assert scores(pick(pool, "c")) == [("c", 1.0), ("a", 1.0), ("b", 1.0)]
 
@@ -56,7 +56,7 @@ def test_a_score_above_one_is_a_distance_of_zero() -> None:
 
 
 def test_without_a_selection_nothing_changes() -> None:
-    """Where the model named none, or only one that it was not given, each keeps place and score."""
+    """Each candidate keeps place and score if the model named none, or only one that it was not given."""
     for said, top in (({}, 2), ({"b": 1.0}, 1), ({"x": 1.0}, 2)):
         pool, of = [candidate("a", 7.0), candidate("b", 0.5)], run()
         found = distance.pick(pool, ModelScores(said, top, selects=True), STAGE, of)

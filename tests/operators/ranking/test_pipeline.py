@@ -33,8 +33,9 @@ from tests.operators.ranking.payloads import (
 )
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
 from tests.schemas.recipes.bounds import CHOICES, FLAGS, INTEGERS, NUMBERS, WEIGHTS
+from tests.tiers import sized
 
-SEEDS = range(40)
+SEEDS = range(sized(15, nightly=40))
 ON = {"enabled": True}
 
 
@@ -136,7 +137,7 @@ def test_a_limit_keeps_the_first(stage: str) -> None:
 
 
 def kinds(ranked: Ranked) -> set[bool]:
-    """Whether there are reflections, and whether there is anything else."""
+    """The kinds that are there: True for reflections, False for anything else."""
     return {candidate.payload.get("type") == "reflection" for candidate in ranked.candidates}
 
 
@@ -247,7 +248,7 @@ BLEND = {"reflections": {"recency_weight": 0.3}}
     ],
 )
 def test_a_missing_clock_is_the_querys_fault(stages: list[Any], asked: dict[str, Any], stage: str) -> None:
-    """Where a stage needs a clock and there is none, the error names `now` and that stage."""
+    """The error names `now` and the stage if a stage needs a clock and there is none."""
     with pytest.raises(InputError, match=rf"^now: .*\b{stage}\b") as caught:
         rank(recipe(*stages), [vector(("a", 0.5), payloads=DATED)], Facts(**asked))
     assert caught.value.kind is DeadLetterClass.INVALID

@@ -65,7 +65,7 @@ def test_own_salience_goes_before_tier_and_importance(own: float) -> None:
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
 def test_a_salience_that_is_no_number_is_derived(value: object) -> None:
-    """What isn't a number is no salience: working with importance 5 has .3."""
+    """A value that isn't a number is no salience: working with importance 5 has .3."""
     assert of(salience=value, memory_tier="working", importance=5).salience == pytest.approx(0.3)
 
 

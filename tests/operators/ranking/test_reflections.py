@@ -69,7 +69,7 @@ def test_reflections_left_out_do_not_stretch_a_legs_scale() -> None:
 
 
 def test_reflections_left_out_hold_no_rank() -> None:
-    """What stands behind one moves up, as if a filter had kept it out of the leg."""
+    """A document that stands behind one moves up, as if a filter had kept it out of the leg."""
     # Without r: a 1/5 + 1/5, b 1/6 + 1/6.
     fused = ranked("rrf", include_reflections=False).candidates
     assert dict(scores(fused)) == pytest.approx({"a": 2 / 5, "b": 2 / 6}, rel=1e-12)
@@ -124,7 +124,7 @@ def test_a_boost_of_one_changes_nothing() -> None:
 
 
 def test_the_boost_follows_the_blend() -> None:
-    """What is multiplied is the blend's own score, not a signal of it."""
+    """The blend's own score is multiplied, not a signal of it."""
     plain = dict(scores(ranked("weighted").candidates))
     lifted = dict(scores(ranked("weighted", {"reflections": {"reflection_boost": 3.0}}).candidates))
     assert lifted == {**plain, "r": 3.0 * plain["r"]}
@@ -161,7 +161,7 @@ def test_reflections_only_by_recency_alone() -> None:
 
 
 def test_reflections_only_by_the_callers_cycle() -> None:
-    """Where the query carries a cycle, ages are in cycles, with a half-life of 50 or the stage's own."""
+    """The ages of a query with a cycle are in cycles, with a half-life of 50 or the stage's own."""
     legs = [vector(("r", 0.5), payloads={"r": {**R, "cycle": 50, "created_at": NOW}})]
     half = only(legs, {"cycle": 100}, recency_weight=1.0)
     quarter = only(legs, {"cycle": 100, "now": None}, recency_weight=1.0, half_life_cycles=25.0)
@@ -199,7 +199,7 @@ def test_the_weight_of_the_recipes_own_blend_counts_with_a_cycle() -> None:
 
 
 def test_reflections_only_ask_no_model() -> None:
-    """What a model said of other candidates leaves them as they are."""
+    """A model's word on other candidates leaves them as they are."""
     legs = [vector(("r", 0.5), ("s", 0.4), payloads={"r": R, "s": R})]
     asked = Facts(now=NOW, reflections_only=True)
     said = ModelScores({"s": 1.0}, 2)
@@ -262,7 +262,7 @@ def test_a_repeated_reflection_counts_at_its_first_rank() -> None:
 
 
 def test_no_reflections_are_an_empty_list() -> None:
-    """Where nothing is one, nothing is answered, with or without a vector."""
+    """Nothing is answered if nothing is a reflection, with or without a vector."""
     assert only([vector(("a", 0.9))]) == only([structured("a")]) == only([vector()]) == only([]) == []
 
 

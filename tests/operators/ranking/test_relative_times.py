@@ -36,12 +36,11 @@ def test_n_units_ago_is_n_units(number: int, unit: tuple[str, int, int], plural:
     assert found == TemporalExpression(number * days, tolerance)
 
 
-@pytest.mark.parametrize("number", range(101))
-def test_number_words_are_their_digits(number: int) -> None:
+@pytest.mark.parametrize("unit", ["day", "weeks", "months", "years"])
+def test_number_words_are_their_digits(unit: str) -> None:
     """Every word from zero to one hundred, hyphen or space, in each row with a number."""
-    word = spelled(number)
-    for written in (word, word.replace("-", " ")):
-        for unit in ("day", "weeks", "months", "years"):
+    for number in range(101):
+        for written in (spelled(number), spelled(number).replace("-", " ")):
             assert temporal_expression(f"{written} {unit} ago", NOW) == temporal_expression(f"{number} {unit} ago", NOW)
 
 

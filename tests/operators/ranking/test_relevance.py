@@ -92,7 +92,7 @@ def test_what_the_model_leaves_out_is_dropped_with_the_tail(weight: float) -> No
 
 @pytest.mark.parametrize("top", [1, 3, 5, 50])
 def test_a_verdict_of_none_is_an_empty_list(top: int) -> None:
-    """Where nothing is relevant to the model there is no result, however many it has read."""
+    """The model's verdict that nothing is relevant leaves no result, however many it has read."""
     assert merged(pool(*ORDER), {}, top) == []
 
 

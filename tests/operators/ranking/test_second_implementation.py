@@ -29,10 +29,11 @@ from tests.operators.ranking.random_pools import (
     some_text,
     some_weights,
 )
+from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
 
-POOLS = 10_000
+POOLS = sized(3_000, nightly=10_000)
 
 
 def agree(ours: Sequence[Candidate], theirs: naive.Pairs, limit: int, least: float = 1e-300) -> None:
@@ -82,7 +83,7 @@ def test_score_fusion_agrees() -> None:
 
 
 def some_question(chance: random.Random) -> naive_recipes.Asked:
-    """What a query asks for and changes of a recipe; a model's word on some of the candidates, or on none."""
+    """A query's wishes and changes of a recipe; a model's word on some of the candidates, or on none."""
     said = {id_: chance.choice([0.5, chance.uniform(-9, 9)]) for id_ in IDS if chance.random() < 0.97}
     return naive_recipes.Asked(
         NOW,

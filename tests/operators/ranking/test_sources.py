@@ -1,4 +1,4 @@
-"""Where formulas come from, and that explaining them costs nothing where no explanation is asked for."""
+"""The sources of formulas are named, and explaining them costs nothing where no explanation is asked for."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,7 +32,7 @@ FORMULAS: set[Callable[..., Any]] = {
     ),
     *(keywords.keywords, keywords.overlap, linear.bound, reflections.only, temporal.proximity),
     *(pipeline.keep_order, pipeline.first_phase, pipeline.second_phase),
-    *(quality.importance, quality.recency, quality.quality, quality.salience, quality.confidence),
+    *(quality.importance, quality.weekly_recency, quality.quality, quality.salience, quality.confidence),
     *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate),
     *(metrics.by_query, metrics.mean, bootstrap.interval, sign_test.sign_test, comparison.compare),
     *(halves.halves, search.exhaustive, search.coordinate_search),
@@ -41,7 +41,7 @@ FORMULAS: set[Callable[..., Any]] = {
 
 @pytest.mark.parametrize("formula", sorted(FORMULAS, key=lambda each: str(each.__doc__)))
 def test_every_formula_names_its_source(formula: Callable[..., Any]) -> None:
-    """What computes a score, a weight or an order says whose formula it is, or that it is our own."""
+    """A function that computes a score, a weight or an order says whose formula it is, or that it is our own."""
     assert "Source: " in (formula.__doc__ or "")
 
 

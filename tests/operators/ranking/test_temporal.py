@@ -79,7 +79,7 @@ def test_a_boost_is_the_recipes() -> None:
 
 
 def test_a_document_of_the_time_climbs() -> None:
-    """What is dated at the query's time goes past what is a little more relevant, and not past what is much more."""
+    """A document of the query's time goes past what is a little more relevant, and not past what is much more."""
     pool = [candidate("much", 0.9), candidate("little", 0.5), candidate("dated", 0.45, created_at=ago(21))]
     assert ids(temporal(pool, Temporal(), run(temporal_expression=THREE_WEEKS))) == ["much", "dated", "little"]
 
@@ -172,7 +172,7 @@ def test_nothing_to_do_is_exactly_the_composite(
 
 
 def test_three_weeks_ago_in_the_shipped_recipe() -> None:
-    """What was done three weeks ago is found before what is worded a little closer, of today."""
+    """A deed of three weeks ago is found before what is worded a little closer, of today."""
     payloads_of = {"today": {"created_at": ago(0.1)}, "then": {"created_at": ago(20)}, "none": {}}
     found = [
         vector(("today", 0.8), ("then", 0.75), ("none", 0.5), payloads=payloads_of),

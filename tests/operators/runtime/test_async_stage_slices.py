@@ -26,7 +26,7 @@ UNITS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Item:
-    """What flows: its units are the letters of `text`, its deadline is on the monotonic clock."""
+    """An item: its units are the letters of `text`, its deadline is on the monotonic clock."""
 
     text: str
     deadline: float = math.inf

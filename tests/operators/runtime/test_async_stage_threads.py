@@ -13,7 +13,7 @@ from tests.operators.runtime.test_async_stage import looping
 
 @dataclass(frozen=True)
 class Number:
-    """What flows."""
+    """An item."""
 
     number: int
     answered: bool = False
@@ -60,7 +60,7 @@ def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
             note("on_result")
             return Finished(item, outcome)
 
-    def wanted(item: Number) -> bool:
+    def wants(item: Number) -> bool:
         note("wanted")
         return True
 
@@ -75,7 +75,7 @@ def test_every_argument_is_called_on_the_thread_that_is_promised() -> None:
         left = items(
             [[Number(1), Number(2)], [Number(3)]],
             lambda up: async_stage(
-                "noted", up, Noted(plan, call, Bounds(30, 2, 1), deadline, wanted, Noting(2), Load()), calls
+                "noted", up, Noted(plan, call, Bounds(30, 2, 1), deadline, wants, Noting(2), Load()), calls
             ),
         )
     assert sorted(finished.item.number for finished in left) == [1, 2, 3]

@@ -28,7 +28,7 @@ async def here() -> str:
 
 
 def waited(calls: EventLoopThread) -> int:
-    """How many waits it takes until one says that the event was set."""
+    """The number of waits until one says that the event was set."""
     until = time.monotonic() + PATIENCE
     count = 1
     while not calls.wakeup.wait():
@@ -38,7 +38,7 @@ def waited(calls: EventLoopThread) -> int:
 
 
 def test_calls_run_where_it_is_attended(calls: EventLoopThread) -> None:
-    """What another thread has it run ends while the worker waits; before and behind it runs on a thread of its own."""
+    """The loop's work from another thread ends while the worker waits; before and behind it runs on its own thread."""
     assert calls.run(here(), PATIENCE) == "calls"
     ran: list[str] = []
 
@@ -46,7 +46,7 @@ def test_calls_run_where_it_is_attended(calls: EventLoopThread) -> None:
         ran.append(calls.run(here(), PATIENCE))
         calls.wakeup.set()
 
-    with calls.attended():
+    with calls.attend():
         while calls.wakeup.wait():
             pass
         other = threading.Thread(target=asking)
@@ -65,7 +65,7 @@ def test_what_is_handed_over_runs_in_the_next_wait(calls: EventLoopThread) -> No
         ran.append(number)
         calls.wakeup.set()
 
-    with calls.attended():
+    with calls.attend():
         while calls.wakeup.wait():
             pass
         calls.submit(run, 7)
@@ -79,7 +79,7 @@ def test_what_is_handed_over_runs_in_the_next_wait(calls: EventLoopThread) -> No
 
 def test_an_event_that_was_set_early_is_not_lost(calls: EventLoopThread) -> None:
     """Set between two waits, from this thread or another, it ends the next one."""
-    with calls.attended():
+    with calls.attend():
         while calls.wakeup.wait():
             pass
         calls.wakeup.set()
@@ -92,6 +92,6 @@ def test_an_event_that_was_set_early_is_not_lost(calls: EventLoopThread) -> None
 
 def test_a_failure_gives_the_loop_its_thread_back(calls: EventLoopThread) -> None:
     """So that what is closed on it afterwards can be."""
-    with pytest.raises(KeyError), calls.attended():
+    with pytest.raises(KeyError), calls.attend():
         raise KeyError
     assert calls.run(here(), PATIENCE) == "calls"

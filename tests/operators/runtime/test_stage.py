@@ -18,7 +18,7 @@ CANARY = "the secret text of a query"
 
 @dataclass
 class Item:
-    """What flows: `fate` is what happens to it in the stage."""
+    """An item: `fate` is what happens to it in the stage."""
 
     number: int
     fate: str = "on"
@@ -60,7 +60,7 @@ def offsets(items: list[Item | Rejected]) -> list[int]:
 
 
 def test_a_batch_leaves_as_one() -> None:
-    """What goes on, what is answered and what is rejected leave together, and each says for itself which it is."""
+    """Items that go on, are answered or are rejected leave together, and each says for itself which it is."""
     first, second = through([[Item(0), Item(1, "answered"), Item(2, "refused"), Item(3)], [Item(4)], []])
     assert (offsets(first), offsets(second)) == ([0, 1, 2, 3], [4])
     assert [item.answered for item in first] == [False, True, True, False]
@@ -117,7 +117,7 @@ def test_every_item_leaves_once(fates: list[str]) -> None:
 
 
 def test_a_process_can_still_be_stopped() -> None:
-    """What isn't an Exception, a keyboard's interrupt for one, is nobody's dead letter."""
+    """A BaseException that is no Exception, a keyboard's interrupt for one, is nobody's dead letter."""
 
     def interrupted(item: Item) -> Item:
         raise KeyboardInterrupt

@@ -90,7 +90,7 @@ def test_tenants_take_turns_at_one_place() -> None:
 
 @given(st.integers(1, 3), st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["ask", "end", "give up"]))))
 def test_no_place_is_lost(places: int, steps: list[tuple[str, str]]) -> None:
-    """Whether calls end or are given up, waiting or under way: as many go on as there are places."""
+    """As many calls go on as there are places, whether others end or are given up, waiting or under way."""
 
     async def scenario() -> None:
         calls = Calls(places)

@@ -48,7 +48,7 @@ _ERRORS: Final[tuple[Callable[[str], BackendError], ...]] = (
 )
 
 Outcomes = Mapping[str, Found | BackendError]
-"""What each leg that is asked gives."""
+"""The hits of each leg that is asked."""
 
 
 class Case(NamedTuple):

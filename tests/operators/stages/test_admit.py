@@ -105,7 +105,7 @@ def test_who_is_refused_is_answered_first() -> None:
 def test_a_lookup_is_ordered_by_what_is_indexed(field: str) -> None:
     """Every collection's own orders and the configured ones are taken; any other is refused by name."""
     ordered = replace(
-        ADMIT, ordered=assembly.ordered(load(None, {"qdrant": {"url": "http://q", "indexes": YEARS}}).qdrant)
+        ADMIT, ordered=assembly.ordering_fields(load(None, {"qdrant": {"url": "http://q", "indexes": YEARS}}).qdrant)
     )
     asked = query(text=None, subject="s", order_by={"field": field})
     assert not ordered(asked).answered
@@ -125,7 +125,7 @@ def test_a_lookup_is_ordered_by_what_is_indexed(field: str) -> None:
     ],
 )
 def test_an_expression_is_read(text: str, uncovered: bool, warnings: int) -> None:
-    """What BM25's terms can't find is noted; a malformed expression is a bare query with a warning."""
+    """A text that BM25's terms can't find is noted; a malformed expression is a bare query with a warning."""
     asked = ADMIT(query(text=text))
     assert (asked.retrieval.uncovered, len(asked.outcome.warnings)) == (uncovered, warnings)
     assert asked.retrieval.parsed is not None
@@ -157,7 +157,7 @@ class Told:
         self.analyser = self._ours.analyser
 
     def of(self, _: str) -> Capabilities:
-        """What it can do."""
+        """The collection's capabilities."""
         return self._able
 
 

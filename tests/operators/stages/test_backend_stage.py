@@ -1,4 +1,4 @@
-"""What stages that ask a backend have in common: taken, lost, unasked, recorded; and not built without a backend."""
+"""The common part of stages that ask a backend: taken, lost, unasked, recorded; and not built without a backend."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

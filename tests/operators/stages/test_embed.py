@@ -50,7 +50,7 @@ class Counting:
 
 
 def by(embedder: Counting | None = None, *, tokens: bool = False, kept: EmbeddingCache | None = None) -> Embeddings:
-    """Who embeds."""
+    """The stage, with this embedder."""
     return Embeddings(embedder or Counting(), DIMENSION, tokens, Bounds(10, 8, 8), kept)
 
 

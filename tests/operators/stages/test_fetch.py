@@ -60,8 +60,8 @@ def hits(ids: str, versions: Sequence[int]) -> Hits:
 
 
 def fetched(stage: Fetching, asked: InFlight, payloads: dict[str, dict[str, Any]]) -> list[str]:
-    """What the query asks for; then it has that."""
-    if not stage.wanted(asked):
+    """The payloads that the query asks for; then it has them."""
+    if not stage.wants(asked):
         return []
     ids = stage.missing(asked)
     stage.on_result(asked, {id_: payloads[id_] for id_ in ids if id_ in payloads})
@@ -103,7 +103,7 @@ def test_hits_without_versions_are_fetched() -> None:
 
 
 def test_a_deleted_document_is_no_candidate_beside_cached_ones() -> None:
-    """What is cached stays, and what the fetch doesn't find is gone."""
+    """A cached payload stays, and one that the fetch doesn't find is gone."""
     stage = fetching()
     fetched(stage, found(hits("a", [1])), PAYLOADS)
     asked = found(hits("ab", [1, 2]))
@@ -193,7 +193,7 @@ def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Eng
             assert not isinstance(answer, BackendError)
             late = found(answer)
             asked += 1
-            if stage.wanted(late):
+            if stage.wants(late):
                 fetches += 1
                 [outcome] = await stage.call(BATCH_KEY, [stage.missing(late)], 30)
                 stage.on_answer(late, outcome)

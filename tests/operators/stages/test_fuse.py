@@ -54,8 +54,8 @@ def test_two_thousand_answers_are_as_they_were() -> None:
         join = Join(len(BUILT))
         for left, name in enumerate(chance.sample(BUILT, len(BUILT)), 1):
             stage = legs[name]
-            assert stage.wanted(each) == (name in case.asked)
-            item = stage.on_result(each, case.outcomes[name]) if stage.wanted(each) else stage.on_unasked(each)
+            assert stage.wants(each) == (name in case.asked)
+            item = stage.on_result(each, case.outcomes[name]) if stage.wants(each) else stage.on_unasked(each)
             out = joined(join, item)
             assert len(out) == (left == len(BUILT))
         digests.append(digest(case, out[0]))
@@ -152,7 +152,7 @@ def test_a_late_leg_holds_nobody_beyond_its_deadline() -> None:
 
 
 def test_a_leg_that_is_not_built_is_skipped() -> None:
-    """Where no collection had contexts at the start their legs have no branch; the query says so, and does not wait."""
+    """Context legs have no branch if no collection had contexts at the start; the query says so, and does not wait."""
     asked = query(0, vector=[1.0, 0.0, 0.0], recipe="conversation")
     asked.retrieval.capabilities = replace(asked.retrieval.capabilities, dense_context=True)
     written = SearchWriter(SEARCHES, frozenset(LEGS))(asked)

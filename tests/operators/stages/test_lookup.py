@@ -78,7 +78,7 @@ def test_nobody_waits_for_one_that_has_much_more_time() -> None:
 
 
 def test_answers_by_another_analyser_are_no_answers() -> None:
-    """What was answered with configured parameters isn't served once the collection's own are read, nor its pages."""
+    """An answer by configured parameters isn't served once the collection's own are read, nor its pages."""
     kept = answers()
     first = asked(0)
     first.retrieval.analyser = "guessed"
@@ -100,7 +100,7 @@ def test_without_a_watermark_nothing_is_shared() -> None:
 
 
 def test_a_new_era_forgets_everything() -> None:
-    """What was kept, what is under way, and the answer of what was under way: the same watermark may be another's."""
+    """A new generation drops cached answers and those under way: the same watermark may be another's."""
     kept = answers()
     first = kept.look_up(asked(0), MARK)
     kept.put(first, ANSWER)
@@ -197,7 +197,7 @@ def resident() -> int:
 
 
 def taken() -> float:
-    """What a full cache of answers adds to the process, as a multiple of what it counts."""
+    """The memory that a full cache of answers adds to the process, as a multiple of what it counts."""
     exact = ExactCache(1 << 24, 3600.0)
     kept = answers(cache=AnswerCache(exact, SemanticCache(1 << 20, 3600.0, 0.92, 1000)))
     sizes = random.Random(1)
@@ -243,6 +243,6 @@ def test_no_watermark_is_known_only_where_the_topic_is_read(reached: bool, known
     """Before, it is not known: a cursor of such an answer must not expire when the first watermark is read."""
     lookup = Lookup(answers(), Reader(reached), 1.0)
     waiting = asked(0)
-    assert not lookup.wanted(waiting)
+    assert not lookup.wants(waiting)
     lookup.on_unasked(waiting)
     assert waiting.cache.watermark == known

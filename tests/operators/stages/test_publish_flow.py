@@ -28,7 +28,7 @@ def finaliser() -> Finaliser:
 
 
 def published(batches: list[list[InFlight | Rejected]]) -> list[list[OutputRecord]]:
-    """What batches become through the engine."""
+    """The records of batches through the engine."""
     out: list[list[OutputRecord]] = []
     flow = Dataflow("publish")
     up = op.key_on("key", op.input("in", flow, TestingSource(batches)), key)
@@ -84,7 +84,7 @@ def test_who_follows_is_answered_alike() -> None:
     to = finaliser()
     leader = led(to, 0)
     following(leader, 1, 2, metadata={"m": 1})
-    records = to.answered(leader)
+    records = to.answer_records(leader)
     assert [record.origin for record in records] == [origin(0), origin(1), origin(2)]
     answers = events(records)
     assert [each["query_id"] for each in answers] == ["q0", "q1", "q2"]
@@ -108,7 +108,7 @@ def test_an_answer_that_cannot_be_kept_is_an_answer(monkeypatch: pytest.MonkeyPa
         raise KeyError("a defect")
 
     monkeypatch.setattr(to.answers, "put", broken)
-    assert [each["status"] for each in events(to.answered(leader))] == ["ok", "ok"]
+    assert [each["status"] for each in events(to.answer_records(leader))] == ["ok", "ok"]
 
 
 def test_what_fails_for_one_fails_for_its_followers() -> None:
@@ -129,12 +129,12 @@ def test_what_fails_for_one_fails_for_its_followers() -> None:
 
 
 def test_a_kept_answer_is_the_next_querys() -> None:
-    """What was answered is served again at the same watermark, and says from where; at another it is computed anew."""
+    """A cached answer is served again at the same watermark, and says from where; at another it is computed again."""
     to = finaliser()
-    (first,) = events(to.answered(led(to, 0)))
+    (first,) = events(to.answer_records(led(to, 0)))
     again = to.answers.look_up(query(1), ("0:7",))
     assert again.answered
-    (second,) = events(to.answered(again))
+    (second,) = events(to.answer_records(again))
     assert (second["retrieval_stage"], second["query_id"]) == ("exact_cache", "q1")
     assert (second["results"], second["provenance"]) == (first["results"], first["provenance"])
     assert not to.answers.look_up(query(2), ("0:8",)).answered

@@ -49,7 +49,7 @@ def test_an_over_long_result_loses_its_texts_and_says_so() -> None:
 
 
 def test_results_that_do_not_fit_are_left_out_from_the_end() -> None:
-    """Where ids and scores are still too much the first results stay, as many as fit, and the answer says so."""
+    """The first results stay if ids and scores are still too much, as many as fit, and the answer says so."""
     size = written(found(count=20), taking(2_500)).size
     event = event_of(written(found(count=20), taking(2_500)))
     kept = len(event["results"])

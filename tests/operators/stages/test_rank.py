@@ -55,5 +55,5 @@ def test_a_lookup_keeps_the_order_that_was_asked_for(recipe: str) -> None:
 
 
 def test_a_recipe_without_a_model_was_ranked_when_it_was_fused() -> None:
-    """What a model says has no part in it."""
+    """A model's word has no part in it."""
     assert order(rank(found(recipe="vector"))) == ["a", "b", "c"]

@@ -41,7 +41,7 @@ def test_any_other_topic_is_refused(topic: str) -> None:
 
 
 def test_a_megabyte_is_no_topic() -> None:
-    """Where a message may be so large, its value is cut short all the same."""
+    """The value is cut short all the same if a message may be so large."""
     limits = Limits(max_message_bytes=1_000_000)
     kind, said = refused({"query_id": "q", "text": "t", "reply_to": "\u00fc" * 400_000}, decoder(limits=limits))
     assert (kind, len(said) < 200) == (Kind.INVALID, True)

@@ -81,7 +81,7 @@ def result_of(asked: InFlight) -> dict[str, Any]:
 
 
 def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:
-    """What the reranker is asked for the query."""
+    """The reranker's request for the query."""
     request = reranking.ask(asked)
     assert request is not None
     return request[1]
@@ -222,7 +222,7 @@ def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
     [("stored_tokens", True, True), ("stored_tokens", False, False), ("tokens", False, True), ("text", False, True)],
 )
 def test_a_collection_without_token_vectors_needs_no_call(reads: Reads, tokens: bool, asks: bool) -> None:
-    """Who reads those that the index keeps isn't asked where it can keep none; others are, and are told so."""
+    """A reranker that reads the index's token vectors isn't asked where there are none; others are, and told so."""
     asked = fetched()
     asked.retrieval.capabilities = Capabilities("documents", tokens=tokens)
     request = by(reads).ask(asked)
@@ -299,7 +299,7 @@ def test_what_is_known_is_not_asked_again() -> None:
 
 @pytest.mark.parametrize("said", [{"b": 0.5}, {"c": 1.0, "a": 0.25}, {"a": 1.0, "b": 0.5, "c": 0.25}, {}])
 def test_a_comparison_is_not_made_again(said: Scores) -> None:
-    """What a model said of candidates that it compared is known for the same candidates alone, `none` too."""
+    """A model's word on candidates that it compared is known for the same candidates alone, `none` too."""
     reranking = by(compares=True, verdicts=VerdictCache(100))
     assert len(requested(reranking, fetched()).documents) == 3
     reranking.on_result(fetched(), said)
@@ -327,7 +327,7 @@ def test_only_a_comparison_finds_nothing_relevant(compares: bool, reasons: list[
 
 
 def test_a_failure_is_not_kept() -> None:
-    """What failed is asked for again."""
+    """A failed request is asked for again."""
     reranking = Reranking(Scripted(fails=True), BOUNDS, cache=ScoreCache(100))
     asyncio.run(reranking.call("rerank", [requested(reranking, fetched())], 1.0))
     assert len(requested(reranking, fetched()).documents) == 3

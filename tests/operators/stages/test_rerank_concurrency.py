@@ -34,12 +34,14 @@ from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict
 from tests.operators.runtime.flowing import Sent
 from tests.operators.runtime.test_async_stage import looping
 from tests.operators.samples import query
+from tests.tiers import sized
 
 TOP: Final = 50
 """Candidates that the default profile has reranked."""
 
 WEIGHT: Final = 0.75
 SLOTS: Final = 5
+MANY: Final = sized(250, nightly=1000)
 FOREVER: Final = 6000.0
 """Seconds: time that no stalled machine makes short, for what is short of time is reranked in part."""
 Ranking = list[tuple[str, float]]
@@ -106,7 +108,7 @@ class Reported(list[int]):
     """The calls in flight, whenever their number changed."""
 
     def began(self, units: int, waited: float) -> None:
-        """What it carries is the batching policy's, and of no interest here."""
+        """The call's content is the batching policy's, and of no interest here."""
 
     def under_way(self, calls: int) -> None:
         """Note it."""
@@ -231,11 +233,11 @@ def wanted(queries: Sequence[InFlight]) -> Counter[tuple[str, str]]:
 
 
 def mixed(server: Erratic) -> bool:
-    """Whether some request held two namespaces' documents."""
+    """True if some request held two namespaces' documents."""
     return any(len({text.split()[0] for _, text in pairs}) > 1 for pairs in server.calls)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.nightly])])
 @pytest.mark.parametrize("cache", [False, True])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_query_has_its_own_scores(dialect: str, cache: bool, count: int) -> None:
@@ -263,7 +265,7 @@ def test_failures_are_nobody_elses_scores(dialect: str, seed: int, cache: bool) 
     was kept meanwhile is true.
     """
     with stage(dialect, seed, failing=0.05, cache=cache) as (server, reports, reranking, calls):
-        assert 0 < len(through(asked(seed, 1000, hurried=0.1), reranking, calls, 0.2)) < 1000
+        assert 0 < len(through(asked(seed, MANY, hurried=0.1), reranking, calls, 0.2)) < MANY
         assert max(reports) == SLOTS
         assert reports[-1] == 0
         assert mixed(server) == (dialect == "trusted")

@@ -16,7 +16,7 @@ def partly(scores: Scores, unread: str) -> PartialScores:
 
 
 def test_a_part_is_used() -> None:
-    """What the model has read goes first, in its order; what it has not read follows, and the answer says so."""
+    """The candidates that the model has read go first, in its order; the others follow, and the answer says so."""
     asked = after(fetched(explain=True), {"rerank": partly({"a": 0.1, "b": 0.9}, "c")})
     assert [candidate.id for candidate in asked.outcome.candidates] == ["b", "a", "c"]
     assert asked.outcome.degraded == [("rerank", Reason.DEADLINE)]
@@ -54,7 +54,7 @@ def test_a_known_score_behind_a_gap_is_not_used() -> None:
 
 
 def test_a_part_is_not_kept_as_a_verdict() -> None:
-    """What was not read is asked for again: it was not left out."""
+    """A candidate that was not read is asked for again: it was not left out."""
     reranking = by(cache=ScoreCache(100), verdicts=VerdictCache(100))
     reranking.on_result(fetched(), partly({"a": 0.5, "b": 0.25}, "c"))
     assert len(requested(reranking, fetched()).documents) == 3

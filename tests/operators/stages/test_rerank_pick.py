@@ -1,4 +1,4 @@
-"""Who reranks: the profile's reranker or the chat model that the recipe lets pick, each asked for its own queries."""
+"""The reranker of a query: the profile's, or the chat model that the recipe lets pick, each for its own queries."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -50,13 +50,13 @@ class Scripted:
         self.reads: Reads = reads
         self.requests: list[RerankRequest] = []
         self.longest = 0.0
-        self._given = given
+        self._names_given = given
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """The same for each."""
         self.requests += requests
         self.longest = max(self.longest, timeout)
-        return [self._given for _ in requests]
+        return [self._names_given for _ in requests]
 
     async def aclose(self) -> None:
         """Nothing to release."""
@@ -89,7 +89,7 @@ class Seats(NamedTuple):
         return chosen
 
     def depth(self, query: InFlight) -> int:
-        """How many candidates are fetched for it."""
+        """The number of candidates that are fetched for it."""
         return max((each.top(query) for each in self.built), default=0)
 
 
@@ -112,7 +112,7 @@ def query(offset: int = 0, **event: Any) -> InFlight:
 
 
 def requested(reranking: Reranking, asked: InFlight) -> RerankRequest:
-    """What the reranker is asked for the query."""
+    """The reranker's request for the query."""
     request = reranking.ask(asked)
     assert request is not None
     return request[1]
@@ -186,7 +186,7 @@ def test_each_gets_its_own_queries() -> None:
 
 @pytest.mark.parametrize(("reranker", "reads"), [(RERANKER, False), (Scripted("late", {}, "tokens"), True)])
 def test_tokens_are_read_by_the_reranker_alone(reranker: Reranker, reads: bool) -> None:
-    """Whether token vectors are of use depends on the reranker; a pick reads texts and is asked without them."""
+    """Token vectors are of use to some rerankers alone; a pick reads texts and is asked without them."""
     both = seats(reranker, PICKER)
     assert both.rerank.reads_tokens is reads
     lost = query()
@@ -196,7 +196,7 @@ def test_tokens_are_read_by_the_reranker_alone(reranker: Reranker, reads: bool) 
 
 
 def test_a_pick_without_texts_is_lost() -> None:
-    """What couldn't be fetched can't be read: the fused order stands, with the reason."""
+    """A text that couldn't be fetched can't be read: the fused order stands, with the reason."""
     asked = query()
     asked.lose("fetch", Reason.UNAVAILABLE)
     assert BOTH.pick.ask(asked) is None
@@ -247,7 +247,7 @@ def test_each_has_its_own_time() -> None:
 
 
 def test_with_nobody_there_queries_pass() -> None:
-    """Where there is neither, every query goes on as it was."""
+    """Every query goes on as it was if there is neither."""
     asked = [query(0), query(1, recipe="reranked")]
     with looping() as calls:
         through(asked, seats(None, None), calls)
@@ -280,7 +280,7 @@ def served(server: Handler, asked: list[InFlight]) -> None:
     ],
 )
 def test_a_real_pick(said: str, first: tuple[str, float], degraded: list[tuple[str, Reason]]) -> None:
-    """What a chat model says over HTTP is the pick: a number, none, or an answer that is no verdict."""
+    """A chat model's reply over HTTP is the pick: a number, none, or an answer that is no verdict."""
     asked = query()
     served(OpenAI(lambda *_: said), [asked])
     assert scores(asked.outcome.candidates)[0] == first
@@ -290,7 +290,7 @@ def test_a_real_pick(said: str, first: tuple[str, float], degraded: list[tuple[s
 
 @pytest.mark.parametrize(("rerank_scores", "first"), [({"c": 1.0}, ("c", 0.9375)), ({}, FUSED[0])])
 def test_a_profiles_reranker_may_pick_too(rerank_scores: Scores, first: tuple[str, float]) -> None:
-    """Where the configured reranker is a chat model that picks, its pick moves one and drops nobody."""
+    """The pick of a configured chat model moves one candidate and drops nobody."""
     asked = query(recipe="reranked")
     selecting = Reranking(PICKER, BOUNDS, selects=True)
     rank(selecting.on_result(asked, rerank_scores))

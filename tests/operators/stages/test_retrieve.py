@@ -48,7 +48,7 @@ def after(asked: InFlight, found: Mapping[tuple[str, str], Found | BackendError]
 
 
 def bodies(**event: Any) -> dict[BatchKey, Mapping[str, Any]]:
-    """What each leg is asked for such a query."""
+    """The request of each leg for such a query."""
     found = {}
     for batch_key, search in SEARCHES(embedded(**event)).items():
         assert isinstance(search, Search)
@@ -105,7 +105,7 @@ def test_what_a_leg_says_of_its_hits_is_a_warning() -> None:
 
 
 def test_lost_endings_lose_their_own_search_alone() -> None:
-    """Where Qdrant counts no words, a phrase that ends in a prefix isn't found, and other queries' searches are."""
+    """A phrase that ends in a prefix isn't found if Qdrant counts no words, and other queries' searches are."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/facet"):
@@ -146,7 +146,7 @@ def test_all_legs_lost_is_failed() -> None:
 
 
 def test_a_lost_embedding_and_no_terms_is_failed() -> None:
-    """Where meaning couldn't be searched and there were no words to search by, nothing was asked: failed, not empty."""
+    """A query is failed, not empty, if meaning couldn't be searched and there were no words to search by."""
     asked = query(text="the")
     asked.lose("embed", Reason.TIMEOUT)
     after(asked, {})
@@ -156,7 +156,7 @@ def test_a_lost_embedding_and_no_terms_is_failed() -> None:
 
 
 def test_a_document_deleted_meanwhile_is_no_candidate() -> None:
-    """What a leg found and the fetch doesn't is gone; what wasn't fetched stays behind it."""
+    """A hit that the fetch doesn't find is gone; one that wasn't fetched stays behind it."""
     asked = embedded()
     asked.outcome.candidates = [Candidate(name, 0.5) for name in "abcd"]
     FETCHING.on_result(asked, {"a": {"text": "x"} | OWN, "c": {"text": "y"} | OWN})

@@ -85,7 +85,7 @@ def test_only_the_first_candidates_are_asked_for() -> None:
 @pytest.mark.parametrize("given", [asked(SHIPPED["hybrid"]), asked(ids=IDS[:1]), asked(ids=[])])
 def test_nothing_is_asked_where_nothing_is_compared(given: InFlight) -> None:
     """Neither for a recipe without such a stage, nor for a candidate alone."""
-    assert not comparing().wanted(given)
+    assert not comparing().wants(given)
     assert comparing().ask(given) is None
 
 
@@ -99,7 +99,7 @@ def test_without_the_vectors_the_order_before_stays() -> None:
 
 
 def test_with_the_vectors_the_order_is_another() -> None:
-    """What is like the best candidate comes before what is not."""
+    """A candidate like the best one comes before one that is not."""
     given = asked(ids=IDS[:3])
     vectors = {IDS[0]: [1, 0], IDS[1]: [-1, 0.1], IDS[2]: [1, 0.1]}
     arrays = {id_: np.array(vector, np.float16) for id_, vector in vectors.items()}

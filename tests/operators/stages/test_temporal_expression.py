@@ -120,7 +120,7 @@ def test_rules_read_the_time_where_the_recipe_targets_one(
     ("text", "expected"), [("vet, letzten Frühling", SPRING), ("the vet a week ago", None), ("the vet", None)]
 )
 def test_the_models_word_counts(text: str, expected: TemporalExpression | None) -> None:
-    """What the model reads is the anchor, also where it reads none and the rules would; nothing is lost."""
+    """The model's reading is the anchor, also where it reads none and the rules would; nothing is lost."""
     asked = extracted(OpenAI(spring), query(text=text))
     assert (asked.retrieval.temporal_expression, asked.outcome.degraded) == (expected, [])
 
@@ -168,7 +168,7 @@ async def hanging(_: web.Request) -> web.Response:
 def test_the_rules_stand_in_for_a_lost_model(
     server: Handler, timeout: float, reason: Reason, text: str, expected: TemporalExpression | None
 ) -> None:
-    """Where the model fails the rules' anchor stands, and the answer is partial, with the reason."""
+    """The rules' anchor stands if the model fails, and the answer is partial, with the reason."""
     asked = extracted(server, query(text=text), timeout)
     assert (asked.retrieval.temporal_expression, asked.outcome.degraded) == (
         expected,
@@ -202,7 +202,7 @@ NEEDLESS: Mapping[str, tuple[dict[str, Any], TemporalExpression | None]] = {
 
 @pytest.mark.parametrize(("event", "expected"), NEEDLESS.values(), ids=NEEDLESS)
 def test_the_model_is_not_asked_without_need(event: dict[str, Any], expected: TemporalExpression | None) -> None:
-    """What no stage would use is not asked for: not one request, and nothing that could be lost."""
+    """A time that no stage would use is not asked for: not one request, and nothing that could be lost."""
     server = OpenAI(spring)
     asked = extracted(server, query(**event))
     assert server.requests == []

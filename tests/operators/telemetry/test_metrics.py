@@ -23,7 +23,7 @@ from tests.operators.samples import message
 from tests.otlp import Point, Receiver
 
 _OWN = ("_bucket", "_sum", "_created")
-"""What only Prometheus's format has."""
+"""The series that only Prometheus's format has."""
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -37,7 +37,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def scraped(instruments: Instruments, accept: str = "application/openmetrics-text; version=1.0.0") -> httpx.Response:
-    """What the health port answers to a scrape."""
+    """The health port's answer to a scrape."""
     with closing(Health("127.0.0.1", 0, instruments.registry)) as health:
         return httpx.get(f"http://127.0.0.1:{health.port}/metrics", headers={"accept": accept})
 

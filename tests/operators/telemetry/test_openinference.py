@@ -39,7 +39,7 @@ def test_the_first_documents_in_and_the_best_out_are_named() -> None:
 
 
 def test_a_reranker_that_failed_has_no_output() -> None:
-    """What it was asked is named all the same."""
+    """The documents that it was asked about are named all the same."""
     told = reranker_attributes("minilm", 3, outcome(3, scored=False))
     assert not any(name.startswith("reranker.output_documents") for name in told)
     assert told["reranker.input_documents.2.document.id"] == "d2"

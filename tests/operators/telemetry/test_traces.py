@@ -105,7 +105,7 @@ def test_a_malformed_traceparent_is_ignored(recorded: Recorded, value: bytes) ->
 
 
 def test_an_unsampled_query_makes_no_spans() -> None:
-    """What the producer decided not to record isn't, but its trace is handed on, still unsampled."""
+    """A trace that the producer decided not to record isn't, but it is handed on, still unsampled."""
     recorded = Recorded()
     trace = recorded.trace(("traceparent", f"00-{TRACE}-{PARENT}-00".encode()))
     assert not trace.recording

@@ -1,4 +1,4 @@
-"""What a query may change of a recipe."""
+"""The parameters of a recipe that a query may change."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.recipe import STAGES
 from tests.schemas.quoted import quoted
 from tests.schemas.recipes.bounds import others, stages
+from tests.tiers import sized
 
 
 def of(*listed: Any, **more: Any) -> Recipe:
@@ -83,7 +84,7 @@ def test_a_stage_that_the_recipe_lacks_is_an_error(stage: str) -> None:
 
 @pytest.mark.parametrize("changes", [None, 1, "alpha", [], [["alpha", 0.5]], True])
 def test_changes_are_an_object(changes: Any) -> None:
-    """What is no object of parameters is refused by the stage's name and with the value."""
+    """A value that is no object of parameters is refused by the stage's name and with the value."""
     said = refusal(of("score"), {"score": changes})
     assert said.startswith("score: ")
     assert quoted(changes) in said
@@ -141,7 +142,7 @@ def test_the_preset_can_be_chosen_and_refined() -> None:
 
 
 def test_a_boost_of_reflections_needs_no_stage() -> None:
-    """Where the recipe has the stage its factor changes and all else stays; where it has none one is added behind."""
+    """The factor of a recipe's stage changes and all else stays; where it has none one is added behind."""
     placed = of("weighted", {"reflections": {"recency_weight": 0.3}}, "dedupe")
     boosted = placed.boosting(2.0)
     assert boosted.hash == placed.overridden({"reflections": {"reflection_boost": 2.0}}).hash
@@ -168,7 +169,7 @@ def test_the_chat_models_choice_stays_the_last() -> None:
 
 @pytest.mark.parametrize("boost", [-0.1, 1e7, float("nan"), float("inf")])
 def test_a_boost_has_its_bounds(boost: float) -> None:
-    """What the stage's parameter may not be is refused by its name, in every recipe."""
+    """A wrong value of the stage's parameter is refused by its name, in every recipe."""
     for recipe in SHIPPED.values():
         with pytest.raises(RecipeError, match=r"^reflections\.reflection_boost: "):
             recipe.boosting(boost)
@@ -187,7 +188,7 @@ overrides = st.dictionaries(
 
 
 @pytest.mark.slow
-@settings(max_examples=800)
+@settings(max_examples=sized(200, nightly=800))
 @given(st.sampled_from(list(SHIPPED)), overrides)
 def test_any_overrides_are_a_recipe_or_an_error(name: str, overrides: Any) -> None:
     """Whatever a query says, there is a recipe of the same stages, or a RecipeError."""

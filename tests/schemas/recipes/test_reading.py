@@ -1,4 +1,4 @@
-"""What a recipe says of itself: where the model stands, where distances are measured, what is asked and read."""
+"""A recipe's facts of itself: where the model stands, where distances are measured, what is asked and read."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def of(*listed: Any, **more: Any) -> Recipe:
     ],
 )
 def test_a_model_parts_the_stages(listed: list[Any], ahead: list[str], behind: list[str]) -> None:
-    """What stands before `rerank` ranks what the model reads, what stands behind takes its score; without it all of
+    """A stage before `rerank` ranks what the model reads, one behind it takes its score; without it all of
     the stages stand before.
     """
     recipe = of(*listed)

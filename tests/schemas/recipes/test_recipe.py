@@ -1,4 +1,4 @@
-"""What a recipe may be made of, and its hash."""
+"""The parts of a recipe, and its hash."""
 
 import random
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import DISTANCE
 from tests.schemas.quoted import quoted
 from tests.schemas.recipes.bounds import others, stages
+from tests.tiers import sized
 
 
 def of(*listed: Any, **more: Any) -> Recipe:
@@ -74,7 +75,7 @@ def test_parameters_are_a_mapping(parameters: Any) -> None:
 
 @pytest.mark.parametrize("definition", [None, 1, "score", [], ["score"], [("stages", ["score"])]])
 def test_a_definition_is_a_mapping(definition: object) -> None:
-    """What is no mapping is refused by the recipe's name."""
+    """A value that is no mapping is refused by the recipe's name."""
     assert refusal(definition).startswith("mine: ")
 
 
@@ -201,7 +202,7 @@ def test_stages_their_order_and_max_distance_are_in_the_hash() -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_definition_is_the_recipe(name: str) -> None:
-    """What a recipe says it is made of makes the same recipe, also after a query changed it."""
+    """A recipe's description of itself makes the same recipe, also after a query changed it."""
     for recipe in (SHIPPED[name], SHIPPED[name].overridden({"max_distance": 0.5})):
         assert Recipe.parse(name, recipe.definition).hash == recipe.hash
 
@@ -241,7 +242,7 @@ definitions = json | st.fixed_dictionaries({}, optional={"stages": json | listed
 
 
 @pytest.mark.slow
-@settings(max_examples=1500)
+@settings(max_examples=sized(300, nightly=1500))
 @given(definitions)
 def test_any_definition_is_a_recipe_or_an_error(definition: Any) -> None:
     """Whatever JSON value is given, there is a recipe that can be hashed and asked, or a RecipeError."""

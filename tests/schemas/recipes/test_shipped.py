@@ -83,7 +83,7 @@ OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
         "rerank": {"weight": 0.7, "context": 0.5},
     },
 }
-"""What a recipe has of its own."""
+"""The fields that a recipe has of its own."""
 
 
 def test_the_names() -> None:

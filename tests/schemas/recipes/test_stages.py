@@ -1,5 +1,6 @@
 """Each parameter of each stage: what is just inside its bounds is taken, what is just outside is named."""
 
+import itertools
 import math
 import re
 from typing import Any
@@ -44,65 +45,58 @@ def parameters_of(stage: str) -> dict[str, Any]:
     return Recipe.parse("test", {"stages": stages(stage, {})}).parameters[stage]
 
 
-@pytest.mark.parametrize(("stage", "parameter"), NUMBERS)
-def test_a_number_may_be_its_bounds(stage: str, parameter: str) -> None:
+def test_a_number_may_be_its_bounds() -> None:
     """The least and the most are allowed."""
-    for bound in NUMBERS[stage, parameter]:
-        assert read(stage, parameter, bound) == bound
+    for (stage, parameter), bounds in (*NUMBERS.items(), *INTEGERS.items()):
+        for bound in bounds:
+            assert read(stage, parameter, bound) == bound
 
 
-@pytest.mark.parametrize(("stage", "parameter", "value", "bound"), BEYOND_NUMBERS)
-def test_a_number_just_beyond_its_bound(stage: str, parameter: str, value: float, bound: float) -> None:
+def test_a_number_just_beyond_its_bound() -> None:
     """The next float outside is refused, with stage, parameter, bound and value."""
-    expected = f"(greater|less) than or equal to {re.escape(f'{bound:.12g}')} {re.escape(quoted(value))}"
-    assert re.fullmatch(rf"{stage}\.{parameter}: Input should be {expected}", refusal(stage, parameter, value))
+    for stage, parameter, value, bound in BEYOND_NUMBERS:
+        expected = f"(greater|less) than or equal to {re.escape(f'{bound:.12g}')} {re.escape(quoted(value))}"
+        assert re.fullmatch(rf"{stage}\.{parameter}: Input should be {expected}", refusal(stage, parameter, value))
 
 
-@pytest.mark.parametrize(("stage", "parameter"), INTEGERS)
-def test_an_integer_may_be_its_bounds(stage: str, parameter: str) -> None:
-    """The least and the most are allowed."""
-    for bound in INTEGERS[stage, parameter]:
-        assert read(stage, parameter, bound) == bound
-
-
-@pytest.mark.parametrize(("stage", "parameter", "value", "bound"), BEYOND_INTEGERS)
-def test_an_integer_just_beyond_its_bound(stage: str, parameter: str, value: int, bound: str) -> None:
+def test_an_integer_just_beyond_its_bound() -> None:
     """The next integer outside is refused, with stage, parameter, bound and value."""
-    assert re.fullmatch(rf"{stage}\.{parameter}: .*{bound} \({value}\)", refusal(stage, parameter, value))
+    for stage, parameter, value, bound in BEYOND_INTEGERS:
+        assert re.fullmatch(rf"{stage}\.{parameter}: .*{bound} \({value}\)", refusal(stage, parameter, value))
 
 
 @pytest.mark.parametrize("value", ["1", True, math.nan, math.inf, -math.inf, 10**400, [1], {}], ids=repr)
-@pytest.mark.parametrize(("stage", "parameter"), [*NUMBERS, *INTEGERS, ("rrf", "k")])
-def test_only_a_finite_number_is_a_number(stage: str, parameter: str, value: Any) -> None:
+def test_only_a_finite_number_is_a_number(value: Any) -> None:
     """Strings, booleans, NaN, infinities, lists and what no float can hold are refused by name and value."""
-    said = refusal(stage, parameter, value)
-    assert said.startswith(f"{stage}.{parameter}: ")
-    assert said.endswith(quoted(value))
+    for stage, parameter in (*NUMBERS, *INTEGERS, ("rrf", "k")):
+        said = refusal(stage, parameter, value)
+        assert said.startswith(f"{stage}.{parameter}: ")
+        assert said.endswith(quoted(value))
 
 
-@pytest.mark.parametrize(("stage", "parameter"), [name for name in [*NUMBERS, *INTEGERS] if name not in NULLABLE])
-def test_a_number_may_not_be_null(stage: str, parameter: str) -> None:
+def test_a_number_may_not_be_null() -> None:
     """Null is no number; to leave a parameter out is to say nothing of it."""
-    assert refusal(stage, parameter, None).startswith(f"{stage}.{parameter}: ")
+    for stage, parameter in {*NUMBERS, *INTEGERS} - set(NULLABLE):
+        assert refusal(stage, parameter, None).startswith(f"{stage}.{parameter}: ")
 
 
 @pytest.mark.parametrize(("stage", "parameter"), NULLABLE)
 def test_null_says_nothing(stage: str, parameter: str) -> None:
-    """Where a default depends on the query or on another parameter, null is that default."""
+    """Null is the default if a default depends on the query or on another parameter."""
     assert parameters_of(stage)[parameter] is None
     assert read(stage, parameter, None) is None
 
 
-@pytest.mark.parametrize(("stage", "parameter"), INTEGERS)
-def test_an_integer_has_no_fraction(stage: str, parameter: str) -> None:
+def test_an_integer_has_no_fraction() -> None:
     """A float is refused where an integer is expected, even without a fraction."""
-    assert refusal(stage, parameter, 5.0).startswith(f"{stage}.{parameter}: ")
+    for stage, parameter in INTEGERS:
+        assert refusal(stage, parameter, 5.0).startswith(f"{stage}.{parameter}: ")
 
 
-@pytest.mark.parametrize(("stage", "parameter"), NUMBERS)
-def test_an_integer_is_a_number(stage: str, parameter: str) -> None:
+def test_an_integer_is_a_number() -> None:
     """A number may be written without a fraction."""
-    assert read(stage, parameter, 1) == 1.0
+    for stage, parameter in NUMBERS:
+        assert read(stage, parameter, 1) == 1.0
 
 
 @pytest.mark.parametrize(("stage", "parameter"), CHOICES)
@@ -113,13 +107,13 @@ def test_each_choice_is_allowed(stage: str, parameter: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["nothing", "", "1", 2, True, False, 0.5, math.nan, [], {}], ids=repr)
-@pytest.mark.parametrize(("stage", "parameter"), CHOICES)
-def test_nothing_else_is_a_choice(stage: str, parameter: str, value: Any) -> None:
-    """What isn't in the list is refused, with stage, parameter, the list and the value."""
-    said = refusal(stage, parameter, value)
-    assert said.startswith(f"{stage}.{parameter}: ")
-    assert all(repr(choice) in said for choice in CHOICES[stage, parameter] if choice is not None)
-    assert said.endswith(quoted(value))
+def test_nothing_else_is_a_choice(value: Any) -> None:
+    """A value that isn't in the list is refused, with stage, parameter, the list and the value."""
+    for stage, parameter in CHOICES:
+        said = refusal(stage, parameter, value)
+        assert said.startswith(f"{stage}.{parameter}: ")
+        assert all(repr(choice) in said for choice in CHOICES[stage, parameter] if choice is not None)
+        assert said.endswith(quoted(value))
 
 
 @pytest.mark.parametrize(("stage", "parameter"), FLAGS)
@@ -179,13 +173,12 @@ def test_stop_words_are_a_list_of_words() -> None:
         assert refusal("keyword_boost", "stop_words", value).startswith("keyword_boost.stop_words")
 
 
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("parameter", ["", "nonsense", "name", "scale", "lambda_"])
-def test_an_unknown_parameter_is_named(stage: str, parameter: str) -> None:
+def test_an_unknown_parameter_is_named() -> None:
     """A parameter that the stage doesn't have is an error with its name and value."""
-    said = refusal(stage, parameter, 17)
-    assert said.startswith(f"{stage}.{parameter}: ")
-    assert said.endswith("(17)")
+    for stage, parameter in itertools.product(STAGES, ["", "nonsense", "name", "scale", "lambda_"]):
+        said = refusal(stage, parameter, 17)
+        assert said.startswith(f"{stage}.{parameter}: ")
+        assert said.endswith("(17)")
 
 
 def test_the_preset_gives_what_is_not_given_beside_it() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.cli.config import lines
+from flows.cli.config import yaml_lines
 from schemas.settings import load
 from schemas.settings.reading import Value, effective
 
@@ -42,7 +42,7 @@ def test_each_value_says_where_it_came_from(file: Path) -> None:
 
 def test_what_is_printed_is_the_same_configuration(file: Path, tmp_path: Path) -> None:
     """It is YAML that loads to equal settings, and holds no secret."""
-    printed = list(lines(effective(file)))
+    printed = list(yaml_lines(effective(file)))
     again = tmp_path / "again.yaml"
     again.write_text("\n".join(printed))
     assert "canary" not in again.read_text()
@@ -52,6 +52,6 @@ def test_what_is_printed_is_the_same_configuration(file: Path, tmp_path: Path) -
 def test_strings_that_yaml_reads_as_something_else_are_quoted() -> None:
     """A collection may be called no, or 1."""
     values = [Value(("a", name), name, "default", False) for name in ("no", "1", "null", "x: y", "plain")]
-    assert yaml.safe_load("\n".join(lines(values))) == {
+    assert yaml.safe_load("\n".join(yaml_lines(values))) == {
         "a": {name: name for name in ("no", "1", "null", "x: y", "plain")}
     }

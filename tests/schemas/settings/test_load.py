@@ -29,14 +29,14 @@ def places(**names: object) -> dict[str, object]:
 
 
 def refusal(directory: Path, document: object) -> str:
-    """What is said about a file."""
+    """The message about a file."""
     with pytest.raises(ConfigError) as caught:
         load(written(directory, document))
     return str(caught.value)
 
 
 def test_the_least_configuration(tmp_path: Path) -> None:
-    """Where Qdrant is must be said; everything else has a default."""
+    """The place of Qdrant must be said; everything else has a default."""
     settings = load(written(tmp_path, LEAST))
     assert settings.qdrant.url == "http://qdrant:6333"
     assert settings == load(None, LEAST)

@@ -11,7 +11,7 @@ from schemas.recipes.fusion import DecayTier
 from schemas.settings import Between
 from schemas.settings.policies import (
     TIERS,
-    Denied,
+    Deny,
     FirewallSettings,
     IdentitySettings,
     PolicySettings,
@@ -24,7 +24,7 @@ POLICIES = st.builds(
     SourcePolicy,
     read=st.booleans(),
     **dict.fromkeys(("destinations", "namespaces", "allowed_profiles", "retrieval_modes", "blocked_labels"), NAMES),
-    deny=st.builds(Denied, destinations=NAMES, profiles=NAMES),
+    deny=st.builds(Deny, destinations=NAMES, profiles=NAMES),
     clearance=st.sampled_from([None, "public", "restricted", "own"]),
     overrides=st.sampled_from([None, {}, {"score.alpha": {"min": 0.5}}]),
     decay=st.sampled_from([None, DecayTier(), DecayTier(enabled=True, half_life_days=3)]),
@@ -32,7 +32,7 @@ POLICIES = st.builds(
 
 
 def refusal(section: type[SourcePolicy | IdentitySettings | FirewallSettings | PolicySettings], **values: Any) -> str:
-    """What is said about a section with these values."""
+    """The message about a section with these values."""
     with pytest.raises(ValidationError) as caught:
         section.model_validate(values)
     return str(caught.value)
@@ -102,7 +102,7 @@ def test_a_mistake_is_never_a_policy_that_allows_all(values: dict[str, Any]) -> 
     ],
 )
 def test_an_identity_is_whole(values: dict[str, Any], said: str) -> None:
-    """What the way of knowing a source needs must be there, and nothing that it doesn't use."""
+    """A way of knowing a source has all that it needs, and nothing that it doesn't use."""
     assert said in refusal(IdentitySettings, **values)
 
 

@@ -1,4 +1,4 @@
-"""What is said of a wrong configuration: the key or the variable, and what is expected, all at once."""
+"""The message about a wrong configuration: the key or the variable, and what is expected, all at once."""
 
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ def test_every_problem_is_said_at_once(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_variable_is_named_as_it_was_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, line: str
 ) -> None:
-    """What comes from the environment is told from what is in the file."""
+    """A value from the environment is told from one in the file."""
     monkeypatch.setenv(variable, value)
     assert said(tmp_path, LEAST) == [line]
 

@@ -28,7 +28,7 @@ def settings(**sections: Any) -> Settings:
 
 
 def refusal(**sections: Any) -> str:
-    """What is said about a configuration with these sections."""
+    """The message about a configuration with these sections."""
     with pytest.raises(ConfigError) as caught:
         settings(**sections)
     return str(caught.value)
@@ -108,7 +108,7 @@ def test_a_profile_needs_a_recipe_that_there_is() -> None:
 
 
 def test_a_file_defines_recipes_beside_the_shipped_ones(tmp_path: Path) -> None:
-    """What stands in the YAML is a recipe by its name; the shipped ones are there, but for one defined anew."""
+    """A recipe in the YAML has its name; the shipped ones are there, except for one that is defined again."""
     path = tmp_path / "rankstream.yaml"
     path.write_text(
         """
@@ -212,7 +212,7 @@ def test_all_recipes_that_lack_a_chat_model_are_named() -> None:
 
 
 def test_a_destination_has_a_tier_of_decay() -> None:
-    """What is said of a destination that there is, is its tier; of one that there isn't, an error with its name."""
+    """The tier of a destination that there is; an error with the name of one that there isn't."""
     said = {"default": {"enabled": True, "mode": "step", "half_life_days": 3, "step_threshold_days": 1.5}}
     tier = DecayTier(enabled=True, mode="step", half_life_days=3.0, step_threshold_days=1.5)
     assert settings(decay={"destinations": said}).decay.destinations == {"default": tier}
@@ -271,7 +271,7 @@ def test_bounds_on_overrides() -> None:
     ],
 )
 def test_a_bound_on_nothing_is_an_error(overrides: dict[str, Any], said: str) -> None:
-    """What a query may change must be a parameter that there is, within bounds that leave something."""
+    """A parameter that a query may change must exist, within bounds that leave something."""
     message = refusal(limits={"overrides": overrides})
     assert message.startswith("limits.overrides")
     assert said in message

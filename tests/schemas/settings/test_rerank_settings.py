@@ -28,7 +28,7 @@ def of(**rerank: Any) -> Settings:
 
 
 def refusal(document: dict[str, Any]) -> str:
-    """What is said about sections that can't be used."""
+    """The message about sections that can't be used."""
     with pytest.raises(ConfigError) as caught:
         load(None, {**LEAST, **document})
     return str(caught.value)
@@ -174,7 +174,7 @@ DECIDES_NOT: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize(("before", "change"), DECIDES)
 def test_the_hash_changes_with_what_decides(before: dict[str, Any], change: dict[str, Any]) -> None:
-    """Who judges, with what of the texts, and what is made of it."""
+    """The judge, the part of the texts that it reads, and the use of its verdict."""
     assert of(**before).config_hash() != of(**{**before, **change}).config_hash()
 
 

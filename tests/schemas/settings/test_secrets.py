@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.cli.config import lines
+from flows.cli.config import yaml_lines
 from schemas.errors import ConfigError
 from schemas.settings import EmbedderSettings, Settings, load
 from schemas.settings.reading import effective
@@ -186,6 +186,6 @@ def test_the_query_of_an_issuer_is_masked(tmp_path: Path, monkeypatch: pytest.Mo
     """By `config`, as a comment, since it is not the configuration any more."""
     path = tmp_path / "rankstream.yaml"
     path.write_text(yaml.safe_dump(configured("kafka.sasl.token_url", f"https://host/t?p={CANARY}")))
-    printed = list(lines(effective(path)))
+    printed = list(yaml_lines(effective(path)))
     assert CANARY not in str(printed)
     assert '    # token_url: "https://host/t?***"  # file' in printed

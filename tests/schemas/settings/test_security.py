@@ -69,7 +69,7 @@ def test_what_fits_together_is_taken(protocol: str, sections: dict[str, Any]) ->
     ],
 )
 def test_what_contradicts_itself_is_refused(protocol: str, sections: dict[str, Any], said: str) -> None:
-    """What is missing, half, double or of no use is an error that names the setting."""
+    """A setting that is missing, half, double or of no use is an error that names it."""
     with pytest.raises(ConfigError, match=said):
         kafka(protocol, **sections)
 
@@ -109,7 +109,7 @@ def test_secrets_come_from_the_environment(secret: tuple[str, Settings]) -> None
 
 @pytest.mark.parametrize("value", ["12345", "true", "null", '{"a": 1', "[x", '"quoted"', "päss wörd", "a=b,c"])
 def test_a_password_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    """What looks like a number or like JSON is a password like any other."""
+    """A password that looks like a number or like JSON is one like any other."""
     monkeypatch.setenv(variable("sasl.password"), value)
     settings = load(None, {**LEAST, "kafka": SECRETS["sasl.password"]})
     assert settings.kafka.sasl.secret("password") == value

@@ -125,7 +125,7 @@ class Analysers:
     def __init__(self, settings: QdrantSettings) -> None:
         self._settings = settings
         self._others = _model(settings.bm25)
-        self._models = {collection: _model(settings.analyser(collection)) for collection in settings.held}
+        self._models = {collection: _model(settings.analyser(collection)) for collection in settings.physical}
         self._warned: set[tuple[str, str]] = set()
 
     def of(self, collection: str) -> Bm25:

@@ -20,7 +20,7 @@ import structlog
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import Analysers, Bm25, mixed_contexts
-from operators.clients.qdrant.collections.term_idf import PER_SHARD, uncounted
+from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.query.collection import MOST, Capabilities
 from operators.query.filters import ORDERING
 from schemas.document import TEXT
@@ -86,7 +86,7 @@ class Catalogue:
 
     async def read(self, timeout: float) -> dict[str, BackendError]:
         """Read the description of each collection within `timeout` seconds; return the errors of those that failed."""
-        collections = self._settings.held
+        collections = self._settings.physical
         aliases, described = await asyncio.gather(
             self._aliases(timeout), asyncio.gather(*(self._info(collection, timeout) for collection in collections))
         )
@@ -145,7 +145,7 @@ class Catalogue:
             shards=info.shards,
             counted=self._countable(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
-            indexed=fields.indexed(indexes) if info.strict.get("unindexed_filtering_retrieve") is False else None,
+            indexed=fields.answerable(indexes) if info.strict.get("unindexed_filtering_retrieve") is False else None,
             values=info.strict.get("max_query_limit"),
             conditions=info.strict.get("filter_max_conditions"),
             orders=_orders(indexes) if self._settings.of_another_tool else None,
@@ -170,7 +170,7 @@ class Catalogue:
     def _countable(self, name: str, info: CollectionInfo) -> bool:
         if info.shards == 1 or self._settings.vectors.sparse not in info.sparse_vectors:
             return False
-        reason = uncounted(info)
+        reason = why_not_countable(info)
         if reason is not None and (name, reason) not in self._warned:
             self._warned.add((name, reason))
             log.warning(PER_SHARD, collection=name, reason=reason)

@@ -24,7 +24,7 @@ from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.counts import TIME_TO_LIVE, Clock, Counts, remaining
 from operators.query.filters import Ask, answers
 from operators.query.search_bodies import Search
-from operators.query.terms import COUNTED, Corpus, counted, rarity, weighed
+from operators.query.terms import COUNTED, Corpus, most_telling, rarity, weigh
 from operators.runtime.turns import Turns
 from schemas.document import TERMS
 from schemas.errors import BackendBadResponse, BackendError
@@ -48,7 +48,7 @@ _CALLS: Final = 16
 _REFUSED: Final = 400
 
 
-def uncounted(info: CollectionInfo) -> str | None:
+def why_not_countable(info: CollectionInfo) -> str | None:
     """The reason why the terms of a collection of several shards can't be counted; None if they can."""
     if info.strict.get("search_allow_exact") is False:
         return "the collection's strict mode allows no exact count (search_allow_exact)"
@@ -57,7 +57,7 @@ def uncounted(info: CollectionInfo) -> str | None:
     return None
 
 
-class Counting(Protocol):
+class CountingClient(Protocol):
     """The part of the Qdrant client that is needed."""
 
     async def count(self, collection: str, where: Mapping[str, Any] | None, *, timeout: float) -> int:
@@ -76,7 +76,7 @@ class _Counted(NamedTuple):
 class TermIdf:
     """Weighs searches by the rarity of their terms; `clock` gives seconds."""
 
-    def __init__(self, client: Counting, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, client: CountingClient, *, clock: Clock = time.monotonic) -> None:
         self._client = client
         self._counts: Counts[_Counted, int] = Counts(
             self._count, CACHED, "no count of the query's terms in time", clock
@@ -110,10 +110,10 @@ class TermIdf:
             return search
         assert search.body is not None
         documents, *frequencies = known
-        terms = counted(search.body)
+        terms = most_telling(search.body)
         rarities = {term: rarity(documents, each) for term, each in zip(terms, frequencies, strict=True)}
         warnings = (BOUNDED,) if len(terms) < len(search.body["query"]["indices"]) else ()
-        return replace(search, body=weighed(search.body, rarities), corpus=None, warnings=warnings)
+        return replace(search, body=weigh(search.body, rarities), corpus=None, warnings=warnings)
 
     async def _count(self, key: _Counted, tenant: str, timeout: float) -> int | None:
         deadline = time.monotonic() + timeout
@@ -149,4 +149,4 @@ def _keys(collection: str, search: Search, corpus: Corpus) -> list[_Counted]:
     assert search.body is not None
     # Qdrant's IDF is over the documents that have the vector.
     where = orjson.dumps([*(corpus.where or {}).get("must", ()), {"has_vector": search.body["using"]}])
-    return [_Counted(collection, where, term) for term in (None, *counted(search.body))]
+    return [_Counted(collection, where, term) for term in (None, *most_telling(search.body))]

@@ -15,7 +15,7 @@ from operators.clients.http.transport import Endpoint
 from tests.operators.clients.http.serving import Handler, answering, backend
 
 Reply = Callable[[str, str], str]
-"""What a model says to a system text and a user text."""
+"""A model's reply to a system text and a user text."""
 
 Make = Callable[[Endpoint], ChatModel]
 
@@ -53,7 +53,7 @@ class Server(ABC):
         return json_response(self.answer(body))
 
     def say(self, system: str, user: str) -> str:
-        """What the model says."""
+        """The model's reply."""
         return self._reply(system, user)
 
     @abstractmethod
@@ -188,7 +188,7 @@ def complete(
     timeout: float = 5.0,
     headers: Mapping[str, str] | None = None,
 ) -> str:
-    """What `make`'s chat model completes with a server of `handler`; with its API's headers unless others are given."""
+    """The completion of `make`'s chat model with a server of `handler`, by default with its API's headers."""
 
     async def scenario() -> str:
         async with (

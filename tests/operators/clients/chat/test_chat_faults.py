@@ -139,14 +139,14 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("make", "answer"), REFUSALS)
 def test_a_refusal_is_a_bad_response(make: Make, answer: object) -> None:
-    """What a model or a filter refused to say is no text, not even the part that it had said, and isn't told."""
+    """A refusal of a model or a filter is no text, not even the part that it had said, and isn't told."""
     with pytest.raises(BackendBadResponse, match="refused") as caught:
         complete(make, always(answer))
     assert "assist" not in str(caught.value)
 
 
 def outcomes(make: Make, handler: Handler, count: int) -> list[str | type[BackendError]]:
-    """What one chat model says to so many questions, one after the other."""
+    """The replies of one chat model to so many questions, one after the other."""
 
     async def scenario() -> list[str | type[BackendError]]:
         said: list[str | type[BackendError]] = []

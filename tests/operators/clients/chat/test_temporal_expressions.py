@@ -166,7 +166,7 @@ def test_an_obeyed_query_changes_its_own_anchor_alone(attack: str, own: object) 
     ],
 )
 def test_a_failure_is_an_error_and_no_verdict(server: Handler, kind: type[BackendError]) -> None:
-    """What went wrong is raised as its own error: it is never the same as a query without a time."""
+    """Each failure is raised as its own error: it is never the same as a query without a time."""
     assert [type(outcome) for outcome in extractor(server, ["3 days ago"], timeout=1)] == [kind]
 
 

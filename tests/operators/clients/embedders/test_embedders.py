@@ -77,7 +77,7 @@ def tei(endpoint: Endpoint) -> Embedder:
 def embed(
     make: Make, handler: Handler, texts: list[str], timeout: float = 5.0, purpose: Purpose = "document"
 ) -> list[Embedding]:
-    """What `make`'s embedder returns for `texts` from a server of `handler`."""
+    """The vectors of `make`'s embedder for `texts` from a server of `handler`."""
 
     async def scenario() -> list[Embedding]:
         async with answering(handler) as url, backend(f"{url}/v1") as endpoint:
@@ -190,7 +190,7 @@ def test_tei_answer_that_does_not_fit_is_a_bad_response(answer: object) -> None:
 
 @pytest.mark.parametrize(("make", "limit"), [(openai, 8), (tei, 32)])
 def test_one_failed_part_fails_the_call(make: Make, limit: int) -> None:
-    """When one request of a split is refused, there are no vectors at all."""
+    """One refused request of a split leaves no vectors at all."""
     right = OpenAI() if make is openai else Tei()
 
     async def refuse_the_last(request: web.Request) -> web.Response:

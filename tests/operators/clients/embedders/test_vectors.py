@@ -1,4 +1,4 @@
-"""What an embedder's JSON must be to become unit vectors."""
+"""The form of an embedder's JSON that becomes unit vectors."""
 
 import math
 from typing import Any

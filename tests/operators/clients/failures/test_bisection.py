@@ -1,4 +1,4 @@
-"""What is refused together is asked apart: who keeps an answer, and at how many calls."""
+"""Requests that are refused together are asked apart: who keeps an answer, and at how many calls."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Picky:
 
 
 def outcomes(backend: Picky, count: int) -> list[int | BackendError]:
-    """What becomes of so many items."""
+    """The outcomes of so many items."""
     return asyncio.run(bisect(range(1, count + 1), backend))
 
 

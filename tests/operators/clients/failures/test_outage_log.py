@@ -20,7 +20,7 @@ Lines = list[MutableMapping[str, Any]]
 
 
 def logged(server: Scripted, scenario: Callable[[Backend, Clock], Awaitable[object]]) -> Lines:
-    """What is logged while the scenario runs."""
+    """The log while the scenario runs."""
 
     async def run() -> None:
         clock = Clock()

@@ -1,4 +1,4 @@
-"""What is said of failures: each kind at once, none too often, and its end when it has one."""
+"""The log of failures: each kind at once, none too often, and its end when it has one."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ def test_an_outage_ends_once_by_a_success_in_its_scope(events: list[tuple[float,
 
 
 def test_a_collection_is_not_healed_by_another() -> None:
-    """What fails for one collection goes on failing while others are answered; an outage of the server ends at once."""
+    """A failure for one collection goes on while others are answered; an outage of the server ends at once."""
     outages = Outages()
     outages.failed(MISSING, 0.0)
     outages.failed(DOWN, 1.0)

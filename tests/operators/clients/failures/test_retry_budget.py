@@ -20,7 +20,7 @@ class Requests(RuleBasedStateMachine):
         self.begun = self.active = self.retries = 0
 
     def spill(self) -> None:
-        """What is over a fifth of the active requests, and over three, is lost."""
+        """A retry beyond a fifth of the active requests, and beyond three, is lost."""
         self.bucket = min(self.bucket, max(Fraction(3), Fraction(self.active, 5)))
 
     @rule(count=st.integers(1, 30))
@@ -58,7 +58,7 @@ test_the_budget_is_the_rule = Requests.TestCase
 
 
 def taken(budget: RetryBudget, most: int = 1000) -> int:
-    """How many retries the budget gives now."""
+    """The number of retries that the budget gives now."""
     return sum(budget.take() for _ in range(most))
 
 

@@ -14,7 +14,7 @@ _LENGTH: Final = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 class Close(Enum):
-    """When a server closes a connection on which it has answered already."""
+    """The moment at which a server closes a connection on which it has answered already."""
 
     NEVER = auto()
     UNREAD = auto()

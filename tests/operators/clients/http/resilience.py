@@ -15,13 +15,13 @@ from schemas.errors import BackendBadResponse, BackendError
 from tests.operators.clients.http.serving import Handler, answering, backend, json_response
 
 HANG: Final = 0
-"""What stands for a status when a server doesn't answer."""
+"""The stand-in for a status when a server doesn't answer."""
 
 BREAK: Final = 1
-"""What stands for a status when a server breaks the connection in the middle of its answer's body."""
+"""The stand-in for a status when a server breaks the connection in the middle of its answer's body."""
 
 GARBAGE: Final = 2
-"""What stands for a status when a server answers 200 with what isn't JSON."""
+"""The stand-in for a status when a server answers 200 with what isn't JSON."""
 
 
 class Scripted:
@@ -36,7 +36,7 @@ class Scripted:
 
     @property
     def calls(self) -> int:
-        """How many calls have arrived."""
+        """The number of calls that have arrived."""
         return len(self.bodies)
 
     async def called(self, calls: int) -> None:
@@ -110,7 +110,7 @@ async def guarding(
 
 
 def read(answer: Any) -> str:
-    """What a client makes of a scripted server's answer."""
+    """The client's reading of a scripted server's answer."""
     match answer:
         case {"answer": str(text)}:
             return text
@@ -118,7 +118,7 @@ def read(answer: Any) -> str:
 
 
 async def ask(guarded: Backend, *, timeout: float = 30.0, body: object = "question") -> str | BackendError:
-    """What comes of one request: a time-out that doesn't matter is long."""
+    """The outcome of one request: a time-out that doesn't matter is long."""
     try:
         return await guarded.ask("/path", body, read, timeout=timeout)
     except BackendError as error:
@@ -126,17 +126,17 @@ async def ask(guarded: Backend, *, timeout: float = 30.0, body: object = "questi
 
 
 async def ask_each(guarded: Backend, count: int, *, timeout: float = 30.0) -> list[str | BackendError]:
-    """What comes of `count` requests, one after another."""
+    """The outcomes of `count` requests, one after another."""
     return [await ask(guarded, timeout=timeout) for _ in range(count)]
 
 
 async def ask_at_once(guarded: Backend, count: int, *, timeout: float = 30.0) -> list[str | BackendError]:
-    """What comes of `count` requests under way together."""
+    """The outcomes of `count` requests under way together."""
     return await asyncio.gather(*(ask(guarded, timeout=timeout) for _ in range(count)))
 
 
 def refused(outcomes: Sequence[str | BackendError]) -> int:
-    """How many requests the breaker refused."""
+    """The number of requests that the breaker refused."""
     return sum("breaker" in str(outcome) for outcome in outcomes)
 
 

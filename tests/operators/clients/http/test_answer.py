@@ -15,7 +15,7 @@ EARLY = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\
 
 
 def fed(data: bytes, cuts: list[int]) -> Answer:
-    """What comes of these bytes, cut at these places."""
+    """The outcome of these bytes, cut at these places."""
     places = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
     answer = Answer()
     for start, end in pairwise(places):

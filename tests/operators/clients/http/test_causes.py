@@ -46,7 +46,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
 
 
 async def said(url: str, timeout: float = 5.0) -> tuple[type[BackendError], str]:
-    """What a call to this URL comes to: the error and its text, the address cut off."""
+    """The outcome of a call to this URL: the error and its text, the address cut off."""
     endpoint = Endpoint("backend", f"{url}/with/a/path", http_transport())
     with pytest.raises(BackendError) as caught:
         await endpoint.call("POST", "/", {}, timeout=timeout)

@@ -54,7 +54,7 @@ def test_what_is_no_date_tells_nothing(date: str) -> None:
 
 
 def compared(status: str, date: str | None) -> tuple[Ahead | None, bytes]:
-    """What is said of a server whose answers have this status and date, None for none, and what it was asked."""
+    """The finding on a server whose answers have this status and date, None for none, and its requests."""
     asked: list[bytes] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -29,7 +29,7 @@ async def asking(server: Closing, *, keep_alive: float = 60.0) -> AsyncIterator[
 
 
 def on(server: Closing, scenario: Callable[[Endpoint], Awaitable[Any]], *, keep_alive: float = 60.0) -> Any:
-    """What the scenario returns."""
+    """The scenario's result."""
 
     async def run() -> Any:
         async with asking(server, keep_alive=keep_alive) as endpoint:

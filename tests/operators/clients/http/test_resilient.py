@@ -1,4 +1,4 @@
-"""What is tried again, how often, and what comes of it."""
+"""Retries: which errors, how often, and the outcome."""
 
 import asyncio
 import traceback
@@ -15,7 +15,7 @@ from tests.operators.clients.http.serving import backend
 
 
 def outcome_of(server: Scripted, *, timeout: float = 30.0, body: object = "question") -> str | BackendError:
-    """What comes of one request to a server, without pauses."""
+    """The outcome of one request to a server, without pauses."""
 
     async def scenario() -> str | BackendError:
         async with guarding(server) as guarded:

@@ -27,7 +27,7 @@ TIMEOUT = 0.4
 
 
 async def timed(guarded: Backend, *, timeout: float) -> tuple[str | BackendError, float]:
-    """What comes of one request, and in how many times its time-out."""
+    """The outcome of one request, and in how many times its time-out."""
     started = time.monotonic()
     outcome = await ask(guarded, timeout=timeout)
     return outcome, (time.monotonic() - started) / timeout
@@ -180,7 +180,7 @@ def test_without_an_answer_yet_every_timeout_counts() -> None:
 
 
 def test_a_refusal_is_no_measure_of_an_answer() -> None:
-    """How fast a request was refused says nothing of how long an answer takes: short time-outs still don't count."""
+    """A quick refusal says nothing of how long an answer takes: short time-outs still don't count."""
 
     async def scenario(guarded: Backend, server: Scripted, _: Clock) -> None:
         server.then(413, 422, 400, HANG)

@@ -41,7 +41,7 @@ def score(encoder: CrossEncoder, requests: Sequence[RerankRequest]) -> list[Scor
 
 
 class Passes:
-    """What the encoder's forward passes get; each waits at the gate, which stands open until it is shut."""
+    """The batches of the encoder's forward passes; each waits at the gate, which stands open until it is shut."""
 
     def __init__(self, encoder: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
         self.shapes: list[tuple[int, int]] = []

@@ -67,7 +67,7 @@ def total(output: str = "logits", *, keep: int = 1) -> Any:
 
 
 def totals(directory: Path) -> list[float]:
-    """What the directory's model scores two documents."""
+    """The scores of the directory's model for two documents."""
     request = RerankRequest(WORDS[0], {"a": WORDS[1], "b": " ".join(WORDS[2:5])}, "docs", "space")
     (found,) = asyncio.run(CrossEncoder(directory).score([request], timeout=60))
     assert isinstance(found, dict)

@@ -1,4 +1,4 @@
-"""What models in this process share: passes of like length, padding, and the worker thread."""
+"""The rules that models in this process share: passes of like length, padding, and the worker thread."""
 
 import asyncio
 import threading
@@ -37,7 +37,7 @@ def test_batches_go_from_long_to_short_and_none_could_take_the_next(lengths: lis
 
 @given(ROWS, st.integers(10, 12))
 def test_padding_is_told_from_what_was_given(rows: list[list[int]], fill: int) -> None:
-    """Where the mask is 1 stand the rows' own numbers in their order, and the filling everywhere else."""
+    """The rows' own numbers stand in their order where the mask is 1, and the filling everywhere else."""
     table, own = pad(rows, fill), mask(rows)
     assert table.shape == own.shape == (len(rows), max(map(len, rows)))
     assert table.dtype == own.dtype == np.int64
@@ -195,7 +195,7 @@ def test_cancelling_tells_work_under_way_and_drops_what_has_not_begun() -> None:
 
 
 def test_closing_lets_work_end_and_fails_the_queue() -> None:
-    """What has begun is answered; what waits, and what comes later, is BackendUnavailable; the thread is gone."""
+    """A call that has begun is answered; waiting and later calls are BackendUnavailable; the thread is gone."""
 
     async def scenario() -> None:
         worker, first, second = Worker("model"), Step(), Step()

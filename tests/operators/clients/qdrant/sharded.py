@@ -67,7 +67,7 @@ class Searched:
         assert await writer.call("documents", made, TIMEOUT) == [None] * len(made)
 
     async def ask(self, *texts: str, watermark: tuple[str, ...] | None = None, **event: Any) -> list[Any]:
-        """What the keyword leg finds, in one batch: each a Ranking, or the error."""
+        """The keyword leg's answers, in one batch: each a Ranking, or the error."""
         names = self.settings.vectors
         searches = Searches(names.dense, names.sparse, self.settings.idf == "namespace")
         leg = Leg(KEYWORD, self.qdrant, SIGNALS.tracer, Bounds(TIMEOUT, 64, 1), self.idf)
@@ -80,7 +80,7 @@ class Searched:
             each.cache.watermark = watermark
             search = searches(each)[KEYWORD, "documents"]
             assert isinstance(search, Search)
-            asked.append(leg.place(self.collection, search))
+            asked.append(leg.request_of(self.collection, search))
         # As the stage makes calls: all that go together in one, and one for each of the others.
         together = [search for _, search in asked if isinstance(search, Search)]
         batches: Calls = [((KEYWORD, self.collection), together)] if together else []

@@ -38,7 +38,7 @@ def configured(path: Path, **changes: Any) -> QdrantSettings:
 
 
 def on_engine(path: Path, ask: Callable[[QdrantClient], Awaitable[Any]]) -> Any:
-    """What `ask` makes of a client of the engine in this directory."""
+    """The outcome of `ask` with a client of the engine in this directory."""
 
     async def scenario() -> Any:
         with Engine(path) as engine:

@@ -148,7 +148,7 @@ def test_fewer_points_are_another_making_of_another_tools_collection(changes: di
 
 
 def test_an_alias_that_comes_back_finds_its_collection() -> None:
-    """What an alias was given to in between is another collection, and no making of this one."""
+    """An alias given to another collection in between is that collection, and no making of this one."""
     server = Server(blue=config(), green=config(shards=2))
     seen = []
     catalogue = read(server)
@@ -162,7 +162,7 @@ def test_an_alias_that_comes_back_finds_its_collection() -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
 def test_a_collection_that_cannot_be_read_takes_nothing_from_the_others(status: int) -> None:
-    """What was read of it before stays, and the others are read."""
+    """An earlier reading of it stays, and the others are read."""
     server = Server(documents=config(shards=2), other=config(shards=3))
     catalogue = read(server)
     server.collections = {"documents": status, "other": config(shards=4)}

@@ -1,4 +1,4 @@
-"""What the client makes of broken answers, outages and silence."""
+"""The client's reading of broken answers, outages and silence."""
 
 import asyncio
 import time

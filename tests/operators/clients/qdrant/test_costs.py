@@ -18,7 +18,7 @@ from operators.clients.rerankers.token_idf import TokenIdf
 from operators.query.search_bodies import Search
 from operators.query.syntax.expression import MOST_OPEN, parse
 from operators.query.syntax.keyword_filter import open_endings
-from operators.query.terms import COUNTED, Corpus, counted, weighed
+from operators.query.terms import COUNTED, Corpus, most_telling, weigh
 from operators.runtime.turns import Turns
 from schemas.document import COLUMNS
 from schemas.errors import BackendError, Reason
@@ -103,10 +103,10 @@ def test_a_long_text_has_a_bound_of_terms_counted(wide: tuple[Searched, Held]) -
 def test_terms_that_are_not_counted_weigh_the_mean_of_the_others() -> None:
     """All that are counted weigh what they weigh; of few terms all are."""
     few = {"query": {"indices": [9, 3, 7], "values": [1.0] * 3}}
-    assert list(counted(few)) == [9, 3, 7]
+    assert list(most_telling(few)) == [9, 3, 7]
     many = {"query": {"indices": list(range(COUNTED + 2, 0, -1)), "values": [1.0] * (COUNTED + 2)}}
-    assert list(counted(many)) == list(range(1, COUNTED + 1))
-    values = weighed(few, {9: 1.0, 3: 2.0})["query"]["values"]
+    assert list(most_telling(many)) == list(range(1, COUNTED + 1))
+    values = weigh(few, {9: 1.0, 3: 2.0})["query"]["values"]
     assert values == pytest.approx([values[0], 2 * values[0], 1.5 * values[0]])
 
 
@@ -185,7 +185,7 @@ def test_open_phrases_have_a_bound_of_facets_and_take_turns(wide: tuple[Searched
 
 
 def test_a_lookup_has_a_bound_of_scrolls(wide: tuple[Searched, Held]) -> None:
-    """Where a collection gives one record at a time, a lookup that needs more is refused, and says why."""
+    """A lookup that needs more than one record is refused by a collection that gives one at a time, with the reason."""
     searched, transport = wide
 
     async def scenario() -> None:

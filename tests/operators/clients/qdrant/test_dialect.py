@@ -1,4 +1,4 @@
-"""What Qdrant's refusals come to, as a real server worded them."""
+"""Qdrant's refusals, as a real server worded them, and the client's errors."""
 
 import asyncio
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_whatever_it_says_is_one_bounded_line(status: int, content: bytes) -> No
 
 @pytest.mark.parametrize("headers", [{"api-key": "sesame"}, {"authorization": "Bearer sesame"}])
 def test_a_key_that_a_server_quotes_is_not_told(headers: dict[str, str]) -> None:
-    """What a header holds is masked in the server's words."""
+    """A header's content is masked in the server's words."""
     refusal = httpx.Response(401, text="Invalid API key or JWT: sesame")
     endpoint = Endpoint("qdrant", "http://q", httpx.MockTransport(lambda _: refusal), headers, dialect=QDRANT)
     with pytest.raises(BackendError) as caught:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from operators.clients.qdrant.requests import Limits
-from operators.indexing.document import deleted, parts
+from operators.indexing.document import chunks, deletion
 from operators.query.filters import count
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.indexing.documents import document
@@ -35,7 +35,7 @@ class Recorder(httpx.AsyncBaseTransport):
 
 
 def asked(collection: str) -> Recorder:
-    """What a client asks that has read what `docs` is: five searches, five points."""
+    """The requests of a client that has read what `docs` is: five searches, five points."""
     recorder = Recorder()
 
     async def scenario() -> None:
@@ -76,8 +76,8 @@ def test_a_collection_that_is_not_strict_has_no_limits() -> None:
 def test_deletes_have_as_many_conditions_as_the_collection_takes(most: int) -> None:
     """Each part's filter is within the bound, and each document is in one part."""
     documents = [document(id=str(number), op="delete") for number in range(10)]
-    made = parts(documents, most)
+    made = chunks(documents, most)
     assert [each for part in made for each in part] == documents
-    assert all(count(deleted(part)) <= most for part in made)
-    assert len(parts(documents, None)) == 1
-    assert parts([], None) == []
+    assert all(count(deletion(part)) <= most for part in made)
+    assert len(chunks(documents, None)) == 1
+    assert chunks([], None) == []

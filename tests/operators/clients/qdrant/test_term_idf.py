@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as profile
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -22,6 +23,7 @@ from tests.operators.clients.qdrant.sharded import Ranking, Searched, settings
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.clients.rerankers.token_index import Held
 from tests.qdrant_server.transport import ServerTransport
+from tests.tiers import sized
 
 WORDS: Final = ("harbor", "lantern", "ferry", "keeper", "garden", "engine", "letter", "winter")
 DOCUMENTS: Final = [
@@ -56,7 +58,7 @@ class Pair:
             await each.write(events)
 
     def counted(self) -> int:
-        """How many counts were asked for; they are forgotten."""
+        """The number of counts that were asked for; they are forgotten."""
         number = sum(request.url.path.endswith("/count") for request in self.transport.requests)
         self.transport.requests.clear()
         return number
@@ -73,7 +75,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def close(found: Ranking, expected: Ranking) -> bool:
-    """Whether the same documents are found, with the same scores."""
+    """True if the same documents are found, with the same scores."""
     return found == {name: pytest.approx(score, abs=1e-4) for name, score in expected.items()}
 
 
@@ -90,6 +92,7 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield Pair(engine, idf=request.param)
 
 
+@profile(max_examples=sized(30, nightly=1000))
 @given(st.lists(st.tuples(st.sampled_from("ab"), texts), min_size=1, max_size=25), texts)
 def test_scores_are_those_of_one_shard(shared: Pair, drawn: list[tuple[str, str]], text: str) -> None:
     """Whatever the documents and wherever they are, over the namespace and over the collection."""

@@ -55,7 +55,7 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_acknowledged_writes_survive_a_kill(tmp_path: Path) -> None:
-    """What the engine acknowledged is there after the process was killed without a flush."""
+    """An acknowledged write of the engine is there after the process was killed without a flush."""
     script = f"""
 import os, signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the embedded engine refuses, and that a refusal leaves nothing behind."""
+"""The refusals of the embedded engine, each of which leaves nothing behind."""
 
 import asyncio
 from pathlib import Path

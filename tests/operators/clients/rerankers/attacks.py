@@ -1,4 +1,4 @@
-"""What strangers plant in documents and queries; each asks for something after `ANSWER`.
+"""The texts that strangers plant in documents and queries; each asks for something after `ANSWER`.
 
 They hold no `needle`, so that an honest model finds none of them relevant.
 """

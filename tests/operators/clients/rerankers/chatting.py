@@ -31,7 +31,7 @@ def obeying(_: str, user: str) -> str:
 
 
 def strays(user: str) -> list[str]:
-    """What stands outside quotes beyond the bare list, on a line of its own, hidden, or after a template's token."""
+    """The text outside quotes beyond the bare list, on a line of its own, hidden, or after a template's token."""
     message, *beyond = TEMPLATE.split(user)
     bare = [LITERAL.sub('""', line) for line in message.splitlines()]
     expected = ["Query:", '""', "Documents:", *(f'{number}. ""' for number in range(1, len(bare) - 2))]
@@ -71,7 +71,7 @@ def request_of(count: int, best: int) -> RerankRequest:
 def outcomes(
     kind: Kind, handler: Handler, requests: Sequence[RerankRequest], make: Make = openai, *, timeout: float = 5.0
 ) -> list[Scores | BackendError]:
-    """What a reranker of `kind` says to `requests`, a call each and all at once, with a server of `handler`."""
+    """The answers of a reranker of `kind` to `requests`, a call each and all at once, with a server of `handler`."""
 
     async def scenario() -> list[Scores | BackendError]:
         async with answering(handler) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:

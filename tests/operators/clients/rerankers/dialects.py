@@ -129,7 +129,7 @@ def many(count: int, query: str = QUERY) -> RerankRequest:
 
 
 def right_scores(request: RerankRequest) -> Scores:
-    """What a right answer to `request` comes to."""
+    """The scores of a right answer to `request`."""
     return {point: relevance(request.query, text) for point, text in request.documents.items()}
 
 
@@ -143,7 +143,7 @@ async def _score(
 def read_locally(
     dialect: Dialect, source: Server | bytes, requests: Sequence[RerankRequest]
 ) -> Sequence[Scores | BackendError]:
-    """What a new client of `dialect` makes of an answer, without a connection."""
+    """The reading of an answer by a new client of `dialect`, without a connection."""
     return asyncio.run(_score(dialect, Local(source), requests))
 
 
@@ -154,7 +154,7 @@ def scored(
     timeout: float = 5.0,
     documents: int | None = None,
 ) -> Sequence[Scores | BackendError]:
-    """What a new client of `dialect` returns for one call to an HTTP server of `handler`."""
+    """The outcome of one call of a new client of `dialect` to an HTTP server of `handler`."""
 
     async def scenario() -> Sequence[Scores | BackendError]:
         async with answering(handler) as url, backend(f"{url}/base") as endpoint:

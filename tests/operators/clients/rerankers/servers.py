@@ -66,12 +66,12 @@ class Server(ABC):
         return {"message": message}
 
     def is_too_many(self, body: Json) -> bool:
-        """Whether `body` carries more than the server takes."""
+        """True if `body` carries more than the server takes."""
         return False
 
     @abstractmethod
     def is_valid(self, body: Json) -> bool:
-        """Whether the fields hold what is documented."""
+        """True if the fields hold what is documented."""
 
     @abstractmethod
     def answer(self, body: Json) -> Any:
@@ -83,7 +83,7 @@ class Server(ABC):
 
 
 def are_texts(value: object) -> bool:
-    """Whether `value` is a list of strings that isn't empty."""
+    """True if `value` is a list of strings that isn't empty."""
     return isinstance(value, list) and len(value) > 0 and all(isinstance(text, str) for text in value)
 
 

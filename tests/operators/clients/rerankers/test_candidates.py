@@ -1,4 +1,4 @@
-"""How candidates become calls: what fits into one, who may meet in it, and that no split changes a verdict."""
+"""Candidates become calls: what fits into one, who may meet in it, and that no split changes a verdict."""
 
 import math
 
@@ -29,7 +29,7 @@ def asked(query: str = "q", *lengths: int, namespace: str = "n", collection: str
 
 
 def counts(capacity: Capacity, *requests: RerankRequest, taken: int = 0) -> list[int]:
-    """What a call takes of each, of the first beginning after `taken`."""
+    """The share of each request in a call, of the first beginning after `taken`."""
     waiting = [
         Waiting(request, taken if not index else 0, len(request.documents)) for index, request in enumerate(requests)
     ]
@@ -49,7 +49,7 @@ def calls(capacity: Capacity, requests: list[RerankRequest]) -> list[list[Rerank
 
 
 def test_one_query_a_call() -> None:
-    """Where a call carries one query's documents, the next query waits for its own."""
+    """The next query waits for its own call if a call carries one query's documents."""
     assert counts(Capacity(queries=1, documents=10), asked("a", 1, 1), asked("b", 1)) == [2]
 
 
@@ -69,7 +69,7 @@ def test_tenants_never_meet_in_a_call() -> None:
 
 
 def test_collections_are_asked_apart() -> None:
-    """Where a call goes to one collection, only that one's queries are in it."""
+    """A call that goes to one collection holds only that one's queries."""
     capacity = Capacity(queries=MANY, documents=10, apart="collection")
     assert counts(capacity, asked("a", 1, collection="x"), asked("b", 1, namespace="m", collection="y")) == [1, 0]
 
@@ -176,7 +176,7 @@ def test_any_split_gives_the_same_order(scores: dict[str, float | None], capacit
 
 
 def test_known_scores_are_part_of_the_verdict() -> None:
-    """What needed no call is merged with what did."""
+    """The candidates that needed no call are merged with those that did."""
     request = RerankRequest("q", {"c": "x"}, "c", "n", known={"a": 0.5})
     assert Candidates(Capacity()).combine(request, [{"c": 1.0}]) == {"a": 0.5, "c": 1.0}
     assert Candidates(Capacity()).combine(request, [{}]) == {"a": 0.5}

@@ -119,7 +119,7 @@ OBEYED: dict[str, Scores | type[BackendError]] = {
 
 @pytest.mark.parametrize("name", OBEYED)
 def test_what_an_obeyed_attack_comes_to(name: str) -> None:
-    """What a model says that obeys is read as any answer: the numbers of the list, `none`, or a bad response."""
+    """A model's answer that obeys is read as any answer: the numbers of the list, `none`, or a bad response."""
     (outcome,) = outcomes(Orderer, OpenAI(gullible), [in_document(ATTACKS[name])])
     expected = OBEYED[name]
     assert outcome == expected or type(outcome) is expected

@@ -27,7 +27,7 @@ BOTH = pytest.mark.parametrize("kind", KINDS)
 
 
 def said(kind: Kind, answer: str, count: int) -> Scores | BackendError:
-    """What comes of `answer` to a request of `count` candidates."""
+    """The outcome of `answer` to a request of `count` candidates."""
     (outcome,) = outcomes(kind, OpenAI(lambda *_: answer), [request_of(count, 0)])
     return outcome
 
@@ -140,7 +140,7 @@ def test_a_call_carries_one_query_whole(kind: Kind) -> None:
     ],
 )
 def test_a_failure_is_no_verdict(kind: Kind, handler: Handler, error: type[BackendError]) -> None:
-    """What goes wrong is raised as the error that it is, never read as an empty verdict."""
+    """Each failure is raised as the error that it is, never read as an empty verdict."""
     (outcome,) = outcomes(kind, handler, [request_of(2, 0)], timeout=1)
     assert type(outcome) is error
 
@@ -186,6 +186,6 @@ def test_closing_it_closes_the_chat_model(kind: Kind) -> None:
 
 @pytest.mark.parametrize(("kind", "outcome"), [(Orderer, BackendBadResponse), (ChatSelector, {"id-2": 1.0})])
 def test_a_cut_order_is_no_verdict(kind: Kind, outcome: object) -> None:
-    """What an answer that ran out of tokens would have gone on to name isn't judged irrelevant; a pick is made."""
+    """The candidates beyond an answer that ran out of tokens aren't judged irrelevant; a pick is made."""
     (found,) = outcomes(kind, always(openai_answer("3, 1,", "length")), [request_of(5, 0)])
     assert found == outcome or type(found) is outcome

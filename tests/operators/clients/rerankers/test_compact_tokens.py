@@ -14,6 +14,7 @@ from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendError
 from tests.operators.clients.rerankers.token_index import Datatype, Document, Index, identity
+from tests.tiers import sized
 
 pytestmark = pytest.mark.weights
 
@@ -41,9 +42,9 @@ QUERIES = (
 )
 DATATYPES: tuple[Datatype, ...] = ("turbo4", "float16")
 DEPTH = 10
-DOCUMENTS = 300
+DOCUMENTS = sized(120, nightly=300)
 QUANTUM = 0.02
-"""How far a score may be from that of 16 bits; scores lie within -1 and 1."""
+"""The distance of a score from that of 16 bits; scores lie within -1 and 1."""
 
 
 async def ranked(directory: Path, minilm: MiniLM) -> dict[str, list[Scores]]:

@@ -1,4 +1,4 @@
-"""What a cross-encoder's JSON must be to become scores."""
+"""The form of a cross-encoder's JSON that becomes scores."""
 
 import math
 from dataclasses import replace
@@ -73,7 +73,7 @@ def test_index_that_was_not_asked_for_rejects_all(index: object) -> None:
     "entries", [None, {}, "ab", 1, [None], [[0, 0.5]], [{"index": 0}], [{"score": 0.5}], [{"index": 0, "s": 1}]]
 )
 def test_other_shapes_are_a_bad_response(entries: object) -> None:
-    """What isn't a list of entries with both fields is BackendBadResponse."""
+    """An answer that isn't a list of entries with both fields is BackendBadResponse."""
     with pytest.raises(BackendBadResponse):
         read_scores(LIST, entries, 2, backend="backend")
 
@@ -88,6 +88,6 @@ def test_full_judgements_leave_nothing_out() -> None:
 
 @pytest.mark.parametrize("answer", [[1], None, "output", {"output": []}, {"results": []}, {"output": {"data": []}}])
 def test_only_objects_lead_to_the_list(answer: object) -> None:
-    """What an answer holds is found by the names of the API alone."""
+    """The list of an answer is found by the names of the API alone."""
     with pytest.raises(BackendBadResponse, match="not a list"):
         read_scores(APIS["dashscope"], answer, 1, backend="backend")

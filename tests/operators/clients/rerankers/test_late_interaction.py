@@ -173,7 +173,7 @@ def test_axis_aligned_tokens_are_sent_as_floats(index: Index) -> None:
 
 
 def test_the_querys_vectors_are_rounded(index: Index) -> None:
-    """What is sent has four decimals, weighted or not: a long query stays within a server's limit."""
+    """A sent vector has four decimals, weighted or not: a long query stays within a server's limit."""
     query = request(unit_rows(3), IDS[:3], (0, 1, 2), "a")
     for idf_ in (None, TokenIdf(index.client)):
         scored(LateInteraction(index.client, "m", idf=idf_), [query])
@@ -206,7 +206,7 @@ def test_the_queries_of_a_call_are_one_request(index: Index) -> None:
 
 
 def test_a_call_carries_whole_queries_of_one_collection(index: Index) -> None:
-    """What the stage must know of it: 32 queries unless told otherwise, no query divided, no collections mixed."""
+    """The reranker's limits for the stage: 32 queries unless told otherwise, no query divided, no collections mixed."""
     capacity = LateInteraction(index.client, "m").capacity
     assert (capacity.queries, capacity.whole, capacity.apart, capacity.chars) == (32, True, "collection", 0)
     assert LateInteraction(index.client, "m", queries=8).capacity.queries == 8

@@ -116,7 +116,7 @@ def test_without_an_embedder_of_tokens_such_documents_are_their_querys_loss(inde
 
 
 def test_a_collection_without_the_multivector_is_not_searched() -> None:
-    """What it can't have is computed, and Qdrant isn't asked for it."""
+    """A vector that Qdrant can't have is computed, and Qdrant isn't asked for it."""
     query = replace(asked("1 2", {IDS[0]: "1", IDS[1]: "2"}), stored=False)
     (found,) = scored(LateInteraction(Refusing(), "m", on_the_fly=TokenVectors(WordVectors())), query)
     assert found.keys() == {IDS[0], IDS[1]}

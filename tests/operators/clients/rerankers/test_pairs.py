@@ -118,7 +118,7 @@ def test_predictions_of_another_kind_of_model_are_rejected(labels: Any, symptom:
 
 
 def test_label_is_not_read() -> None:
-    """What a model calls its one label doesn't matter."""
+    """A model's name of its one label doesn't matter."""
     answer = b'[[{"score":-3,"label":"relevant"}],[{"score":0.25}]]'
     assert read_locally(TEI_PREDICT, answer, [request_of("x", "y")]) == [{"a": -3.0, "b": 0.25}]
 

@@ -1,4 +1,4 @@
-"""What a cross-encoder's answer must be, dialect by dialect: one wrong thing in it, and all of it is rejected."""
+"""The form of a cross-encoder's answer, dialect by dialect: one wrong thing in it, and all of it is rejected."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.clients.rerankers.cross_encoders import read_scores
@@ -27,6 +27,7 @@ from tests.operators.clients.rerankers.dialects import (
     right_scores,
 )
 from tests.operators.clients.rerankers.servers import relevance
+from tests.tiers import sized
 
 REQUEST = request_of(*TEXTS)
 
@@ -223,6 +224,7 @@ def edit(entries: list[Any], kind: str, place: int, value: object) -> None:
 
 
 @EVERY_DIALECT
+@settings(max_examples=sized(40, nightly=1000))
 @given(st.data())
 def test_any_answer_is_scores_or_a_bad_response(dialect: Dialect, data: st.DataObject) -> None:
     """Whatever a server answers, it becomes finite scores of the documents that were asked for, or BackendBadResponse;

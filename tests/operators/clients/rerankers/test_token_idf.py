@@ -221,7 +221,7 @@ def test_who_leaves_takes_the_lookup_from_nobody(index: Index, space: str) -> No
 
 
 def test_a_lookup_that_nobody_waits_for_is_not_in_vain(index: Index, space: str) -> None:
-    """What it finds after the last has left serves the next query without another."""
+    """A count that comes after the last has left serves the next query without another."""
 
     async def scenario() -> None:
         weigher = TokenIdf(index.client)

@@ -43,7 +43,7 @@ def test_what_nobody_waits_for_does_not_pile_up() -> None:
 
 
 def test_a_call_without_time_embeds_nothing() -> None:
-    """What is kept is still there for it."""
+    """A stored vector is still there for it."""
 
     async def scenario() -> None:
         embedder = WordVectors()

@@ -105,7 +105,7 @@ class Index:
         await self.client.upsert(collection, [each.point for each in documents], timeout=30)
 
     def asked(self, path: str) -> int:
-        """How many requests there were whose path ends so; they are forgotten."""
+        """The number of requests whose path ends so; they are forgotten."""
         count = sum(request.url.path.endswith(path) for request in self.transport.requests)
         self.transport.requests.clear()
         return count

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from operators.clients.embedders import Purpose
-from operators.clients.qdrant.answers import Kept
+from operators.clients.qdrant.answers import PayloadTest
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.query.backend_answers import Embedding
@@ -49,7 +49,7 @@ class WordVectors:
 
 
 def embedding(text: str) -> Embedding:
-    """What WordVectors makes of a text."""
+    """The vectors of WordVectors for a text."""
     token_ids = tuple(map(int, text.split()))
     return Embedding(np.zeros(DIMENSION, np.float32), VOCABULARY[list(token_ids)], token_ids)
 
@@ -73,7 +73,7 @@ class Refusing:
         raise AssertionError("a collection without token vectors was searched")
 
     async def vectors(
-        self, collection: str, ids: Sequence[str], name: str, *, kept: Kept | None = None, timeout: float
+        self, collection: str, ids: Sequence[str], name: str, *, only: PayloadTest | None = None, timeout: float
     ) -> Any:
         """Fail the test."""
         raise AssertionError("a collection without token vectors was asked for them")

@@ -237,7 +237,7 @@ def test_only_configured_columns_are_columns() -> None:
 
 
 def test_an_expression_is_bounded_in_depth() -> None:
-    """What parentheses let be too deep is bare, with a warning; as deep as is allowed it is an expression."""
+    """An expression that parentheses make too deep is bare, with a warning; as deep as is allowed it is one."""
 
     def nested(groups: int) -> str:
         return "(x OR a NOT " * groups + "b" + ")" * groups

@@ -1,4 +1,4 @@
-"""What holds for every text and every expression."""
+"""The properties of every text and every expression."""
 
 from time import process_time
 
@@ -62,8 +62,9 @@ def test_long_texts_are_read(token_ids: list[str], between: str) -> None:
 )
 def test_the_time_is_linear(piece: str) -> None:
     """Eight times the text takes far from 64 times as long."""
-    short, long = (min(_duration((piece * count)[:count]) for _ in range(3)) for count in (LONGEST, 8 * LONGEST))
-    assert long < 30 * short + 0.05
+    short, long = ((piece * count)[:count] for count in (LONGEST, 8 * LONGEST))
+    # One time in three is enough: the processor may be another's meanwhile.
+    assert any(_duration(long) < 30 * _duration(short) + 0.05 for _ in range(3))
 
 
 def _duration(text: str) -> float:

@@ -38,7 +38,7 @@ def expression(text: str) -> Expression:
 
 
 def levels(value: Json) -> int:
-    """How deep a JSON value is nested."""
+    """The depth of a JSON value."""
     if isinstance(value, dict | list):
         return 1 + max(map(levels, value.values() if isinstance(value, dict) else value), default=0)
     return 0

@@ -1,4 +1,4 @@
-"""What expressions match, on the engine: what SQLite's FTS5 matches, and what the keyword leg finds."""
+"""The matches of expressions, on the engine: those of SQLite's FTS5, and those of the keyword leg."""
 
 import random
 import re
@@ -11,12 +11,13 @@ import pytest
 
 from operators.query.syntax.expression import NOTHING, Parsed, parse
 from tests.operators.query.syntax.keyword_index import PREFIXES, WORDS, Document, Index, corpus, index
+from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
 
 COLUMNS = {"title": "title", "text": "text", "content": "text"}
 DOCUMENTS = corpus(300)
-EXPRESSIONS = 1_700
+EXPRESSIONS = sized(700, nightly=1_700)
 SPELLINGS: Final = [
     re.compile(spelling)
     for spelling in (r"\w[\"} ]*: ?\(", r' \w+"\*', r"\w +\*", r"\w :", r": \w", r"- ?\w+ ?:", r"\{.+?\} ?: ?\w")
@@ -113,18 +114,18 @@ def fts5(documents: list[Document], expressions: list[str]) -> list[set[int]]:
 
 
 def test_expressions_match_what_fts5_matches(documents: Index) -> None:
-    """On 1,500 random expressions and more, each matches exactly the same documents; all spellings are among them."""
+    """On random expressions by the hundred, each matches exactly the same documents; all spellings are among them."""
     writer = Writer(20)
     spelled = [writer.expression() for _ in range(EXPRESSIONS)]
     parsed_all = ((parse(ours, COLUMNS), ours, theirs) for ours, theirs in spelled)
     # FTS5 takes any number of phrases that end in a prefix.
     read = [each for each in parsed_all if not any("too many" in said for said in each[0].warnings)]
     expert = [each for each in read if each[0].expression is not None]
-    assert len(expert) >= 1_500
+    assert len(expert) >= 0.85 * EXPRESSIONS
     assert not [parsed.warnings for parsed, _, _ in read if parsed.warnings]
     spellings = [[spelling.search(ours) is not None for spelling in SPELLINGS] for _, ours, _ in expert]
-    assert sum(map(any, spellings)) >= 1_000
-    assert min(map(sum, zip(*spellings, strict=True))) >= 100
+    assert sum(map(any, spellings)) >= 0.55 * EXPRESSIONS
+    assert min(map(sum, zip(*spellings, strict=True))) >= 0.05 * EXPRESSIONS
     found = documents.matches([parsed for parsed, _, _ in expert])
     wanted = fts5(DOCUMENTS, [theirs for _, _, theirs in expert])
     assert [

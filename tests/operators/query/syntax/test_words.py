@@ -24,7 +24,7 @@ from qdrant_edge import (
 )
 
 from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters
-from operators.query.syntax.words import cut, words
+from operators.query.syntax.words import split, words
 
 PLAIN = Bm25(Bm25Parameters(language="none"))
 CHUNK = 512
@@ -65,7 +65,7 @@ def test_words_are_the_engines(shard: EdgeShard, text: str) -> None:
     def matches(condition: FieldCondition) -> bool:
         return shard.count(CountRequest(exact=True, filter=Filter(must=[HasIdCondition({1}), condition]))) == 1
 
-    held = cut(text)
+    held = split(text)
     assert all(matches(FieldCondition("text", match=MatchText(word))) for word in held)
     assert matches(FieldCondition("text", match=MatchPhrase(" ".join(held)))) == bool(held)
     assert len(PLAIN.document(text).indices) == len(set(words(text)))
@@ -74,8 +74,8 @@ def test_words_are_the_engines(shard: EdgeShard, text: str) -> None:
 @given(st.text())
 def test_words_are_cut_words_in_lower_case(text: str) -> None:
     """Each is not empty, its characters are the text's, and it is cut no further."""
-    assert [word.lower() for word in cut(text)] == words(text)
-    assert all(word in text and cut(word) == [word] for word in cut(text))
+    assert [word.lower() for word in split(text)] == words(text)
+    assert all(word in text and split(word) == [word] for word in split(text))
 
 
 def test_words_by_hand() -> None:

@@ -33,7 +33,7 @@ class Call:
 
     @property
     def units(self) -> int:
-        """What it carries."""
+        """The number of its units."""
         return sum(each.stop - each.start for each in self.slices)
 
 
@@ -55,7 +55,7 @@ class Simulation:
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def run(self, arrivals: Iterable[Arrival]) -> dict[Arrival, int]:
-        """How many units of each were answered in time, from the first on."""
+        """The number of units of each that were answered in time, from the first on."""
         for each in arrivals:
             self._at(each.at, partial(self._come, each))
         while self._events:
@@ -86,7 +86,7 @@ class Simulation:
         for call in self._under_way:
             if not call.ended and not any(each.request in self._live for each in call.slices):
                 call.ended = True
-                self.backlog.freed(call.units, now - call.began, answered=False)
+                self.backlog.on_call_end(call.units, now - call.began, answered=False)
 
     def _fill(self, now: float) -> None:
         while True:
@@ -105,7 +105,7 @@ class Simulation:
             return
         call.ended = True
         self._under_way.remove(call)
-        self.backlog.freed(call.units, now - call.began)
+        self.backlog.on_call_end(call.units, now - call.began)
         for each in call.slices:
             request = each.request
             if request in self._live and each.start < request.units:

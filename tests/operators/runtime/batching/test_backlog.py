@@ -69,7 +69,7 @@ def request(name: str, deadline: float = math.inf, units: int = 1) -> One:
 
 
 def names(slices: Sequence[Slice[str, str]]) -> list[str]:
-    """Whose units a call holds."""
+    """The tenants whose units a call holds."""
     return [slice_.request.query for slice_ in slices]
 
 
@@ -89,7 +89,7 @@ def test_an_idle_backend_is_called_at_once_and_a_busy_one_gathers() -> None:
     for name in "bcd":
         backlog.put(request(name))
         assert backlog.take(0.0) == []
-    backlog.freed(1, 0.1)
+    backlog.on_call_end(1, 0.1)
     assert names(backlog.take(0.0)) == ["b", "c", "d"]
 
 
@@ -152,7 +152,7 @@ def test_what_the_quickest_call_would_be_too_slow_for_is_hopeless() -> None:
     for took in (0.5, 0.2, 0.9):
         backlog.put(request("before"))
         backlog.take(0.0)
-        backlog.freed(1, took)
+        backlog.on_call_end(1, took)
     backlog.put(request("under way"))
     backlog.take(0.0)
     short, long = request("short", 10.2), request("long", 10.21)
@@ -166,7 +166,7 @@ def test_an_idle_backend_may_have_become_quicker() -> None:
     backlog = whole()
     backlog.put(request("slow"))
     backlog.take(0.0)
-    backlog.freed(1, 5.0)
+    backlog.on_call_end(1, 5.0)
     backlog.put(request("short", 11.0))
     assert backlog.expired(10.0) == []
     assert names(backlog.take(0.0)) == ["short"]
@@ -178,7 +178,7 @@ def test_what_was_quick_long_ago_is_forgotten() -> None:
     for took in (0.1, *[2.0] * LATEST_CALLS):
         backlog.put(request("before"))
         backlog.take(0.0)
-        backlog.freed(1, took)
+        backlog.on_call_end(1, took)
     backlog.put(request("under way"))
     backlog.take(0.0)
     hopeless = request("hopeless", 11.0)
@@ -191,7 +191,7 @@ def test_a_failed_call_says_nothing_of_speed() -> None:
     backlog = whole(1)
     backlog.put(request("refused"))
     backlog.take(0.0)
-    backlog.freed(1, None)
+    backlog.on_call_end(1, None)
     backlog.put(request("under way"))
     backlog.take(0.0)
     backlog.put(request("short", 10.01))
@@ -248,7 +248,7 @@ class AnyOrder(RuleBasedStateMachine):
     def end(self, data: st.DataObject, fails: bool, took: int) -> None:
         """A call ends."""
         slices = self.calls.pop(data.draw(st.integers(0, len(self.calls) - 1)))
-        self.backlog.freed(sum(each.stop - each.start for each in slices), None if fails else took / 4)
+        self.backlog.on_call_end(sum(each.stop - each.start for each in slices), None if fails else took / 4)
         for each in slices:
             if fails:
                 self.backlog.truncate(each.request, 0, LOST)

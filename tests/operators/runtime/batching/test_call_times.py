@@ -1,4 +1,4 @@
-"""How long calls take: what is learnt of the latest ones, and what a time allows."""
+"""The duration of calls: what is learnt of the latest ones, and what a time allows."""
 
 import math
 
@@ -13,7 +13,7 @@ calls = st.lists(st.tuples(st.integers(1, 1000), st.floats(1e-3, 100)), min_size
 
 
 def learnt(*answered: tuple[int, float]) -> CallTimes:
-    """What these calls teach."""
+    """The estimate that these calls teach."""
     times = CallTimes()
     for units, took in answered:
         times.answered(units, took)
@@ -66,7 +66,7 @@ def test_few_calls_say_nothing() -> None:
 
 
 def test_a_time_that_does_not_depend_on_units_is_all_or_nothing() -> None:
-    """Where larger calls are no slower, a call fits with any number of units or not at all."""
+    """A call fits with any number of units or not at all if larger calls are no slower."""
     times = learnt(*[(1, 1.0), (100, 0.1)] * 4, (1, 2.0))
     assert times.takes(1) == times.takes(100)
     assert times.within(times.takes(1)) == math.inf
@@ -74,7 +74,7 @@ def test_a_time_that_does_not_depend_on_units_is_all_or_nothing() -> None:
 
 
 def test_only_the_latest_calls_count() -> None:
-    """What was slow long ago is forgotten."""
+    """A slow call of long ago is forgotten."""
     assert learnt((10, 50.0), *[(10, 1.0)] * 40).takes(10) == pytest.approx(1.0, rel=1e-3)
     assert learnt((1, 0.1), *[(1, 1.0)] * LATEST_CALLS).quickest == 1.0
 

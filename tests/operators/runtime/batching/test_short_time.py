@@ -31,7 +31,7 @@ def learnt(took: float, *, busy: bool = True, least: int | None = 2, divides: bo
     for _ in range(4):
         made.put(request("before", 1e9))
         made.take(0.0)
-        made.freed(UNITS, took)
+        made.on_call_end(UNITS, took)
     if busy:
         made.put(request("under way", 1e9))
         made.take(0.0)
@@ -44,7 +44,7 @@ def request(tenant: str, deadline: float, units: int = UNITS) -> PendingRequest[
 
 
 def taken(slices: Sequence[Slice[str, str]]) -> dict[str, int]:
-    """How many units a call has of each tenant."""
+    """The number of units that a call has of each tenant."""
     return {str(each.request.tenant): each.stop - each.start for each in slices}
 
 
@@ -55,7 +55,7 @@ def even(tenant: str, a_second: float, seconds: float, timeout: float = 1.0, uni
 
 
 def depths(found: dict[Arrival, int], tenant: str, after: float = 1.0) -> list[int]:
-    """What the tenant's requests were answered for, once the server is known."""
+    """The share of the tenant's requests that were answered, once the server is known."""
     return [depth for arrival, depth in found.items() if arrival.tenant == tenant and arrival.at >= after]
 
 
@@ -83,7 +83,7 @@ def test_little_time_is_not_hopeless() -> None:
 
 
 def test_what_is_never_shortened_is_all_or_nothing() -> None:
-    """Where a part is no answer, less time than the quickest call took is hopeless, and what is sent is sent whole."""
+    """A whole request is sent or none if a part is no answer; less time than the quickest call took is hopeless."""
     known = learnt(0.5, least=None)
     short, long = request("short", 0.49), request("long", 0.51)
     known.put(short)
@@ -94,7 +94,7 @@ def test_what_is_never_shortened_is_all_or_nothing() -> None:
 
 
 def test_the_rest_may_go_in_another_call() -> None:
-    """What one call can't answer in time goes in a second one beside it, if a slot is free."""
+    """The units that one call can't answer in time go in a second one at the same time, if a slot is free."""
     known = learnt(0.5, busy=False)
     known.put(request("a", 0.25))
     assert [taken(known.take(0.0)) for _ in range(3)] == [{"a": 20}, {"a": 20}, {}]

@@ -54,7 +54,7 @@ def test_a_lone_surrogate_reads_as_a_question_mark(minilm: MiniLM) -> None:
 
 @weighty
 def test_a_long_text_keeps_its_first_256_tokens(minilm: MiniLM) -> None:
-    """What comes after them changes nothing."""
+    """The tokens after them change nothing."""
     cut, longer = minilm.encode(["word " * 254, "word " * 254 + "tail " * 500])
     assert len(longer.token_ids) == 254
     np.testing.assert_allclose(cut.vector, longer.vector, atol=1e-5)
