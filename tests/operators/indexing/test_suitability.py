@@ -109,7 +109,7 @@ E5 = {"query": {"prefix": "query: "}, "document": {"prefix": "passage: "}}
     ],
 )
 def test_other_prompts_than_the_indexs_are_a_warning(noted: Any, purposes: Any, differ: bool) -> None:
-    """Where both are known: not in a collection of before, and not where queries bring their own vectors."""
+    """Both must be known: not so in a collection of before, nor if queries bring their own vectors."""
     fits = info({"dense": DENSE, "tokens": TOKENS})
     known = replace(fits, metadata={"rankstream": noted})
     found = list(problems(WANTED, known, late_interaction=True, purposes=purposes))

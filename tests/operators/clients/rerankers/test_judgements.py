@@ -88,6 +88,6 @@ def test_full_judgements_leave_nothing_out() -> None:
 
 @pytest.mark.parametrize("answer", [[1], None, "output", {"output": []}, {"results": []}, {"output": {"data": []}}])
 def test_only_objects_lead_to_the_list(answer: object) -> None:
-    """What an answer holds is found by the names of the API alone."""
+    """The list of an answer is found by the names of the API alone."""
     with pytest.raises(BackendBadResponse, match="not a list"):
         read_scores(APIS["dashscope"], answer, 1, backend="backend")
