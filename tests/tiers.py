@@ -4,5 +4,5 @@ from hypothesis import settings
 
 
 def sized(small: int, *, nightly: int) -> int:
-    """How many rounds, records or examples a test has in the tier that runs, by its profile of Hypothesis."""
+    """The number of rounds, records or examples of a test in the tier that runs, by the profile of Hypothesis."""
     return nightly if settings.get_current_profile_name() == "nightly" else small

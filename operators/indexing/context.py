@@ -183,10 +183,10 @@ class ContextWriter(DocumentStage[None]):
         vectors[self.names.sparse_context] = sparse if terms.indices else None
         named = {NEIGHBOURS: [member.id for member in context.window], LEFT: list(context.left)}
         own = next(member for member in context.window if member.id == id_)
-        return Change(id_, vectors, named, _unchanged(own))
+        return Change(id_, vectors, named, _same(own))
 
 
-def _unchanged(member: Member) -> list[Mapping[str, Any]]:
+def _same(member: Member) -> list[Mapping[str, Any]]:
     """The conditions by which a document is still the one that was read, for the same sources."""
     same: list[Mapping[str, Any]] = []
     if member.version is not None:

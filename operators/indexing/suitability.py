@@ -88,7 +88,7 @@ def problems(
             "error", f"the vector leg cannot search: {describe(lacking.dense)}{_others(wanted, info)}", CORRECT
         )
     if (noted := other_prompts(purposes, info)) is not None:
-        differ = f"the index was made with {_shown(noted)}, and the configuration has {_shown(purposes or {})}"
+        differ = f"the index was made with {_as_json(noted)}, and the configuration has {_as_json(purposes or {})}"
         yield Problem("warning", f"the vector leg finds less: prompts differ: {differ}", _PROMPT_AGAIN)
     if lacking.sparse:
         finds = "ranks otherwise" if all(each.mild for each in lacking.sparse) else "finds nothing"
@@ -106,7 +106,7 @@ def problems(
         yield Problem("warning", f"late interaction is off here: {describe(lacking.tokens)}", remedy)
 
 
-def _shown(purposes: Purposes) -> str:
+def _as_json(purposes: Purposes) -> str:
     return json.dumps(purposes) if purposes else "none"
 
 

@@ -156,7 +156,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             return query
         if isinstance(outcome, PartialScores):
             read = self._read(query, outcome)
-            if read - len(self._unscored(query, read, outcome)) < LEAST or not outcome:
+            if read - len(self._without_score(query, read, outcome)) < LEAST or not outcome:
                 outcome = outcome.lost
         elif isinstance(outcome, SomeScores) and len(outcome) < LEAST:
             outcome = BackendBadResponse(f"{self.reranker.model}: it refused {len(outcome.refused)} documents")
@@ -174,7 +174,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             self._keep(query, answer)
         # In the candidates' order, however the reranker or a cache gave them: a result is the same to the byte.
         scores = {each.id: answer[each.id] for each in result.candidates[:read] if each.id in answer}
-        unscored = self._unscored(query, read, answer)
+        unscored = self._without_score(query, read, answer)
         result.rerank_scores = RerankScores(self.reranker.model, scores, read, self.selects, unscored)
         if self.picking and picking is not None:
             result.pick(picking)
@@ -230,7 +230,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             return texts
         return {id_: written for id_, written in texts.items() if not is_blank(written)}
 
-    def _unscored(self, query: InFlight, read: int, outcome: Scores) -> frozenset[str]:
+    def _without_score(self, query: InFlight, read: int, outcome: Scores) -> frozenset[str]:
         """Those of the first candidates that are not sent, and those that the reranker refused."""
         first = frozenset(each.id for each in query.outcome.candidates[:read])
         sent = self._documents(query, query.asked.canonical.text or "", read).keys()

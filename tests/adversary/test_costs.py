@@ -119,7 +119,7 @@ def taken(run: Callable[[], object]) -> float:
 
 
 def in_proportion(run: Callable[[], object], good: Callable[[], object]) -> bool:
-    """Whether one run in three takes at most MOST_TIMES of what the good one takes; the first that does is the last."""
+    """True if one run in three takes at most MOST_TIMES of the good one's time; the first that does is the last."""
     return any(taken(run) <= MOST_TIMES * taken(good) for _ in range(3))
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import orjson
 
 from operators.clients.chat import Completion, Form
-from operators.clients.chat.parameters import LIMITS, Changes, Parameters, RequestRefused, changed
+from operators.clients.chat.parameters import LIMITS, Changes, Parameters, RequestRefused, apply_changes
 from operators.clients.chat.reasoning import read_answer
 from operators.clients.http.backend import Backend
 from operators.clients.http.transport import CONTROL, Control
@@ -123,13 +123,15 @@ class HttpChat(ABC):
         body = self._body("Answer with one word.", CONTROL, None)
         few = {name: _FEW_TOKENS for name in LIMITS if name in body}
         # A refusal may be of a parameter, which the next try leaves out.
-        return Control(self.path, changed({**body, **few}, made), lambda answer: self._read(answer, ""), refusals=False)
+        return Control(
+            self.path, apply_changes({**body, **few}, made), lambda answer: self._read(answer, ""), refusals=False
+        )
 
     async def _ask(self, body: dict[str, Any], tool: str, timeout: float) -> Message:
         deadline = time.monotonic() + timeout
         made: Changes = self._learnt.changes
         while True:
-            sent = changed(body, made)
+            sent = apply_changes(body, made)
             left = deadline - time.monotonic()
             try:
                 message = await self.backend.ask(

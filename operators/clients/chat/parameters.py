@@ -126,7 +126,7 @@ class Parameters:
         self._failed.update(made.keys() - self.changes.keys())
 
 
-def changed(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
+def apply_changes(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
     """`body` with its parameters renamed and left out."""
     renamed = ((changes.get(name, name), value) for name, value in body.items())
     return {name: value for name, value in renamed if name is not None}

@@ -29,7 +29,7 @@ PREFIX: Final = "prefix"
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class EmbeddingApi:
     """The API of a server: calls are posted to `path`, with the texts in the field `texts`, and `fields`.
 
     `members` lead to the list of vectors in an answer; none of them: the answer is the list. `indexed`: it is a list of
@@ -46,12 +46,12 @@ class Api:
     model: str | None = "model"
 
 
-APIS: Final[Mapping[str, Api]] = {
-    "openai": Api(
+APIS: Final[Mapping[str, EmbeddingApi]] = {
+    "openai": EmbeddingApi(
         "/embeddings", "input", {"encoding_format": "float"}, ("data",), indexed=True, dimensions="dimensions"
     ),
-    "tei": Api("/embed", "inputs", {"truncate": True}, (), indexed=False, dimensions="dimensions", model=None),
-    "cohere": Api(
+    "tei": EmbeddingApi("/embed", "inputs", {"truncate": True}, (), indexed=False, dimensions="dimensions", model=None),
+    "cohere": EmbeddingApi(
         "/embed",
         "texts",
         {"embedding_types": ["float"]},
@@ -59,8 +59,8 @@ APIS: Final[Mapping[str, Api]] = {
         indexed=False,
         dimensions="output_dimension",
     ),
-    "voyage": Api("/embeddings", "input", {}, ("data",), indexed=True, dimensions="output_dimension"),
-    "nim": Api(
+    "voyage": EmbeddingApi("/embeddings", "input", {}, ("data",), indexed=True, dimensions="output_dimension"),
+    "nim": EmbeddingApi(
         "/embeddings",
         "input",
         {"encoding_format": "float", "truncate": "END"},
@@ -83,7 +83,7 @@ class BiEncoder:
     backend: Backend
     model: str
     dimension: int
-    api: Api
+    api: EmbeddingApi
     max_batch: int = 32
     dimensions: int | None = None
     purposes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

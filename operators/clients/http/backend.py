@@ -202,7 +202,7 @@ class _Resilient:
                         return await self._try(permit, method, path, content, note, timeout=left, repeatable=repeatable)
                     except BackendError as error:
                         if doubtful(error) or (control is not None and control.refusals and refused_by_status(error)):
-                            await self._settle(permit, error, control, path, reads=repeatable)
+                            await self._find_fault(permit, error, control, path, reads=repeatable)
                         if answered or not isinstance(error, BackendUnavailable):
                             raise
                         failure = error
@@ -315,7 +315,7 @@ class _Resilient:
             self._breaker.fail(permit, self._clock(), error.retry_after)
         self._probe()
 
-    async def _settle(
+    async def _find_fault(
         self, permit: Permit, error: BackendError, control: Control | None, path: str, *, reads: bool
     ) -> None:
         """Find out by the control request whose fault a failure is; a doubtful one is reported then."""

@@ -226,7 +226,7 @@ class Endpoint:
     def encode(self, body: object) -> bytes:
         """A body as JSON, arrays included, with the further fields. Raises BackendBadResponse."""
         if self.body and isinstance(body, dict):
-            body = _merged(body, self.body)
+            body = _merge(body, self.body)
         try:
             return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:
@@ -293,12 +293,12 @@ def _stream(response: httpx.Response) -> httpx.AsyncByteStream:
     return response.stream
 
 
-def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Both objects as one; `over` decides where both have a value that is no object."""
     merged = dict(under)
     for name, value in over.items():
         beneath = merged.get(name)
-        merged[name] = _merged(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
+        merged[name] = _merge(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
     return merged
 
 

@@ -32,7 +32,7 @@ Body = Callable[[str, list[str], list[str]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class RerankApi:
     """The API of a server: calls are `body`, posted to `path`.
 
     An answer has a list of {index, `key`}, which `members` lead to; none of them: the answer is the list. `pairs`: a
@@ -51,22 +51,22 @@ class Api:
 
 
 # A request for all of the texts makes each omission in the answer the model's decision.
-COHERE: Final = Api(
+COHERE: Final = RerankApi(
     "/rerank",
     lambda model, queries, texts: {"model": model, "query": queries[0], "documents": texts, "top_n": len(texts)},
     ("results",),
     "relevance_score",
 )
 
-APIS: Final[Mapping[str, Api]] = {
+APIS: Final[Mapping[str, RerankApi]] = {
     **dict.fromkeys(("cohere", "jina", "infinity", "vllm", "llama_server", "xinference", "localai"), COHERE),
-    "voyage": Api(
+    "voyage": RerankApi(
         "/rerank",
         lambda model, queries, texts: {"model": model, "query": queries[0], "documents": texts, "top_k": len(texts)},
         ("data",),
         "relevance_score",
     ),
-    "mixedbread": Api(
+    "mixedbread": RerankApi(
         "/reranking",
         lambda model, queries, texts: {
             "model": model,
@@ -78,7 +78,7 @@ APIS: Final[Mapping[str, Api]] = {
         ("data",),
         "score",
     ),
-    "dashscope": Api(
+    "dashscope": RerankApi(
         "/services/rerank/text-rerank/text-rerank",
         lambda model, queries, texts: {
             "model": model,
@@ -89,7 +89,7 @@ APIS: Final[Mapping[str, Api]] = {
         "relevance_score",
         instruction=("parameters", "instruct"),
     ),
-    "nim": Api(
+    "nim": RerankApi(
         "/ranking",
         lambda model, queries, texts: {
             "model": model,
@@ -101,7 +101,7 @@ APIS: Final[Mapping[str, Api]] = {
         "logit",
         complete=True,
     ),
-    "sglang": Api(
+    "sglang": RerankApi(
         "/rerank",
         lambda model, queries, texts: {
             "model": model,
@@ -115,14 +115,14 @@ APIS: Final[Mapping[str, Api]] = {
         complete=True,
         instruction=("instruct",),
     ),
-    "tei": Api(
+    "tei": RerankApi(
         "/rerank",
         lambda _, queries, texts: {"query": queries[0], "texts": texts, "truncate": True},
         (),
         "score",
         complete=True,
     ),
-    "vllm_score": Api(
+    "vllm_score": RerankApi(
         "/score",
         lambda model, queries, texts: {"model": model, "text_1": queries, "text_2": texts},
         ("data",),
@@ -131,7 +131,7 @@ APIS: Final[Mapping[str, Api]] = {
         complete=True,
     ),
     # For models of one label: its score is that of /rerank, for both leave the activation to the server.
-    "tei_predict": Api(
+    "tei_predict": RerankApi(
         "/predict",
         # Nested for a single pair too: a flat one would be answered without the outer list.
         lambda _, queries, texts: {
@@ -187,7 +187,7 @@ class HttpReranker:
         self,
         backend: Backend,
         model: str,
-        api: Api,
+        api: RerankApi,
         *,
         documents: int = 1000,
         chars: int = 0,
@@ -262,7 +262,7 @@ class HttpReranker:
         return body
 
 
-def read_scores(api: Api, answer: object, count: int, *, backend: str) -> dict[int, float]:
+def read_scores(api: RerankApi, answer: object, count: int, *, backend: str) -> dict[int, float]:
     """Read the parsed answer to a call of `count` texts as position -> relevance.
 
     A position left out was judged irrelevant. Raises BackendBadResponse, for the whole answer, if a score isn't a

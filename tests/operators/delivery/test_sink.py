@@ -236,7 +236,7 @@ def test_failures_last_until_a_transaction_is_committed() -> None:
 
 
 def test_failures_end_with_the_partitions_whose_records_failed() -> None:
-    """Where nothing is left to commit, nothing fails: a replica without partitions does not stay unready."""
+    """Nothing fails if nothing is left to commit: a replica without partitions does not stay unready."""
     ledger, answers = read(1)
 
     def lose(_: object) -> BaseException:

@@ -181,7 +181,7 @@ def test_the_hash_changes_with_what_decides(before: dict[str, Any], change: dict
 @pytest.mark.parametrize("kind", [kind for kind in PLACES if kind != "onnx"])
 @pytest.mark.parametrize("change", DECIDES_NOT)
 def test_the_hash_does_not_change_with_how_it_is_asked(kind: str, change: dict[str, Any]) -> None:
-    """Where, when, how often, in what portions and under whose key."""
+    """The address, the time, the number and size of the calls, and the key do not count."""
     before = {"kind": kind, **PLACES[kind]}
     assert of(**before).config_hash() == of(**{**before, **change}).config_hash()
 

@@ -35,7 +35,7 @@ Outcome = Literal["ranked", "raise chat.max_tokens", "reasoning parser", "refuse
 
 @dataclass(frozen=True)
 class Manner:
-    """What `server` does in a case, of which `outcome` comes after `calls`, and the parameters left out afterwards."""
+    """The behaviour of `server` in a case: the `outcome`, after `calls`, and the parameters left out afterwards."""
 
     server: str
     case: str

@@ -34,7 +34,7 @@ BREAKS = 5
 
 
 async def ranked(chat: HttpChat) -> Scores | BackendError:
-    """What the orderer says of REQUEST."""
+    """The orderer's outcome for REQUEST."""
     try:
         [scores] = await Orderer(chat).score([REQUEST], timeout=5)
     except BackendError as error:

@@ -61,7 +61,7 @@ def test_a_wrapped_thought_leaves_the_answer(thought: str, before: str, answer: 
 
 @given(THOUGHTS, PLAIN, st.sampled_from(PAIRS))
 def test_an_end_without_a_beginning_ends_a_thought(thought: str, answer: str, pair: tuple[str, str]) -> None:
-    """Where the template has opened the thought, all before its end is thought."""
+    """All before a thought's end is thought: the template has opened it."""
     assume(plain(thought) and plain(answer))
     assert read_answer(f"{thought}{pair[1]}{answer}") == Said(answer, thought=True)
 
@@ -85,7 +85,7 @@ def test_a_thought_without_an_end_is_unfinished(thought: str, pair: tuple[str, s
 
 @given(st.text() | THOUGHTS)
 def test_any_text_is_read(text: str) -> None:
-    """What is read of a text stands in it, and a text without thoughts is itself."""
+    """The answer read of a text stands in it, and a text without thoughts is itself."""
     said = read_answer(text)
     if not said.thought and not re.search(r"<\w", text):
         assert said.answer == text

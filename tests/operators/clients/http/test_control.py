@@ -83,7 +83,7 @@ def test_a_poison_text_opens_no_breaker(form: str) -> None:
 
 
 def test_a_server_that_fails_for_everything_is_down() -> None:
-    """Where the control request fails, too, failures count: the breaker opens, and nothing is divided."""
+    """Failures count if the control request fails, too: the breaker opens, and nothing is divided."""
     server = Server(down=True)
 
     async def scenario() -> None:

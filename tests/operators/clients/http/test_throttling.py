@@ -83,7 +83,7 @@ def with_retry_after(value: str, statuses: list[int]) -> Scripted:
 
 
 def slept(server: Scripted, timeout: float, monkeypatch: pytest.MonkeyPatch) -> tuple[str | BackendError, list[float]]:
-    """What comes of a request, and its pauses, none of which is made."""
+    """The outcome of a request, and its pauses, none of which is made."""
     pauses: list[float] = []
     sleep = asyncio.sleep
 

@@ -12,7 +12,7 @@ import pytest
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.cross_encoders import APIS, Api, HttpReranker
+from operators.clients.rerankers.cross_encoders import APIS, HttpReranker, RerankApi
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendError
 from tests.operators.clients.http.serving import Handler, answering, backend
@@ -49,7 +49,7 @@ class Dialect:
     server: type[Server]
 
     @property
-    def api(self) -> Api:
+    def api(self) -> RerankApi:
         """The API that rerankers of the kind have."""
         return APIS[self.kind]
 

@@ -96,7 +96,7 @@ def test_numbers_of_explanations_are_no_documents(answer: str) -> None:
     ],
 )
 def test_none_stays_none(answer: str) -> None:
-    """What is said of documents behind `none` names none of them."""
+    """Remarks on documents behind `none` name none of them."""
     assert read_order(answer, 5) == []
 
 
