@@ -30,7 +30,7 @@ ANSWER: Final = "3, 1"
 ORDER: Final = [3, 1]
 
 Outcome = Literal["ranked", "raise chat.max_tokens", "reasoning parser", "refused", "bad answer"]
-"""What comes of it: the order of the answer, or a failure, by words of what is said of it."""
+"""The outcome: the order of the answer, or a failure, by words of what is said of it."""
 
 
 @dataclass(frozen=True)
