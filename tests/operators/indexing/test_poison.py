@@ -24,17 +24,27 @@ from schemas.errors import (
 from tests.operators.indexing.documents import document
 from tests.operators.samples import DIMENSION
 
+
+def judged(error: BackendError, *, serves_others: bool) -> BackendError:
+    """The error after its backend has made a control request itself."""
+    error.serves_others = serves_others
+    return error
+
+
 FORMS: Final[dict[str, Callable[[], BackendError]]] = {
     "status 400": lambda: BackendBadResponse("embedder: status 400", 400),
     "status 500": lambda: BackendUnavailable("embedder: status 500", 500),
     "nulls": lambda: BackendBadResponse("embedder: a vector is not a list of numbers"),
     "a crash": lambda: BackendUnavailable("embedder: the connection broke"),
     "silence": lambda: BackendTimeout("embedder: no answer in time"),
+    "a judged failure": lambda: judged(BackendUnavailable("embedder: status 500", 500), serves_others=True),
     "a gateway's time-out": lambda: BackendUnavailable("embedder: status 504", 504),
 }
 
 OUTAGES: Final[dict[str, Callable[[], BackendError]]] = {
     **FORMS,
+    "a judged failure": lambda: judged(BackendUnavailable("embedder: status 500", 500), serves_others=False),
+    "a judged refusal": lambda: judged(BackendBadResponse("embedder: status 400", 400), serves_others=False),
     "overload": lambda: BackendUnavailable("embedder: status 429", 429),
     "a wrong key": lambda: BackendBadResponse("embedder: status 401", 401, Reason.UNAUTHORIZED),
     "a wrong path": lambda: BackendBadResponse("embedder: status 404", 404),
