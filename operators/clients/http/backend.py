@@ -198,24 +198,24 @@ class _Resilient:
             while permit is not None:
                 left = deadline - self._clock()
                 try:
-                    try:
-                        return await self._try(permit, method, path, content, note, timeout=left, repeatable=repeatable)
-                    except BackendError as error:
-                        if doubtful(error) or (control is not None and control.refusals and refused_by_status(error)):
-                            await self._find_fault(permit, error, control, path, reads=repeatable)
-                        if answered or not isinstance(error, BackendUnavailable):
-                            raise
-                        failure = error
+                    return await self._try(
+                        permit, method, path, content, note, timeout=left, repeatable=repeatable, control=control
+                    )
+                except BackendUnavailable as error:
+                    if answered:
+                        raise
+                    failure = error
                     failures += 1
                     pause = self._pause(failure, failures, deadline)
                     if pause is None:
                         break
-                    if failure.status == HTTPStatus.TOO_MANY_REQUESTS:
+                    throttled = failure.status == HTTPStatus.TOO_MANY_REQUESTS
+                    if throttled:
                         # It keeps its room: otherwise others would take it, for the same answer.
                         await asyncio.sleep(pause)
                 finally:
                     self._end(permit)
-                if failure.status != HTTPStatus.TOO_MANY_REQUESTS:
+                if not throttled:
                     await asyncio.sleep(pause)
                 permit = await self._admit(deadline)
         finally:
@@ -274,6 +274,7 @@ class _Resilient:
         *,
         timeout: float,
         repeatable: bool,
+        control: Control | None,
     ) -> Result:
         """Ask once, and report the outcome to breaker, log and metrics. Raises what the endpoint and `read` raise."""
         started = self._clock()
@@ -293,7 +294,9 @@ class _Resilient:
             raise
         except BackendError as error:
             self._metrics.failed(error.reason)
-            if not doubtful(error):
+            if control is not None and (doubtful(error) or (control.refusals and refused_by_status(error))):
+                await self._find_fault(permit, error, control, path, reads=repeatable)
+            else:
                 self._report(permit, error, path, reads=repeatable)
             raise
         else:
@@ -316,20 +319,16 @@ class _Resilient:
         self._probe()
 
     async def _find_fault(
-        self, permit: Permit, error: BackendError, control: Control | None, path: str, *, reads: bool
+        self, permit: Permit, error: BackendError, control: Control, path: str, *, reads: bool
     ) -> None:
-        """Find out by the control request whose fault a failure is; a doubtful one is reported then."""
-        if control is None:
-            self._report(permit, error, path, reads=reads)
-            return
+        """Find out by the control request whose fault a failure is, and report it."""
         if self._controlling is None or self._controlling.done():
             self._controlling = asyncio.create_task(self._answers(control))
 
         def report(controlling: asyncio.Task[bool]) -> None:
             if not controlling.cancelled():
                 error.serves_others = controlling.result()
-                if doubtful(error):
-                    self._report(permit, error, path, reads=reads)
+                self._report(permit, error, path, reads=reads)
 
         # The call is judged, though its caller may have stopped waiting.
         self._controlling.add_done_callback(report)
