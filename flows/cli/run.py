@@ -22,7 +22,8 @@ def run(
         typer.Option(
             min=1,
             help="Number of processes to start on this machine; each is a member of the consumer group, and is started"
-            " again if it ends. The health port of each is telemetry.port plus its index, from 0.",
+            " again if it ends. The health port of each is telemetry.port plus its index, from 0; the first free one,"
+            " if it is not set.",
         ),
     ] = 1,
     with_indexing: Annotated[
@@ -40,10 +41,9 @@ def run(
     if supervised:
         arguments = ["run"] if config is None else ["run", "--config", str(config)]
         arguments += ["--with-indexing"] if with_indexing else []
-        delivery = settings.delivery
-        raise typer.Exit(
-            run_replicas(arguments, delivery.replica, settings.telemetry.port, replicas, delivery.drain_timeout)
-        )
+        delivery, telemetry = settings.delivery, settings.telemetry
+        port = None if telemetry.finds_port else telemetry.port
+        raise typer.Exit(run_replicas(arguments, delivery.replica, port, replicas, delivery.drain_timeout))
     # The indexing flow first: it makes the collections that do not exist.
     indexing: dict[str, Build] = {"indexing": indexing_replica} if with_indexing else {}
     raise typer.Exit(serve(settings, {**indexing, "search": search_replica}, settings.telemetry.port))

@@ -27,8 +27,11 @@ class Health:
     traces of samples for who asks for it, else in Prometheus's text format.
     """
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
-        """Listen on `port`, 0 for any free one. Raises ConfigError if that is not possible."""
+    def __init__(self, host: str, port: int, registry: CollectorRegistry, *, tries: int = 1) -> None:
+        """Listen on the first free one of `tries` ports from `port` on; 0 is any free one.
+
+        Raises ConfigError if there is none.
+        """
         self._paths: Mapping[str, Mapping[str, Check]] = {"/livez": {}, "/readyz": {"started": lambda: False}}
         health = self
 
@@ -53,11 +56,14 @@ class Health:
                 self.end_headers()
                 self.wfile.write(body)
 
-        try:
-            self._server = BoundedServer((host, port), Handler)
-        except OSError as error:
-            why = f"telemetry.port: cannot listen on {host}:{port} ({error.strerror})"
-            raise ConfigError(f"{why}; set another port in the file or by RANKSTREAM_TELEMETRY__PORT") from None
+        for each in range(port, port + tries):
+            try:
+                self._server = BoundedServer((host, each), Handler)
+                break
+            except OSError as error:
+                why = f"telemetry.port: cannot listen on {host}:{each} ({error.strerror})"
+        else:
+            raise ConfigError(f"{why}; set another port in the file or by RANKSTREAM_TELEMETRY__PORT")
         self.port: int = self._server.server_address[1]
         """The port on which it listens."""
         threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
@@ -89,6 +95,17 @@ _LAST_WORDS: Final = 5.0
 def watch(checks: Mapping[str, Check]) -> None:
     """Look at these checks from a thread of its own until one does not hold; then end the process with 1."""
     threading.Thread(target=_watch, args=(checks,), name="watchdog", daemon=True).start()
+
+
+def announce(checks: Mapping[str, Check]) -> None:
+    """Log `ready` from a thread of its own once all these checks hold."""
+    threading.Thread(target=_announce, args=(checks,), name="announcement", daemon=True).start()
+
+
+def _announce(checks: Mapping[str, Check]) -> None:
+    while not all(_holds(name, check) for name, check in checks.items()):
+        time.sleep(_INTERVAL)
+    log.info("ready")
 
 
 def lasting(check: Check, seconds: float) -> Check:

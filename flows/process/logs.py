@@ -140,7 +140,7 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
     ]
     rendered: list[Processor] = (
         [structlog.processors.JSONRenderer()]
-        if settings.log_format == "json"
+        if settings.log_format == "json" or (settings.log_format is None and not sys.stderr.isatty())
         else [_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     )
     structlog.configure(

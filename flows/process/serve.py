@@ -12,7 +12,7 @@ import structlog
 from prometheus_client import disable_created_metrics
 
 from flows.assembly.clients import InProcess
-from flows.process.health import Check, Health, end_process, lasting, watch
+from flows.process.health import Check, Health, announce, end_process, lasting, watch
 from flows.process.replica import Build, Replica
 from flows.process.signals import StopSignals
 from operators.telemetry.export import metric_export
@@ -20,6 +20,9 @@ from schemas.errors import BackendError, DeliveryError
 from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
+
+_PORTS: Final = 16
+"""Ports of which the first free one is the health port, unless it is set."""
 
 _GC_THRESHOLDS: Final = (200_000, 20, 100)
 
@@ -37,7 +40,8 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
     disable_created_metrics()
     in_process = InProcess(settings)
     registry = in_process.instruments.registry
-    health = Health(settings.telemetry.host, port, registry) if port is not None else None
+    tries = _PORTS if settings.telemetry.finds_port else 1
+    health = Health(settings.telemetry.host, port, registry, tries=tries) if port is not None else None
     export = metric_export(in_process.instruments)
     try:
         replicas = {name: build(settings, in_process) for name, build in flows.items()}
@@ -67,6 +71,7 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
         health.begin(live, ready)
         log.info("health port open", port=health.port)
     watch(live | joined)
+    announce(ready)
     *beside, last = replicas.values()
     threads = [threading.Thread(target=_run, args=(replica,), name="flow") for replica in beside]
     for thread in threads:

@@ -34,7 +34,7 @@ def run_replicas(arguments: Sequence[str], name: str, port: int | None, count: i
     """Run `rankstream` with `arguments` as `count` replicas until a signal, or until one cannot run; the exit code.
 
     Each has a stable name of its own, `name` and its index, so that its successor can end its open transactions, and
-    the health port `port` plus its index.
+    the health port `port` plus its index; None: its own choice.
     """
     replicas = _Replicas(arguments, name, port)
     supervision = Supervision(count, drain_timeout + _AFTER_DRAIN)

@@ -88,18 +88,26 @@ class TelemetrySettings(Section):
     port: Annotated[int, Field(ge=0, le=65_535)] | None = Field(
         default=8080,
         description="Port of /livez and /readyz; null: no health port. Default: 8080, and 8081 for the indexing flow,"
-        " so that both run on one machine.",
+        " or the next one that is free; the log names it. A port that is set is not replaced by another.",
     )
     record_content: bool = Field(default=False, description="Whether spans contain query texts.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe level that is logged."
     )
-    log_format: Literal["json", "console"] = Field(default="json", description="One JSON object a line, or plain text.")
+    log_format: Literal["json", "console"] | None = Field(
+        default=None,
+        description="One JSON object a line, or plain text; null: plain text in a terminal, and JSON anywhere else.",
+    )
 
     @property
     def indexing_port(self) -> int | None:
         """The health port of the indexing flow: `port`, if it is set."""
-        return self.port if "port" in self.model_fields_set else 8081
+        return 8081 if self.finds_port else self.port
+
+    @property
+    def finds_port(self) -> bool:
+        """True if no port is set: any free one will do."""
+        return "port" not in self.model_fields_set
 
 
 class Settings(BaseSettings):

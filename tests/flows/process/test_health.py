@@ -1,14 +1,17 @@
 """The health port over HTTP: what a probe sees while checks hold, and when they don't."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
-from flows.process.health import Health
+from flows.process.health import Health, announce
 from schemas.errors import ConfigError
+from schemas.settings.root import TelemetrySettings
 
 WELL = {"worker": True, "group": True, "qdrant": True}
 
@@ -78,6 +81,42 @@ def test_a_taken_port_is_an_error(port: int) -> None:
     """Two replicas on one port: the second is told at start which setting to change."""
     with pytest.raises(ConfigError, match=rf"telemetry\.port: .*:{port} .*in use.*RANKSTREAM_TELEMETRY__PORT"):
         Health("127.0.0.1", port, CollectorRegistry())
+
+
+def test_a_port_that_is_not_set_is_the_next_free_one(port: int) -> None:
+    """A second process on one machine takes another port of those it may try."""
+    with closing(Health("127.0.0.1", port, CollectorRegistry(), tries=50)) as health:
+        assert port < health.port < port + 50
+        assert get(health.port, "/livez").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("telemetry", "search", "indexing", "finds"), [({}, 8080, 8081, True), ({"port": 8080}, 8080, 8080, False)]
+)
+def test_a_port_that_is_set_is_not_replaced(telemetry: dict[str, int], search: int, indexing: int, finds: bool) -> None:
+    """Probes in Kubernetes ask the port of the configuration."""
+    settings = TelemetrySettings.model_validate(telemetry)
+    assert (settings.port, settings.indexing_port, settings.finds_port) == (search, indexing, finds)
+
+
+def test_ready_is_announced_once_all_checks_hold() -> None:
+    """The line comes when the last check holds, and once."""
+    answers = iter([False, False, True])
+    asked = threading.Event()
+
+    def last() -> bool:
+        held = next(answers)
+        if held:
+            asked.set()
+        return held
+
+    with capture_logs() as lines:
+        announce({"group": lambda: True, "qdrant": last})
+        assert asked.wait(30)
+        for thread in threading.enumerate():
+            if thread.name == "announcement":
+                thread.join(30)
+    assert [line["event"] for line in lines] == ["ready"]
 
 
 def test_what_has_not_begun_is_alive_and_not_ready() -> None:
