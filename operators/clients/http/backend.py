@@ -295,7 +295,8 @@ class _Resilient:
         except BackendError as error:
             self._metrics.failed(error.reason)
             if control is not None and (doubtful(error) or (control.refusals and refused_by_status(error))):
-                await self._find_fault(permit, error, control, path, reads=repeatable)
+                left = timeout - (self._clock() - started)
+                await self._find_fault(permit, error, control, path, reads=repeatable, timeout=left)
             else:
                 self._report(permit, error, path, reads=repeatable)
             raise
@@ -319,9 +320,9 @@ class _Resilient:
         self._probe()
 
     async def _find_fault(
-        self, permit: Permit, error: BackendError, control: Control, path: str, *, reads: bool
+        self, permit: Permit, error: BackendError, control: Control, path: str, *, reads: bool, timeout: float
     ) -> None:
-        """Find out by the control request whose fault a failure is, and report it."""
+        """Find out by the control request whose fault a failure is, and report it; wait `timeout` seconds for that."""
         if self._controlling is None or self._controlling.done():
             self._controlling = asyncio.create_task(self._answers(control))
 
@@ -332,7 +333,7 @@ class _Resilient:
 
         # The call is judged, though its caller may have stopped waiting.
         self._controlling.add_done_callback(report)
-        await asyncio.shield(self._controlling)
+        await asyncio.wait([self._controlling], timeout=max(timeout, 0.0))
 
     async def _answers(self, control: Control) -> bool:
         """True if the backend answers the control request."""

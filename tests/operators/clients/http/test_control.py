@@ -161,3 +161,23 @@ def test_a_caller_that_is_gone_leaves_the_judgement() -> None:
                     return
 
     asyncio.run(scenario())
+
+
+def test_a_request_waits_for_the_judgement_within_its_time() -> None:
+    """A control request that gets no answer keeps nobody beyond the time-out: the error is not judged yet."""
+    server = Server(down=True)
+
+    async def silent(request: web.Request) -> web.StreamResponse:
+        answer = await server(request)
+        if server.calls[-1] == [GOOD]:
+            await asyncio.Event().wait()
+        return answer
+
+    async def scenario() -> None:
+        async with guarding(silent) as guarded:
+            with pytest.raises(BackendError) as caught:
+                await ask(guarded, ["a"], timeout=0.3)
+            assert caught.value.serves_others is None
+            assert caught.value.status == 500
+
+    asyncio.run(scenario())
