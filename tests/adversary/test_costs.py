@@ -69,7 +69,7 @@ def counting(patch: pytest.MonkeyPatch) -> Counted:
 
     patch.setattr(difflib, "get_close_matches", compared)
     for module in (event, recipe):
-        patch.setattr(module, "worded", worded)
+        patch.setattr(module, "explain_problem", worded)
     return calls
 
 

@@ -76,7 +76,9 @@ def formats() -> dict[str, Any]:
 def _watermark(collection: str, namespace: str, partition: int, offset: int) -> list[str]:
     """Key and value of the record for an applied document."""
     message = SimpleNamespace(origin=Origin("documents", partition, offset, 1))
-    applied: Any = SimpleNamespace(message=message, collection=collection, held=collection, namespace=namespace)
+    # `held` is the attribute's name in 0.1.0, whose code runs this, too.
+    names = {"collection": collection, "physical": collection, "held": collection}
+    applied: Any = SimpleNamespace(message=message, namespace=namespace, **names)
     record = watermark(applied, "watermarks")
     assert record.key is not None
     assert record.value is not None
