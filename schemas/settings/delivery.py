@@ -162,7 +162,9 @@ class KafkaSettings(Section):
     )
     request_timeout: Seconds = Field(default=30.0, description="Seconds to wait for the answer to one request.")
     compression: Literal["lz4", "zstd", "gzip"] | None = Field(
-        default="lz4", description="Compression of produced records; null: none."
+        default="gzip",
+        description="Compression of results, dead letters and watermarks; null: none. Every Kafka client reads gzip;"
+        " not every one reads the others: docs/reference/events.md.",
     )
     partitions: Count = Field(
         default=8, description="Partitions of the topics that `rankstream topics` creates; they bound the replicas."
