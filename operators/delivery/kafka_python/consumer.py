@@ -20,7 +20,14 @@ from operators.delivery.client import (
     missing,
 )
 from operators.delivery.error_codes import ends
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, asking, connection, offsets
+from operators.delivery.kafka_python.connection import (
+    CALL_TIMEOUT,
+    Dialect,
+    asking,
+    connection,
+    consumer_options,
+    offsets,
+)
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
@@ -73,6 +80,7 @@ class KafkaPythonConsumer:
                 "partition_assignment_strategy": (RangePartitionAssignor,),
                 "metrics_enabled": False,
                 **connection(settings, dialect),
+                **consumer_options(settings),
                 **dialect.consumer,
             }
         )

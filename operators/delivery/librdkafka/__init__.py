@@ -19,7 +19,7 @@
 from typing import Final
 
 from operators.delivery.client import ANY_BATCH, BoundedReader, Consumer, PlainProducer, Tail, TransactionalProducer
-from operators.delivery.librdkafka.connection import CALL_TIMEOUT, quieten
+from operators.delivery.librdkafka.connection import CALL_TIMEOUT, check_options, quieten
 from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
 from operators.delivery.librdkafka.producer import LibrdkafkaProducer, LibrdkafkaTransactions
 from operators.delivery.librdkafka.reader import LibrdkafkaReader
@@ -35,6 +35,8 @@ class Librdkafka:
     transaction_interval: Final = 0.01
 
     def __init__(self, settings: KafkaSettings) -> None:
+        """Raises ConfigError for an option that librdkafka doesn't have."""
+        check_options(settings)
         self._settings = settings
         quieten()
 

@@ -25,6 +25,7 @@ from operators.delivery.librdkafka.connection import (
     CALL_TIMEOUT,
     asking,
     connection,
+    consumer_options,
     consumer_record,
     error_of,
     failure,
@@ -82,6 +83,7 @@ class LibrdkafkaConsumer:
                 # Only there it tells the last stable offsets.
                 "statistics.interval.ms": _STATISTICS,
                 "stats_cb": self._note_stable,
+                **consumer_options(settings),
             },
             logger=log,
         )

@@ -18,6 +18,7 @@ from operators.delivery.librdkafka.connection import (
     failure,
     log,
     offsets,
+    producer_options,
 )
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
@@ -59,6 +60,7 @@ class _Sending:
             "batch.size": min(_BATCH_SIZE, max_batch),
             "message.max.bytes": _LARGEST,
             "queue.buffering.max.kbytes": _MOST_QUEUED_KIB,
+            **producer_options(settings),
             **own,
         }
         self._producer = Producer(config, logger=logger)
