@@ -17,19 +17,44 @@ E = TypeVar("E", bound=BaseModel)
 # Possessive: no place to go back to is kept, which would take a hundred times the memory of a long string.
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?')
 
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+# Each escape is taken whole, so that the one behind a backslash begins where JSON says.
+_ESCAPES: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+
+HALF_REPLACED: Final = "half of a surrogate pair was replaced by U+FFFD"
+"""The warning about a text that was cut within a character, such as an emoji."""
+
 _NESTING: Final = frozenset({dict, list})
 MAX_DEPTH: Final = 100
 """Levels of nesting; JSON that is written again, to Qdrant and into results, may have 254."""
 
 
-def parse(value: bytes | None, max_bytes: int, max_parts: int | None = None) -> dict[str, Any]:
+def parse(
+    value: bytes | None, max_bytes: int, max_parts: int | None = None, *, warnings: list[str] | None = None
+) -> dict[str, Any]:
     """Read one event. Raises InputError as `json_object` does, and `unsupported_version`."""
-    return readable(json_object(value, max_bytes, max_parts))
+    return readable(json_object(value, max_bytes, max_parts, warnings=warnings))
 
 
-def json_object(value: bytes | None, max_bytes: int, max_parts: int | None = None) -> dict[str, Any]:
+def whole(value: bytes) -> bytes:
+    """The JSON without a byte order mark, and with U+FFFD in place of escapes of a half of a surrogate pair."""
+    return _without_halves(value.removeprefix(_BYTE_ORDER_MARK))
+
+
+def _without_halves(value: bytes) -> bytes:
+    return _ESCAPES.sub(lambda found: rb"\ufffd" if found[1] else found[0], value)
+
+
+def json_object(
+    value: bytes | None, max_bytes: int, max_parts: int | None = None, *, warnings: list[str] | None = None
+) -> dict[str, Any]:
     """Read one JSON object of at most `max_parts` keys, objects and arrays; None: of any number.
 
+    A byte order mark is skipped. Where a half of a surrogate pair is replaced, HALF_REPLACED is added to `warnings`,
+    if there are any to add to.
     Raises InputError: `too_large`, `not_json` (NaN and deep nesting included), or `invalid` for anything but an object
     and for a repeated key.
     """
@@ -37,8 +62,9 @@ def json_object(value: bytes | None, max_bytes: int, max_parts: int | None = Non
         raise InputError(DeadLetterClass.NOT_JSON, "value: missing, a JSON object is expected")
     if len(value) > max_bytes:
         raise InputError(DeadLetterClass.TOO_LARGE, f"value: {len(value)} bytes, expected at most {max_bytes}")
+    value = value.removeprefix(_BYTE_ORDER_MARK)
     try:
-        document = orjson.loads(value)
+        document = _load(value, warnings)
     except orjson.JSONDecodeError as error:
         raise InputError(DeadLetterClass.NOT_JSON, f"not JSON: {error.msg} at character {error.pos}") from error
     if not isinstance(document, dict):
@@ -51,6 +77,19 @@ def json_object(value: bytes | None, max_bytes: int, max_parts: int | None = Non
     if value.count(b":") != keys and sum(map(bool, _STRINGS.findall(value))) != keys:
         raise InputError(DeadLetterClass.INVALID, "a key is repeated")
     return document
+
+
+def _load(value: bytes, warnings: list[str] | None) -> Any:
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        # The parser takes no halves.
+        if (mended := _without_halves(value)) == value:
+            raise
+        document = orjson.loads(mended)
+        if warnings is not None:
+            warnings.append(HALF_REPLACED)
+        return document
 
 
 def readable(document: dict[str, Any]) -> dict[str, Any]:

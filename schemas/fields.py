@@ -3,6 +3,7 @@
 Times on the wire are RFC 3339 with an offset, or Unix seconds; never without an offset.
 """
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -65,23 +66,27 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+_LEAP: Final = re.compile(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:)60(\D.*)", re.ASCII)
 _YEAR_1: Final = datetime.min.replace(tzinfo=UTC).timestamp()
 _YEAR_10000: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp() + 86_400
 
 
 def unix_seconds(value: object) -> float:
-    """Convert an RFC 3339 string with an offset, or Unix seconds, to Unix seconds.
+    """Convert an RFC 3339 string with an offset, or Unix seconds, to Unix seconds; a second 60 is that after 59.
 
     Raises ValueError for a naive or unreadable time, and for one outside the years 1 to 9999.
     """
     if isinstance(value, str):
+        # RFC 3339 has two forms that the standard library doesn't read: a lower-case Z, and a leap second.
+        text = f"{value[:-1]}Z" if value.endswith("z") else value
+        leap = _LEAP.match(text)
         try:
-            moment = datetime.fromisoformat(value)
+            moment = datetime.fromisoformat(text if leap is None else f"{leap[1]}59{leap[2]}")
         except ValueError:
             raise ValueError("not an RFC 3339 time") from None
         if moment.tzinfo is None:
             raise ValueError("a time needs an offset, such as Z or +02:00")
-        seconds = moment.timestamp()
+        seconds = moment.timestamp() + (leap is not None)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = value
     else:

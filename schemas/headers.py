@@ -60,5 +60,8 @@ TRACE_ID: Final = _PREFIX + "trace.id"
 TIMESTAMP: Final = _PREFIX + "timestamp"
 REFUSED: Final = _PREFIX + "refused"
 
+REPLAYED: Final = "rankstream.replayed"
+"""The header of a message that `replay` sent: the place of the first message, and the reason why that was rejected."""
+
 MAX_MESSAGE_CHARS: Final = 512
 """Length at which an error message in a header is cut, since it can quote a value of any length."""

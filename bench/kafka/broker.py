@@ -188,6 +188,10 @@ class Broker:
                 raise BrokerError(f"the broker was not ready in {START_TIMEOUT_S:.0f} s:\n{self._log_tail()}")
             time.sleep(0.1)
 
+    def logs(self, topic: str) -> list[Path]:
+        """The files of the topic's records, of all partitions."""
+        return sorted(self._data.glob(f"{topic}-[0-9]*/*.log"))
+
     def stop(self) -> None:
         """End the broker as an operator would, with its logs flushed."""
         self._end(signal.SIGTERM)

@@ -32,6 +32,9 @@ MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
 
 _POLL: Final = 0.2
 
+_ASK: Final = 10.0
+"""Seconds for the broker to say where the topic ends."""
+
 _SETTLES: Final = 0.5
 """Seconds. A transaction's end is written to one partition after the other: its offsets may be there before its dead
 letters are."""
@@ -119,12 +122,17 @@ def ingest(
 def _send(
     client: KafkaClient, topic: str, documents: Iterable[Numbered], own: str, progress: OnProgress, timeout: float
 ) -> int:
-    with closing(client.bounded_reader(topic)) as reader, closing(client.plain_producer()) as producer:
+    with (
+        closing(client.bounded_reader(topic)) as reader,
+        closing(client.tail(topic)) as tail,
+        closing(client.plain_producer()) as producer,
+    ):
         produced = sent_bytes = 0
         waited = _Waiting(timeout)
         size_of: list[int] = []
         rest = iter(documents)
         following = next(rest, None)
+        ends: dict[int, int] = {}
         while True:
             records = []
             while following is not None and sent_bytes < MAX_UNREAD_BYTES:
@@ -140,7 +148,11 @@ def _send(
                 producer.send(records)
             except RecordRefused as error:
                 raise FatalDelivery(f"{topic}: a document {error.refusal.why}") from error
-            behind = sum(reader.ends().values()) - sum(reader.committed().values())
+            if records or not ends:
+                # Documents behind an open transaction of another producer can't be read yet, and are not done.
+                ends = tail.ends(_ASK)
+            committed = reader.committed()
+            behind = sum(max(0, end - committed[number]) for number, end in ends.items() if number in committed)
             done = max(0, produced - behind)
             sent_bytes = sum(size_of[done:])
             progress(done, produced)

@@ -8,6 +8,8 @@ Rules
 - Each record is acknowledged by all in-sync replicas before the next is sent: so the sent records are known at any
   moment.
 - A record that its topic refuses is counted and the rest goes on; any other failure ends the replay.
+- Without a filter it sends nothing, unless all is asked for: it says what that would be.
+- A dead letter that came back for the same reason isn't sent again, unless told. The topic is read once more to know.
 - Of a dead letter's payload nothing is printed but its size.
 """
 
@@ -28,7 +30,7 @@ from flows.assembly.delivery import connect
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
 from operators.delivery.client import BoundedReader, ConsumerRecord, KafkaClient, PlainRecord, RecordRefused
-from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, to_record
+from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, find_futile, to_record
 from operators.delivery.way_out import short
 from schemas.errors import DeadLetterClass
 from schemas.fields import unix_seconds
@@ -134,6 +136,7 @@ _MESSAGE_WIDTH: Final = 18
 _SKIPPED: Final = {
     Skip.NO_PAYLOAD: "without payload and without an original",
     Skip.OTHER_TOPIC: "from a topic that isn't configured",
+    Skip.RETURNED: "came back for the same reason (--again sends them)",
 }
 
 
@@ -175,9 +178,17 @@ def moment(text: str) -> float:
 
 
 def sendable(
-    letters: Iterable[DeadLetter | None], topics: Topics, wanted: Filter, tally: Tally, original: Original
+    letters: Iterable[DeadLetter | None],
+    topics: Topics,
+    wanted: Filter,
+    tally: Tally,
+    original: Original,
+    returned: frozenset[str],
 ) -> Iterator[tuple[DeadLetter, PlainRecord]]:
-    """The wanted dead letters that can be replayed, each with its record; the others are tallied."""
+    """The wanted dead letters that are to be replayed, each with its record; the others are tallied.
+
+    `returned`: attempts that are not made again.
+    """
     for dead_letter in letters:
         if dead_letter is None:
             tally.foreign += 1
@@ -187,6 +198,8 @@ def sendable(
         tally.matched += 1
         dead_letter = original(dead_letter)
         record = to_record(dead_letter, topics.queries, topics.documents)
+        if dead_letter.attempt in returned and not isinstance(record, Skip):
+            record = Skip.RETURNED
         if isinstance(record, Skip):
             tally.skipped[record] += 1
         else:
@@ -194,16 +207,26 @@ def sendable(
 
 
 def send_wanted(
-    client: KafkaClient, topics: Topics, wanted: Filter, limit: int | None, rate: float, console: Console, tally: Tally
+    client: KafkaClient,
+    topics: Topics,
+    wanted: Filter,
+    limit: int | None,
+    rate: float,
+    console: Console,
+    tally: Tally,
+    *,
+    again: bool,
 ) -> None:
-    """Send the wanted letters, at most `rate` a second, and tally them, also if it fails. Raises DeliveryError."""
-    throttle = Throttle(rate)
+    """Send the wanted letters, at most `rate` a second, and tally them, also if it fails; `again`: also those that came
+    back. Raises DeliveryError.
+    """
+    throttle, returned = Throttle(rate), _find_returned(client, topics, console, again=again)
     with (
         _open_dead_letters(client, topics, console) as letters,
         originals(client, topics) as original,
         closing(client.plain_producer()) as producer,
     ):
-        for dead_letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
+        for dead_letter, record in islice(sendable(letters, topics, wanted, tally, original, returned), limit):
             time.sleep(throttle.wait(time.monotonic()))
             try:
                 producer.send([record])
@@ -214,12 +237,19 @@ def send_wanted(
 
 
 def rehearse(
-    client: KafkaClient, topics: Topics, wanted: Filter, limit: int | None, console: Console, tally: Tally
+    client: KafkaClient,
+    topics: Topics,
+    wanted: Filter,
+    limit: int | None,
+    console: Console,
+    tally: Tally,
+    *,
+    again: bool,
 ) -> Iterator[dict[str, Any]]:
     """A row for each dead letter that `replay` would send, and the tally of it; sends nothing. Raises DeliveryError."""
-    now = time.time()
+    now, returned = time.time(), _find_returned(client, topics, console, again=again)
     with _open_dead_letters(client, topics, console) as letters, originals(client, topics) as original:
-        for dead_letter, record in islice(sendable(letters, topics, wanted, tally, original), limit):
+        for dead_letter, record in islice(sendable(letters, topics, wanted, tally, original, returned), limit):
             tally.sent += 1
             yield {
                 "class": dead_letter.kind,
@@ -230,6 +260,13 @@ def rehearse(
                 "bytes": len(record.value),
                 "message": dead_letter.message[:_MESSAGE_CHARS],
             }
+
+
+def _find_returned(client: KafkaClient, topics: Topics, console: Console, *, again: bool) -> frozenset[str]:
+    if again:
+        return frozenset()
+    with _open_dead_letters(client, topics, console) as letters:
+        return find_futile(letters)
 
 
 def rehearsal_table(rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -304,29 +341,43 @@ def replay(
     until: Annotated[float | None, typer.Option(parser=moment, metavar="TIME", help="Sent before this time.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Greatest number of messages to send.")] = None,
     rate: Annotated[float, typer.Option(min=0.001, max=100_000, help="Greatest number of messages per second.")] = RATE,
+    everything: Annotated[bool, typer.Option("--all", help="Send all dead letters, where no filter is given.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also send those that came back for the reason for which they were sent.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent, and send nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Send dead letters back to their topics as new queries and documents: those that match every given filter.
 
     If --class or --offset is repeated, one of its values must match. TIME is RFC 3339 with an offset, or Unix seconds;
-    it is compared with the time at which the original was sent. To replay twice is to send twice: two queries with two
-    results.
+    it is compared with the time at which the original was sent. Without a filter nothing is sent, but with --all. To
+    replay twice is to send twice: two queries with two results. But a message that came back for the same reason is not
+    sent again.
     """
     settings = load(config)
     logs.configure(settings.telemetry)
     wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(positions or ()), since, until)
     client, topics, tally = connect(settings.kafka), settings.kafka.topics, Tally()
+    if wanted == Filter() and not (everything or dry_run):
+        kinds_sent = Counter(
+            row["class"] for row in rehearse(client, topics, wanted, limit, stderr, tally, again=again)
+        )
+        would = ", ".join(f"{count} of class {printable(kind)}" for kind, count in sorted(kinds_sent.items()))
+        raise typer.BadParameter(
+            f"without a filter, {tally.sent} messages would be sent{': ' if would else ''}{would}."
+            " Give a filter, or --all to send them; --dry-run lists them"
+        )
     try:
         if dry_run:
-            rows = rehearse(client, topics, wanted, limit, stderr, tally)
+            rows = rehearse(client, topics, wanted, limit, stderr, tally, again=again)
             if as_json:
                 for row in rows:
                     emit(row)
             else:
                 out.print(rehearsal_table(rows))
         else:
-            send_wanted(client, topics, wanted, limit, rate, stderr, tally)
+            send_wanted(client, topics, wanted, limit, rate, stderr, tally, again=again)
     finally:
         if as_json and not dry_run:
             emit(tally.report())

@@ -62,9 +62,9 @@ class Replica:
         if self._watermarks is not None:
             self._watermarks.start()
             self._resources.register("watermarks", self._watermarks.close)
-            loop.start(delivery.flush, self._watermarks.ask)
+            loop.start(delivery.flush, delivery.advance, self._watermarks.ask)
         else:
-            loop.start(delivery.flush)
+            loop.start(delivery.flush, delivery.advance)
         self._resources.register("consumer loop", loop.close)
         delivery.start()
         try:

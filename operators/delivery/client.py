@@ -35,6 +35,15 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class Ends(NamedTuple):
+    """The ends of a partition: the last `stable` offset, up to which committed records can be read, and the offset
+    after the `last` record. They differ while a transaction is open.
+    """
+
+    stable: int
+    last: int
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord:
     """One record as a consumer read it; `timestamp` in seconds, no `headers` if a name of them isn't UTF-8."""
@@ -132,8 +141,13 @@ class Consumer(Protocol):
     def beginning(self, partition: TopicPartition) -> int:
         """The first offset that the partition still holds."""
 
-    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record of those partitions of which the client has heard it; asks nobody."""
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
+        """The ends of those partitions of which the client has heard them; asks nobody."""
+
+    def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Of partitions read since their start: all below was polled, or isn't for readers, as the marks of
+        transactions; asks nobody. The start of others, or nothing.
+        """
 
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions, and no others, from these offsets.

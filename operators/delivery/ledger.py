@@ -32,6 +32,11 @@ class Transaction:
     dropped: Sequence[OutputRecord]
 
     @property
+    def moves(self) -> bool:
+        """True if it makes a record durable, or moves a position."""
+        return bool(self.records) or any(not plan.waiting for _, plan in self.plans.values())
+
+    @property
     def commits(self) -> dict[TopicPartition, Commit]:
         """The offsets to commit."""
         return {partition: plan.commit for partition, (_, plan) in self.plans.items()}
@@ -110,8 +115,18 @@ class Ledger:
             self._in_flight += 1
             return assignment.epoch
 
+    def pass_over(self, positions: Mapping[TopicPartition, int]) -> bool:
+        """Note that all records below these positions were seen; True if a position can move on without an answer."""
+        with self._lock:
+            for partition, position in positions.items():
+                if (assignment := self._assignments.get(partition)) is not None:
+                    assignment.tracker.pass_over(position)
+            return any(assignment.tracker.advances for assignment in self._assignments.values())
+
     def committable(self, answers: Sequence[OutputRecord], member: Membership) -> Transaction:
-        """Choose the content of the next transaction: the answers of running epochs, and the offsets they complete."""
+        """Choose the content of the next transaction: the answers of running epochs, the offsets they complete, and the
+        positions that move on without an answer.
+        """
         with self._lock:
             offsets: dict[TopicPartition, dict[int, list[OutputRecord]]] = defaultdict(dict)
             dropped = []
@@ -123,11 +138,9 @@ class Ledger:
                 else:
                     dropped.append(answer)
             plans = {
-                partition: (
-                    self._assignments[partition].epoch,
-                    self._assignments[partition].tracker.plan(answered),
-                )
-                for partition, answered in offsets.items()
+                partition: (assignment.epoch, assignment.tracker.plan(offsets.get(partition, ())))
+                for partition, assignment in self._assignments.items()
+                if partition in offsets or assignment.tracker.advances
             }
             records = [each for of, (_, plan) in plans.items() for at in plan.accepted for each in offsets[of][at]]
             waiting = [each for of, (_, plan) in plans.items() for at in plan.waiting for each in offsets[of][at]]

@@ -2,14 +2,18 @@
 
 Rules
 -----
-- A letter becomes the original message, byte for byte: its key, its value and its own headers.
+- A letter becomes the original message, byte for byte: its key, its value and its own headers. A header more says that
+  it was replayed, where it came from first, and the reason why it was rejected.
+- A letter that came back for the same reason isn't sent again, and nor is the one that it was made of, unless told.
 - A query gets a new timestamp, since with the old one it would expire at once. A document has its old timestamp, which
   is its version if the event names none: a replayed document must not overwrite a later one.
 - A letter without payload, whose original isn't to be had any more, or of a topic that neither flow reads, can't be
   replayed.
 """
 
+import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
@@ -58,6 +62,19 @@ class DeadLetter:
     def timestamp(self) -> float:
         """The original's time in Unix seconds."""
         return self.timestamp_ms / 1000
+
+    @property
+    def attempt(self) -> str:
+        """The place of the first message of which this is a replay, and the reason of this letter."""
+        marks = [_text(mark).partition(" ")[0] for name, mark in self.headers if name == names.REPLAYED]
+        first = marks[-1] if marks else str(self.position)
+        reason = "\0".join((self.kind, self.stage, self.message)).encode()
+        return f"{first} {hashlib.sha256(reason).hexdigest()[:16]}"
+
+    @property
+    def returned(self) -> bool:
+        """True if it was replayed, and was rejected for the reason for which it had been before."""
+        return (names.REPLAYED, self.attempt.encode()) in self.headers
 
     @classmethod
     def read(cls, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> Self | None:
@@ -112,10 +129,11 @@ class Filter:
 
 
 class Skip(StrEnum):
-    """Why a letter can't be replayed."""
+    """Why a letter isn't replayed."""
 
     NO_PAYLOAD = "no_payload"
     OTHER_TOPIC = "other_topic"
+    RETURNED = "returned"
 
 
 def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> PlainRecord | Skip:
@@ -125,13 +143,20 @@ def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> PlainRec
         return Skip.OTHER_TOPIC
     if dead_letter.value is None:
         return Skip.NO_PAYLOAD
+    headers = tuple(header for header in dead_letter.headers if header[0] != names.REPLAYED)
+    headers += ((names.REPLAYED, dead_letter.attempt.encode()),)
     return PlainRecord(
         topic,
         dead_letter.key,
         dead_letter.value,
-        dead_letter.headers,
+        headers,
         dead_letter.timestamp_ms if topic == documents else None,
     )
+
+
+def find_futile(letters: Iterable[DeadLetter | None]) -> frozenset[str]:
+    """The attempts after which a dead letter came back for the reason for which it was sent."""
+    return frozenset(letter.attempt for letter in letters if letter is not None and letter.returned)
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ Rules
   records queue until then. Where more than COMMON records a second come, the interval is longer in the same ratio, up
   to LONGEST: a transaction costs the same for one record as for many.
 - Each try asks the ledger again what may be committed: records of epochs that have ended are dropped.
+- Positions that move on without an answer go with the next transaction, or have one of their own.
 - All records of a message are delivered together, always.
 - A record that the broker refuses for itself takes its next form (`operators.delivery.way_out`), and the others are
   tried again. Where it isn't said which of several it is, each half of the messages is tried alone.
@@ -75,6 +76,7 @@ class Delivery:
         self._queue: deque[OutputRecord] = deque()
         self._changed = threading.Condition()
         self._closing = False
+        self._advancing = False
         self._flushing = False
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
         self._began: float | None = None
@@ -88,6 +90,12 @@ class Delivery:
         """Queue output records. From any thread."""
         with self._changed:
             self._queue.extend(output_records)
+            self._changed.notify_all()
+
+    def advance(self) -> None:
+        """Commit the positions of the ledger that move on without an answer. From any thread."""
+        with self._changed:
+            self._advancing = True
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
@@ -126,14 +134,15 @@ class Delivery:
             while True:
                 with self._changed:
                     # Counts of dead letters are logged although nothing comes.
-                    self._changed.wait_for(lambda: self._queue or self._ending, self._log.due(time.monotonic()))
-                    if self._queue:
+                    self._changed.wait_for(lambda: self._due or self._ending, self._log.due(time.monotonic()))
+                    if self._due:
                         # More records queue until the interval has passed.
                         left = max(began + interval, ended + SETTLES) - time.monotonic()
                         self._changed.wait_for(lambda: self._ending, left)
                     answers = waiting + list(self._queue)
                     self._queue.clear()
-                if answers:
+                    advancing, self._advancing = self._advancing, False
+                if answers or advancing:
                     before, began = began, time.monotonic()
                     interval = stretch(self._interval, len(answers) / (began - before))
                     waiting = self._deliver(answers)
@@ -151,6 +160,10 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  the process ends with it
             log.error("delivery failed", error=type(error).__name__, reason=str(error))
             self._failed(error)
+
+    @property
+    def _due(self) -> bool:
+        return bool(self._queue) or self._advancing
 
     @property
     def _ending(self) -> bool:
@@ -173,7 +186,7 @@ class Delivery:
             if transaction.dropped:
                 self._abandon(transaction.dropped)
                 answers = [*transaction.records, *transaction.waiting]
-            if not transaction.records:
+            if not transaction.moves:
                 # What failed is another replica's now.
                 self._failing = None
                 return list(transaction.waiting)

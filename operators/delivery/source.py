@@ -11,6 +11,8 @@ Rules
   partition reads the others again.
 - Stopping: no more is read; the source ends when all messages that were read are committed, or at `drain_timeout`. The
   next owner of the partitions reads the remaining messages.
+- A partition that ends in the marks of transactions has nothing that is unread: once all records are answered, the
+  client's position is committed.
 - A failure of the consumer loop's thread, or of the sink's, ends the source and the process.
 """
 
@@ -58,7 +60,7 @@ _LAST_COMMIT: Final = 0.5
 """Seconds that a rebalance may be delayed to commit answered messages, which the next owner then doesn't repeat."""
 
 LAG_INTERVAL: Final = 1.0
-"""Seconds between two looks at the lag."""
+"""Seconds between two looks at the lag, and at positions for which no answer comes."""
 
 _PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -82,6 +84,7 @@ class ConsumerLoop:
         self._drain_timeout = drain_timeout
         self._metrics = metrics
         self._lag = Lag(consumer, ledger, metrics)
+        self._passed_at = 0.0
         self._read: deque[Message] = deque()
         self._ahead: deque[ConsumerRecord] = deque()
         self._lock = threading.Lock()
@@ -97,15 +100,22 @@ class ConsumerLoop:
         self._drained = False
         self._thread = threading.Thread(target=self._run, name="consumer loop", daemon=True)
         self._flush: Callable[[float], None] = lambda _: None
+        self._advance: Callable[[], None] = lambda: None
         self._arrived: Callable[[], None] = lambda: None
         self.moved_at = time.monotonic()
         """Time of the engine's last call of `take`, on the monotonic clock."""
 
-    def start(self, flush: Callable[[float], None], arrived: Callable[[], None] = lambda: None) -> None:
-        """Join the group and read; `flush` commits the answered messages, within the given seconds. `arrived` is called
-        whenever messages have been read, before the flow gets them; it must not block.
+    def start(
+        self,
+        flush: Callable[[float], None],
+        advance: Callable[[], None],
+        arrived: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Join the group and read; `flush` commits the answered messages, within the given seconds, and `advance` soon
+        the positions for which no answer comes. `arrived` is called whenever messages have been read, before the flow
+        gets them. The last two must not block.
         """
-        self._flush, self._arrived = flush, arrived
+        self._flush, self._advance, self._arrived = flush, advance, arrived
         self._thread.start()
 
     def stop(self) -> None:
@@ -202,10 +212,19 @@ class ConsumerLoop:
             self._read_at = now
         else:
             dense = bool(self._ahead)
+        self._pass_over(now)
         self._finish_if_drained()
         left = began + _PACE - time.monotonic()
         if dense and left > 0:
             time.sleep(left)
+
+    def _pass_over(self, now: float) -> None:
+        # Of what waits here the ledger doesn't know yet.
+        if self._ahead or self._misplaced or now - self._passed_at < LAG_INTERVAL:
+            return
+        self._passed_at = now
+        if self._ledger.pass_over(self._consumer.positions(self._ledger.partitions)):
+            self._advance()
 
     def _find_place(self) -> None:
         if not self._misplaced:
@@ -306,7 +325,10 @@ class ConsumerLoop:
 
 
 class Lag:
-    """Reports the lag to the metrics, from the partitions' ends as last heard. For the consumer's thread."""
+    """Reports the unread records to the metrics, and those that can't be read yet because a transaction is open.
+
+    Source: the partitions' ends that the client last heard of. For the consumer's thread.
+    """
 
     def __init__(self, consumer: Consumer, ledger: Ledger, metrics: FlowMetrics) -> None:
         self._consumer = consumer
@@ -321,12 +343,16 @@ class Lag:
             return
         self._looked_at = now
         ends, committed = self._consumer.ends(self._ledger.partitions), self._ledger.positions()
-        behind = {each: max(0, end - committed[each]) for each, end in ends.items() if each in committed}
-        for partition, lag in behind.items():
-            self._metrics.lag[partition.topic, str(partition.partition)].set(lag)
-        for partition in self._measured - behind.keys():
-            self._metrics.lag.remove(partition.topic, str(partition.partition))
-        self._measured = set(behind)
+        known = {each: end for each, end in ends.items() if each in committed}
+        for partition, end in known.items():
+            labels = partition.topic, str(partition.partition)
+            self._metrics.lag[labels].set(max(0, end.stable - committed[partition]))
+            self._metrics.unstable[labels].set(max(0, end.last - end.stable))
+        for partition in self._measured - known.keys():
+            labels = partition.topic, str(partition.partition)
+            self._metrics.lag.remove(*labels)
+            self._metrics.unstable.remove(*labels)
+        self._measured = set(known)
 
 
 class _Partition(StatelessSourcePartition[list[Message]]):

@@ -8,6 +8,8 @@ Rules
 - It is *done* when its output record is committed.
 - The committed position is the end of the unbroken run of done offsets; the commit's metadata holds the done offsets
   beyond it. A new owner starts at the position and skips those.
+- What is *passed* holds no more records: a partition may end in the marks of transactions. The unbroken run extends
+  over it, so that nothing that can't be read looks unread.
 - `plan` says what a transaction would commit; only `apply`, after the broker committed it, changes the state.
 """
 
@@ -55,10 +57,10 @@ class CommitPlan:
 class OffsetTracker:
     """The offsets of one partition, from one assignment to its end."""
 
-    __slots__ = ("_done", "_position", "_seen")
+    __slots__ = ("_done", "_passed", "_position", "_seen")
 
     def __init__(self, committed: Commit) -> None:
-        self._position = committed.offset
+        self._position = self._passed = committed.offset
         self._seen: deque[int] = deque()
         self._done = {offset for offset in decode(committed) if offset >= committed.offset}
 
@@ -70,7 +72,12 @@ class OffsetTracker:
     @property
     def next_offset(self) -> int:
         """The lowest offset that may still come."""
-        return self._seen[-1] + 1 if self._seen else self._position
+        return max(self._passed, self._position, self._seen[-1] + 1 if self._seen else 0)
+
+    @property
+    def advances(self) -> bool:
+        """True if nothing is in flight, and the position can move on without an answer."""
+        return self.next_offset > self._position and all(offset in self._done for offset in self._seen)
 
     @property
     def in_flight(self) -> int:
@@ -86,6 +93,10 @@ class OffsetTracker:
             raise RepeatedOffset(f"offset {offset}, and not {self.next_offset} or above")
         self._seen.append(offset)
         return offset not in self._done
+
+    def pass_over(self, offset: int) -> None:
+        """Note that what is below `offset`, and was not seen, is no record to read."""
+        self._passed = max(self._passed, offset)
 
     def plan(self, offsets: Iterable[int], *, limit: int = METADATA_LIMIT) -> CommitPlan:
         """The commit when `offsets` are answered too; the highest wait while the metadata is over `limit` bytes.
@@ -113,12 +124,7 @@ class OffsetTracker:
         self._done = {offset for offset in self._done if offset >= self._position}
 
     def _commit(self, done: set[int]) -> Commit:
-        position = self._position
-        for offset in self._seen:
-            if offset not in done:
-                position = offset
-                break
-            position = offset + 1
+        position = next((offset for offset in self._seen if offset not in done), self.next_offset)
         return encode(position, sorted(offset for offset in done if offset >= position))
 
 

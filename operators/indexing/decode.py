@@ -1,16 +1,41 @@
 """Decode: a message's bytes become a document in flight, or a named error."""
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import orjson
+import structlog
 
 from operators.indexing.document import DocumentInFlight
 from operators.query.collection import Destinations
-from operators.query.message import Message, check_headers
+from operators.query.message import Message, check_headers, sent_at
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError
-from schemas.event import check_dimension, parse, validate
+from schemas.event import HALF_REPLACED, check_dimension, parse, validate
+
+log = structlog.stdlib.get_logger(__name__)
+
+INTERVAL: Final = 60.0
+"""Seconds from one line about mended documents to the next."""
+
+
+class Mended:
+    """Logs mended documents: the first with its place, and then their number at most once a minute."""
+
+    def __init__(self) -> None:
+        self._due = -math.inf
+        self._count = 0
+
+    def note(self, message: Message) -> None:
+        """Count a document, and log it if a minute has passed."""
+        self._count += 1
+        if message.clock >= self._due:
+            place = message.origin
+            log.warning(
+                HALF_REPLACED, topic=place.topic, partition=place.partition, offset=place.offset, count=self._count
+            )
+            self._due, self._count = message.clock + INTERVAL, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +47,7 @@ class DocumentDecoder:
     default_destination: str
     default_namespace: str
     dimension: int
+    mended: Mended = field(default_factory=Mended)
 
     def __call__(self, message: Message) -> DocumentInFlight:
         """The document that the message brings. Raises InputError."""
@@ -31,7 +57,7 @@ class DocumentDecoder:
         collection = self.destinations.collection(destination, event.collection)
         check_dimension(event.vector, self.dimension)
         namespace = event.namespace if event.namespace is not None else self.default_namespace
-        updated = event.updated_at if event.updated_at is not None else message.timestamp
+        updated = event.updated_at if event.updated_at is not None else _version(message)
         return DocumentInFlight(
             message=message,
             event=event,
@@ -45,7 +71,16 @@ class DocumentDecoder:
     def _read(self, message: Message) -> dict[str, Any]:
         if message.value is None:
             return tombstone(message.key)
-        return parse(message.value, self.max_bytes, MAX_DOCUMENT_PARTS)
+        warnings: list[str] = []
+        document = parse(message.value, self.max_bytes, MAX_DOCUMENT_PARTS, warnings=warnings)
+        if warnings:
+            self.mended.note(message)
+        return document
+
+
+def _version(message: Message) -> float:
+    """Seconds; of a message without a timestamp before all others."""
+    return sent_at(message) if message.timestamp >= 0 else message.timestamp
 
 
 def tombstone(key: bytes | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from operators.query.trace import Headers, Trace
 from schemas.errors import DeadLetterClass, InputError
+from schemas.fields import unix_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,14 @@ def check_headers(message: Message) -> None:
     """Raise InputError `invalid` for a message whose headers can't be read."""
     if not message.legible:
         raise InputError(DeadLetterClass.INVALID, "headers: expected names in UTF-8")
+
+
+def sent_at(message: Message) -> float:
+    """Time of sending, in Unix seconds. Raises InputError `invalid` for a timestamp that is not in milliseconds."""
+    try:
+        return unix_seconds(message.sent)
+    except ValueError as error:
+        raise InputError(DeadLetterClass.INVALID, f"the message's timestamp: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from operators.query.message import Message, Origin
 from operators.query.result import result_id
 from schemas import fields
 from schemas.errors import DeadLetterClass, InputError
+from schemas.event import whole
 from schemas.result import Status, TotalRelation
 
 _MOST_DIGITS: Final = 19
@@ -137,7 +138,7 @@ class _Read(NamedTuple):
             repeats = True
             return _Object(pairs)
 
-        text = value or b""
+        text = whole(value or b"")
         # Python's own parser: it says which keys are repeated, and reads what only ours is too strict for.
         integer = _integer if _LONG.search(text) else None
         try:

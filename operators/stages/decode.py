@@ -6,13 +6,12 @@ from typing import Any
 from operators.query import cloud_event
 from operators.query.cloud_event import CloudEvent, Mode
 from operators.query.in_flight import CacheLookup, InFlight
-from operators.query.message import Message, check_headers
+from operators.query.message import Message, check_headers, sent_at
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
 from operators.telemetry.traces import Signals
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import check_dimension, json_object, parse, readable, validate
-from schemas.fields import unix_seconds
 from schemas.query import MAX_QUERY_PARTS, QueryEvent
 from schemas.settings import Limits
 from schemas.texts import nfc
@@ -32,13 +31,14 @@ class Decoder:
     def __call__(self, message: Message) -> InFlight:
         """The query that the message asks. Raises InputError."""
         check_headers(message)
-        envelope, document = self._open(message)
+        mended: list[str] = []
+        envelope, document = self._open(message, mended)
         check_text(document.get("text"), self.limits)
         event = validate(QueryEvent, document)
         check_dimension(event.vector, self.dimension)
         if event.reply_to is not None and event.reply_to not in self.reply_to:
             raise invalid("reply_to", "not a topic that a query may choose", event.reply_to)
-        sent = event.now if event.now is not None else _clock(message)
+        sent = event.now if event.now is not None else sent_at(message)
         normalised = self.normalise(event, message.headers, message.origin.topic, sent)
         timeout = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
         attributes: dict[str, str | int] = {
@@ -57,21 +57,22 @@ class Decoder:
             deadline=message.clock - message.age + min(timeout, self.limits.max_timeout),
             trace=trace,
             envelope=envelope,
-            outcome=Outcome(warnings=normalised.warnings),
+            outcome=Outcome(warnings=[*mended, *normalised.warnings]),
         )
 
-    def _open(self, message: Message) -> tuple[CloudEvent | None, dict[str, Any]]:
+    def _open(self, message: Message, mended: list[str]) -> tuple[CloudEvent | None, dict[str, Any]]:
         limit = self.limits.max_message_bytes
         mode = cloud_event.content_mode(message.headers)
         if mode is None:
-            document = parse(message.value, limit, MAX_QUERY_PARTS)
+            document = parse(message.value, limit, MAX_QUERY_PARTS, warnings=mended)
             cloud_event.check_plain(document)
             return None, document
         if mode is Mode.BINARY:
-            return cloud_event.from_headers(message.headers), parse(message.value, limit, MAX_QUERY_PARTS)
-        envelope, data = cloud_event.from_envelope(json_object(message.value, limit, MAX_QUERY_PARTS))
+            envelope = cloud_event.from_headers(message.headers)
+            return envelope, parse(message.value, limit, MAX_QUERY_PARTS, warnings=mended)
+        envelope, data = cloud_event.from_envelope(json_object(message.value, limit, MAX_QUERY_PARTS, warnings=mended))
         if isinstance(data, bytes):
-            return envelope, parse(data, limit, MAX_QUERY_PARTS)
+            return envelope, parse(data, limit, MAX_QUERY_PARTS, warnings=mended)
         if not isinstance(data, dict):
             raise invalid("data", "an object is expected", data)
         return envelope, readable(data)
@@ -83,10 +84,3 @@ def check_text(text: object, limits: Limits) -> None:
         raise InputError(
             DeadLetterClass.TOO_LARGE, f"text: {length} characters, at most {limits.max_text_chars}", "text"
         )
-
-
-def _clock(message: Message) -> float:
-    try:
-        return unix_seconds(message.sent)
-    except ValueError as error:
-        raise InputError(DeadLetterClass.INVALID, f"the message's timestamp: {error}") from error

@@ -119,7 +119,13 @@ class Instruments:
         self.lag = self._of(
             Gauge,
             "rankstream_consumer_lag",
-            "Messages of an assigned partition from the committed offset to its end.",
+            "Messages of an assigned partition that can be read, from the committed offset to the last stable one.",
+            ["topic", "partition"],
+        )
+        self.unstable = self._of(
+            Gauge,
+            "rankstream_consumer_unstable",
+            "Messages of an assigned partition behind its last stable offset: a transaction of a producer is open.",
             ["topic", "partition"],
         )
         self.rebalances = self._of(

@@ -52,6 +52,7 @@ class FlowMetrics:
         self.removed = i.removed.labels(flow)
         self.decayed = i.decayed.labels(flow)
         self.lag = Children(i.lag, flow)
+        self.unstable = Children(i.unstable, flow)
         self.rebalances = Children(i.rebalances, flow)
         self.transactions = Children(i.transactions, flow)
         self.transaction_duration = i.transaction_duration.labels(flow)

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from schemas.settings.kafka_options import Options, refusals
 from schemas.settings.ranking import Allowed
 from schemas.settings.section import Count, Seconds, Secret, Section, TokenUrl, TopicName
 
@@ -162,8 +163,22 @@ class KafkaSettings(Section):
     )
     request_timeout: Seconds = Field(default=30.0, description="Seconds to wait for the answer to one request.")
     compression: Literal["lz4", "zstd", "gzip"] | None = Field(
-        default="lz4", description="Compression of produced records; null: none."
+        default="gzip",
+        description="Compression of results, dead letters and watermarks; null: none. Every Kafka client reads gzip;"
+        " not every one reads the others: docs/reference/events.md.",
     )
+    rack: str | None = Field(
+        default=None,
+        description="Zone of this process, as the brokers name it in broker.rack: it reads from a replica there, if the"
+        " cluster has a replica.selector.class for that. null: from the leader.",
+    )
+    options: Options = Field(
+        default={},
+        description="More options of the client library, by librdkafka's names, for consumers and producers. Refused"
+        " are those that the guarantee of delivery depends on.",
+    )
+    consumer_options: Options = Field(default={}, description="The same for consumers alone; they go before `options`.")
+    producer_options: Options = Field(default={}, description="The same for producers alone; they go before `options`.")
     partitions: Count = Field(
         default=8, description="Partitions of the topics that `rankstream topics` creates; they bound the replicas."
     )
@@ -173,9 +188,10 @@ class KafkaSettings(Section):
 
     @model_validator(mode="after")
     def _one_security(self) -> Self:
-        if problems := contradictions(self.security_protocol, self.tls, self.sasl):
-            raise ValueError("; ".join(problems))
-        return self
+        problems = contradictions(self.security_protocol, self.tls, self.sasl)
+        for key in ("options", "consumer_options", "producer_options"):
+            problems += refusals(key, getattr(self, key))
+        return _sound(self, problems)
 
     @property
     def indexing(self) -> Self:

@@ -82,7 +82,7 @@ def test_from_poison_to_answers(deployment: Deployment) -> None:
     assert summary == {
         "matched": 10,
         "sent": 10,
-        "skipped": {"no_payload": 0, "other_topic": 0},
+        "skipped": {"no_payload": 0, "other_topic": 0, "returned": 0},
         "failed": [],
         "foreign": 0,
     }
@@ -97,7 +97,7 @@ def test_what_goes_back_is_the_message_itself(deployment: Deployment) -> None:
     """Key, value and headers are the original's, byte for byte; the timestamp is new."""
     poisoned(deployment)
     before = deployment.records("queries")
-    assert reported(deployment, "--rate", "1000")["sent"] == len(before)
+    assert reported(deployment, "--all", "--rate", "1000")["sent"] == len(before)
     places = {(record.partition, record.offset) for record in before}
     after = [r for r in deployment.records("queries") if (r.partition, r.offset) not in places]
     originals = {record.value: record for record in before}
@@ -105,9 +105,35 @@ def test_what_goes_back_is_the_message_itself(deployment: Deployment) -> None:
     assert len(after) == len(before)
     for record in after:
         original = originals[record.value]
-        assert (record.key, record.headers) == (original.key, original.headers)
-        assert record.headers == HEADERS
+        assert (record.key, record.headers[:-1]) == (original.key, original.headers)
+        assert record.headers[:-1] == HEADERS
+        place = f"{original.topic}:{original.partition}:{original.offset} "
+        assert record.headers[-1][0] == "rankstream.replayed"
+        assert record.headers[-1][1].startswith(place.encode())
         assert record.timestamp > original.timestamp
+
+
+@pytest.mark.both_clients
+def test_what_came_back_is_not_sent_again(deployment: Deployment) -> None:
+    """Nor the letter that it was made of, until told; and without a filter nothing is sent, but said."""
+    poisoned(deployment)
+    before = len(deployment.records("queries"))
+    refused = replay(deployment)
+    assert refused.returncode == 2
+    said = " ".join(refused.stderr.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split())
+    assert "11 messages would be sent: 6 of class invalid, 1 of class not_json, 4 of class too_large" in said
+    assert "--all" in said
+    assert len(deployment.records("queries")) == before
+
+    assert reported(deployment, "--class", "invalid")["sent"] == 6
+    flow = deployment.start()
+    deployment.output_records(before + 6)
+    assert flow.terminate() == 0
+    summary = reported(deployment, "--class", "invalid")
+    assert (summary["matched"], summary["sent"], summary["skipped"]["returned"]) == (12, 0, 12)
+    summary = reported(deployment, "--all")
+    assert (summary["sent"], summary["skipped"]["returned"]) == (5, 12)
+    assert reported(deployment, "--class", "invalid", "--again")["sent"] == 12
 
 
 def test_one_place_and_a_limit(deployment: Deployment) -> None:
@@ -115,7 +141,7 @@ def test_one_place_and_a_limit(deployment: Deployment) -> None:
     poisoned(deployment)
     place = json.loads(replay(deployment, "--dry-run", "--json", "--limit", "1").stdout)["place"]
     assert reported(deployment, "--offset", place)["sent"] == 1
-    assert reported(deployment, "--limit", "3")["sent"] == 3
+    assert reported(deployment, "--all", "--limit", "3")["sent"] == 3
     assert reported(deployment, "--since", "2100-01-01T00:00:00Z")["matched"] == 0
     assert reported(deployment, "--until", "946684800")["matched"] == 0
     assert len(deployment.records("queries")) == 11 + 1 + 3
@@ -126,7 +152,7 @@ def test_a_topic_that_takes_less_now_is_said(deployment: Deployment) -> None:
     poisoned(deployment)
     deployment.broker.alter_topic(deployment.names["queries"], "max.message.bytes", "400")
     deployment.settings["kafka"]["compression"] = None
-    done = replay(deployment, "--json")
+    done = replay(deployment, "--all", "--json")
     assert done.returncode == 1
     summary = json.loads(done.stdout)
     assert (summary["matched"], summary["sent"], len(summary["failed"])) == (11, 7, 4)
@@ -140,7 +166,7 @@ def test_letters_that_cannot_go_back_are_counted(deployment: Deployment) -> None
     deployment.produce("dead_letters", [None], own)
     deployment.produce("dead_letters", [b"{}"], [("__connect.errors.topic", b"elsewhere"), *place])
     deployment.produce("dead_letters", [b"{}"])
-    done = replay(deployment)
+    done = replay(deployment, "--all")
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
         "3 matched; 1 sent; 1 skipped, without payload and without an original;"
@@ -166,10 +192,10 @@ def test_what_a_letter_does_not_hold_is_read_where_it_came_from(deployment: Depl
     letter(first.partition, first.offset)
     letter(second.partition, second.offset)
     letter(first.partition, first.offset + 1000)
-    done = replay(deployment, "--rate", "1000")
+    done = replay(deployment, "--all", "--rate", "1000")
     assert done.stderr == "3 matched; 1 sent; 2 skipped, without payload and without an original\n"
     sent = [each for each in deployment.records("queries") if each.value == b"first"]
-    assert [(each.key, each.headers) for each in sent] == [(first.key, first.headers)] * 2
+    assert [(each.key, each.headers[: len(HEADERS)]) for each in sent] == [(first.key, first.headers)] * 2
 
 
 def test_without_the_topic_it_is_named(deployment: Deployment) -> None:

@@ -10,6 +10,7 @@
 - The cooperative assignor lets a returning zombie claim its old partitions: only the range assignor is used.
 - A partition that is paused while a poll has taken a part of its fetched records is parked, and read again only after
   another partition's fetch happened to come back empty: `poll` always takes everything.
+- It keeps no last stable offset: it is noted where a fetch's answer is parsed.
 - Listeners run on its I/O thread and must not block.
 - A record that can't be tried again any more fails without failing its transaction, which would commit the offsets and
   not the answer: every record's own outcome is looked at before the offsets are sent.

@@ -12,7 +12,7 @@ from kafka.structs import OffsetAndMetadata
 from operators.delivery.client import TopicPartition
 from operators.delivery.kafka_python.security import check_admission, security
 from operators.delivery.tracker import Commit
-from schemas.errors import RetriableDelivery
+from schemas.errors import ConfigError, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 CALL_TIMEOUT: Final = 3.0
@@ -49,6 +49,27 @@ def connection(settings: KafkaSettings, dialect: Dialect) -> dict[str, Any]:
         **security(settings),
         **dialect.every,
     }
+
+
+def consumer_options(settings: KafkaSettings) -> dict[str, Any]:
+    """Options of the settings for consumers, over ours. Raises ConfigError for what kafka-python does not have."""
+    rack = {} if settings.rack is None else {"client.rack": settings.rack}
+    return _known(settings, {**rack, **settings.options, **settings.consumer_options}, kafka.KafkaConsumer)
+
+
+def producer_options(settings: KafkaSettings) -> dict[str, Any]:
+    """Options of the settings for producers, over ours. Raises ConfigError for what kafka-python does not have."""
+    return _known(settings, {**settings.options, **settings.producer_options}, kafka.KafkaProducer)
+
+
+def _known(settings: KafkaSettings, options: Mapping[str, Any], kind: Any) -> dict[str, Any]:
+    # With another library they are that one's: the embedded broker's client is kafka-python all the same.
+    if settings.client != "kafka-python":
+        return {}
+    named = {name.replace(".", "_"): value for name, value in options.items()}
+    if unknown := sorted(named.keys() - kind.DEFAULT_CONFIG.keys()):
+        raise ConfigError(f"kafka.options: kafka-python's {kind.__name__} has no {', '.join(unknown)}")
+    return named
 
 
 def offsets(commits: Mapping[TopicPartition, Commit]) -> dict[Any, Any]:

@@ -1,7 +1,7 @@
 """A member of a consumer group, by kafka-python."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -10,9 +10,24 @@ from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import BrokerResponseError
 
-from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Rebalance, TopicPartition, missing
+from operators.delivery.client import (
+    METADATA_AGE,
+    ConsumerRecord,
+    Ends,
+    GroupMetadata,
+    Rebalance,
+    TopicPartition,
+    missing,
+)
 from operators.delivery.error_codes import ends
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, naming_failures, offsets
+from operators.delivery.kafka_python.connection import (
+    CALL_TIMEOUT,
+    Dialect,
+    connection,
+    consumer_options,
+    naming_failures,
+    offsets,
+)
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
@@ -65,9 +80,13 @@ class KafkaPythonConsumer:
                 "partition_assignment_strategy": (RangePartitionAssignor,),
                 "metrics_enabled": False,
                 **connection(settings, dialect),
+                **consumer_options(settings),
                 **dialect.consumer,
             }
         )
+        self._stable: dict[TopicPartition, int] = {}
+        fetcher = self._consumer._fetcher
+        fetcher._parse_fetched_data = self._noting_stable(fetcher._parse_fetched_data)
 
     def subscribe(self, topic: str, rebalance: Rebalance) -> None:
         with naming_failures(f"metadata of {topic}"):
@@ -100,11 +119,19 @@ class KafkaPythonConsumer:
         with naming_failures("beginning offsets"):
             return int(self._consumer.beginning_offsets([kafka_partition])[kafka_partition])
 
-    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
         assigned = self._consumer.assignment()
         present = [each for each in partitions if each in assigned]
         marks = {each: self._consumer.highwater(kafka.TopicPartition(*each)) for each in present}
-        return {each: int(end) for each, end in marks.items() if end is not None}
+        return {
+            each: Ends(min(self._stable.get(each, end), end), end) for each, end in marks.items() if end is not None
+        }
+
+    def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        # The public method asks the broker where it has none.
+        states = self._consumer._subscription.assignment
+        present = {each: states.get(kafka.TopicPartition(*each)) for each in partitions}
+        return {each: state.position.offset for each, state in present.items() if state and state.has_valid_position}
 
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
         try:
@@ -112,6 +139,16 @@ class KafkaPythonConsumer:
                 self._consumer.seek(kafka.TopicPartition(*partition), offset)
         except (ValueError, AssertionError) as error:
             raise RetriableDelivery("a partition is gone") from error
+
+    def _noting_stable(self, parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def parse_fetched_data(fetched: Any) -> Any:
+            stable = fetched.partition_data.last_stable_offset
+            # Brokers without transactions tell none.
+            if stable is not None and stable >= 0:
+                self._stable[TopicPartition(*fetched.topic_partition)] = stable
+            return parse(fetched)
+
+        return parse_fetched_data
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:

@@ -11,7 +11,7 @@ from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, find_refusal
 from operators.delivery.error_codes import FENCED, Refusal, ends, refusal
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, offsets
+from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, offsets, producer_options
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -83,6 +83,7 @@ class _Sending:
             "metrics_enabled": False,
             "bootstrap_timeout_ms": int(CALL_TIMEOUT * 1000),
             **connection(settings, dialect),
+            **producer_options(settings),
             **own,
         }
         self._records: Sequence[ProducerRecord] = ()

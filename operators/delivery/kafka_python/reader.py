@@ -16,7 +16,14 @@ from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, missing
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, naming_failures, unmade
+from operators.delivery.kafka_python.connection import (
+    CALL_TIMEOUT,
+    Dialect,
+    connection,
+    consumer_options,
+    naming_failures,
+    unmade,
+)
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -140,6 +147,7 @@ def _consumer(settings: KafkaSettings, dialect: Dialect, metadata_age: float, ow
                 "metrics_enabled": False,
                 "kafka_client": client,
                 **connection(settings, dialect),
+                **consumer_options(settings),
                 **own,
                 **dialect.consumer,
             }

@@ -1,6 +1,8 @@
 """librdkafka, through confluent-kafka, behind the delivery protocol. Its peculiarities stay in here.
 
 - Its assign callback is answered with an empty assignment: only what the caller starts, and from where, is read.
+- The position from before an assignment is told for a moment behind it: `start` waits until it's forgotten.
+- The last stable offset is told in its statistics alone.
 - A pause drops what was fetched ahead: `poll` takes everything, and the caller keeps what is beyond its credit.
 - A consumer serves one thread at a time, and one that polls keeps others out: no other thread calls it. The membership
   is noted when partitions are assigned, and forgotten when they go; commits of other threads wait for the next poll.
@@ -17,7 +19,7 @@
 from typing import Final
 
 from operators.delivery.client import ANY_BATCH, BoundedReader, Consumer, PlainProducer, Tail, TransactionalProducer
-from operators.delivery.librdkafka.connection import CALL_TIMEOUT, quieten
+from operators.delivery.librdkafka.connection import CALL_TIMEOUT, check_options, quieten
 from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
 from operators.delivery.librdkafka.producer import LibrdkafkaProducer, LibrdkafkaTransactions
 from operators.delivery.librdkafka.reader import LibrdkafkaReader
@@ -33,6 +35,8 @@ class Librdkafka:
     transaction_interval: Final = 0.01
 
     def __init__(self, settings: KafkaSettings) -> None:
+        """Raises ConfigError for an option that librdkafka doesn't have."""
+        check_options(settings)
         self._settings = settings
         quieten()
 

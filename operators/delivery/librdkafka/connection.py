@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from operator import methodcaller
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from operators.delivery.client import ConsumerRecord
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.librdkafka.security import security
 from operators.delivery.tracker import Commit
-from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.errors import ConfigError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 CALL_TIMEOUT: Final = 3.0
@@ -43,6 +43,32 @@ def connection(settings: KafkaSettings) -> dict[str, Any]:
         "error_cb": _log_error,
         **security(settings),
     }
+
+
+def consumer_options(settings: KafkaSettings) -> dict[str, str]:
+    """Options of the settings for consumers, in the library's own form; they go over ours."""
+    rack = {} if settings.rack is None else {"client.rack": settings.rack}
+    return _as_text({**rack, **settings.options, **settings.consumer_options})
+
+
+def producer_options(settings: KafkaSettings) -> dict[str, str]:
+    """Options of the settings for producers, in the library's own form; they go over ours."""
+    return _as_text({**settings.options, **settings.producer_options})
+
+
+def check_options(settings: KafkaSettings) -> None:
+    """Raise ConfigError for an option that the library doesn't have, or a value that it doesn't take."""
+    try:
+        if consuming := consumer_options(settings):
+            Consumer({"group.id": settings.group_id, **consuming}, logger=log).close()
+        if producing := producer_options(settings):
+            Producer(producing, logger=log).close()
+    except KafkaException as error:
+        raise ConfigError(f"kafka.options: {error_of(error).str()}") from error
+
+
+def _as_text(options: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
 
 
 def offsets(commits: Mapping[Partition, Commit]) -> list[TopicPartition]:

@@ -1,19 +1,30 @@
 """A member of a consumer group, by librdkafka."""
 
 import queue
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from operators.delivery.client import METADATA_AGE, ConsumerRecord, GroupMetadata, Partitions, Rebalance, missing
+from operators.delivery.client import (
+    METADATA_AGE,
+    ConsumerRecord,
+    Ends,
+    GroupMetadata,
+    Partitions,
+    Rebalance,
+    missing,
+)
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.error_codes import ends
 from operators.delivery.librdkafka.connection import (
     CALL_TIMEOUT,
     connection,
+    consumer_options,
     consumer_record,
     error_of,
     failure,
@@ -29,6 +40,11 @@ from schemas.settings import KafkaSettings
 
 _COMMIT_WAIT: Final = 0.01
 """Seconds that a commit of another thread waits for a poll to end, where such commits happen."""
+
+_STATISTICS: Final = 1000
+"""Milliseconds from one statistics to the next."""
+
+_FORGOTTEN: Final = 0.001
 
 _FETCHED_KIB: Final = 4096
 """KiB fetched ahead of a partition at most, unless a single record is larger."""
@@ -64,9 +80,14 @@ class LibrdkafkaConsumer:
                 "topic.metadata.refresh.interval.ms": int(METADATA_AGE * 1000),
                 # A full queue is looked at again at once, not after a second.
                 "fetch.queue.backoff.ms": 5,
+                # Only there it tells the last stable offsets.
+                "statistics.interval.ms": _STATISTICS,
+                "stats_cb": self._note_stable,
+                **consumer_options(settings),
             },
             logger=log,
         )
+        self._stable: dict[Partition, int] = {}
         self._membership: GroupMetadata = None
         self._commits: queue.SimpleQueue[_Commit] = queue.SimpleQueue()
         self._longest_poll = float("inf")
@@ -117,13 +138,36 @@ class LibrdkafkaConsumer:
         first: int = marks[0]
         return first
 
-    def ends(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    def ends(self, partitions: Sequence[Partition]) -> dict[Partition, Ends]:
         marks = {each: self._consumer.get_watermark_offsets(TopicPartition(*each), cached=True) for each in partitions}
-        return {each: found[1] for each, found in marks.items() if found is not None and found[1] >= 0}
+        lasts = {each: found[1] for each, found in marks.items() if found is not None and found[1] >= 0}
+        return {each: Ends(min(self._stable.get(each, last), last), last) for each, last in lasts.items()}
+
+    def positions(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        with naming_failures("positions"):
+            found = self._consumer.position([TopicPartition(*partition) for partition in partitions])
+        return {Partition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def start(self, starts: Mapping[Partition, int]) -> None:
         with naming_failures("assign"):
+            self._forget_positions(list(starts))
             self._consumer.assign([TopicPartition(*partition, offset) for partition, offset in starts.items()])
+
+    def _forget_positions(self, partitions: Sequence[Partition]) -> None:
+        # The position from before an assignment is told for a moment behind it.
+        self._consumer.assign([])
+        limit = time.monotonic() + CALL_TIMEOUT
+        while self.positions(partitions):
+            if time.monotonic() > limit:
+                raise RetriableDelivery("assign: a partition keeps its former position")
+            time.sleep(_FORGOTTEN)
+
+    def _note_stable(self, statistics: str) -> None:
+        for name, topic in orjson.loads(statistics)["topics"].items():
+            for number, partition in topic["partitions"].items():
+                # It has none of a partition that it doesn't fetch.
+                if (stable := partition["ls_offset"]) >= 0:
+                    self._stable[Partition(name, int(number))] = stable
 
     def pause(self, partitions: Sequence[Partition]) -> None:
         self._consumer.pause([TopicPartition(*partition) for partition in partitions])

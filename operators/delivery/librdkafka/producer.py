@@ -18,6 +18,7 @@ from operators.delivery.librdkafka.connection import (
     log,
     naming_failures,
     offsets,
+    producer_options,
 )
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
@@ -34,6 +35,12 @@ second would be waited for that at each transaction."""
 _BATCH_SIZE: Final = 1_000_000
 _MAYBE_MISSING: Final = "if the topic does not exist, `rankstream topics` creates it"
 
+_GZIP_LEVEL: Final = 1
+"""By the default, 6, a result takes twice the CPU time, and an eighth fewer bytes."""
+
+_OWN_LEVEL: Final = -1
+"""The codec's default."""
+
 _FENCED: Final = FENCED | {KafkaError._FENCED}
 _NOW: Final = 0
 _LINGER_MS: Final = 1000
@@ -48,10 +55,12 @@ class _Sending:
             "retry.backoff.ms": _RETRY_BACKOFF_MS,
             "enable.idempotence": True,
             "compression.type": settings.compression or "none",
+            "compression.level": _GZIP_LEVEL if settings.compression == "gzip" else _OWN_LEVEL,
             "linger.ms": _LINGER_MS,
             "batch.size": min(_BATCH_SIZE, max_batch),
             "message.max.bytes": _LARGEST,
             "queue.buffering.max.kbytes": _MOST_QUEUED_KIB,
+            **producer_options(settings),
             **own,
         }
         self._producer = Producer(config, logger=logger)

@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, missing
 from operators.delivery.librdkafka.connection import (
     connection,
+    consumer_options,
     consumer_record,
     error_of,
     failure,
@@ -141,6 +142,7 @@ def _consumer(settings: KafkaSettings, isolation: str, call_timeout: float) -> C
             "queued.max.messages.kbytes": _FETCHED_KIB,
             "fetch.queue.backoff.ms": 5,
             "socket.timeout.ms": int(call_timeout * 1000),
+            **consumer_options(settings),
         },
         logger=log,
     )

@@ -14,6 +14,7 @@ from operators.delivery.client import PlainRecord
 from schemas import headers as names
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
+from tests.operators.delivery.transactions import indexing
 from tests.repeated import repeated
 
 WITHIN = 60.0
@@ -28,6 +29,7 @@ def applying(settings: KafkaSettings, rejected: frozenset[bytes] = frozenset()) 
         group_id=settings.group_id,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
+        isolation_level="read_committed",
     )
     consumer.assign([kafka.TopicPartition(settings.topics.documents, number) for number in range(2)])
 
@@ -89,6 +91,24 @@ def test_a_group_that_does_not_move_is_said(kafka_settings: KafkaSettings) -> No
     """Without the indexing flow it ends, and says what may be missing."""
     with pytest.raises(FatalDelivery, match="no document was applied for 1 s: is the indexing flow running"):
         ingest(kafka_client(kafka_settings), kafka_settings.topics, [(1, {"id": "a"})], lambda *_: None, 1)
+
+
+@pytest.mark.both_clients
+def test_a_transaction_of_another_producer_is_waited_for(kafka_settings: KafkaSettings) -> None:
+    """While it is open, documents behind it aren't applied, and not counted so; its end is nothing to wait for."""
+    client, topics = kafka_client(kafka_settings), kafka_settings.topics
+    with indexing(kafka_settings, topics.documents) as other, applying(kafka_settings) as keys:
+        ingest(client, topics, [(1, {"id": "a"})], lambda *_: None, WITHIN)
+        for partition in (0, 1):
+            other.write(b"other", 1, partition)
+            # Its key may lead to either partition.
+            documents = [(number, {"id": f"b{number}"}) for number in range(20)]
+            with pytest.raises(FatalDelivery, match="no document was applied for 1 s"):
+                ingest(client, topics, documents, lambda *_: None, 1)
+            other.abort()
+        ingested = ingest(client, topics, [(1, {"id": "c"})], lambda *_: None, WITHIN)
+        assert ingested.applied == 1
+        assert keys[-1] == b"c"
 
 
 def test_a_document_that_the_topic_does_not_take_is_said(kafka_settings: KafkaSettings) -> None:

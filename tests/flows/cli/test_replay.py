@@ -94,7 +94,7 @@ def test_the_summary_says_what_became_of_each() -> None:
     assert tally.report() == {
         "matched": 4,
         "sent": 1,
-        "skipped": {"no_payload": 2, "other_topic": 0},
+        "skipped": {"no_payload": 2, "other_topic": 0, "returned": 0},
         "failed": ["q\x1b:0:7"],
         "foreign": 0,
     }

@@ -31,6 +31,10 @@ class Reader:
         self.owned_at_flush.append(self.ledger.partitions)
         self.answer_all()
 
+    def advance(self) -> None:
+        """Commit the positions for which no answer comes."""
+        self._commit([])
+
     def offsets(self, partition: TopicPartition = FIRST) -> list[int]:
         """The messages read of a partition, after taking what there is."""
         self.messages += self.consumer_loop.take()
@@ -63,7 +67,7 @@ class Reader:
 def reading(consumer: ScriptedConsumer, *, most: int = 100, drain_timeout: float = WITHIN) -> Iterator[Reader]:
     """A running intake that has subscribed; closed at the end."""
     reader = Reader(consumer, most, drain_timeout)
-    reader.consumer_loop.start(reader.flush)
+    reader.consumer_loop.start(reader.flush, reader.advance)
     try:
         yield reader
     finally:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from operators.delivery.client import ConsumerRecord, ProducerRecord, Rebalance, TopicPartition
+from operators.delivery.client import ConsumerRecord, Ends, ProducerRecord, Rebalance, TopicPartition
 from operators.delivery.tracker import Commit
 
 WITHIN = 5.0
@@ -78,7 +78,8 @@ class ScriptedConsumer:
         self.log = {partition: list(offsets) for partition, offsets in (log or {}).items()}
         self.commits: dict[TopicPartition, Commit | None] = {}
         self.first = 0
-        self.positions: dict[TopicPartition, int] = {}
+        self.unstable = 0
+        self.places: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
         self.starts: list[dict[TopicPartition, int]] = []
         self.start_failures: list[BaseException] = []
@@ -96,21 +97,21 @@ class ScriptedConsumer:
         """Rebalance: these come too, with a fetch position that nobody should trust."""
         self.generation += 1
         for partition in partitions:
-            self.positions[partition] = at
+            self.places[partition] = at
         self._rebalance.assigned(partitions)
 
     def revoke(self, *partitions: TopicPartition) -> None:
         """Rebalance: these go."""
         self.generation += 1
         for partition in partitions:
-            self.positions.pop(partition, None)
+            self.places.pop(partition, None)
         self._rebalance.revoked(partitions)
 
     def lose(self, *partitions: TopicPartition) -> None:
         """The group went on without this member: these are gone."""
         self.generation = -1
         for partition in partitions:
-            self.positions.pop(partition, None)
+            self.places.pop(partition, None)
         self._rebalance.lost(partitions)
 
     def subscribe(self, topic: str, rebalance: Rebalance) -> None:
@@ -127,12 +128,12 @@ class ScriptedConsumer:
             raise self.failure
         self.polls += 1
         records: list[ConsumerRecord] = []
-        for partition, position in list(self.positions.items()):
+        for partition, position in list(self.places.items()):
             if partition in self.paused:
                 continue
             for offset in [offset for offset in self.log.get(partition, []) if offset >= position]:
                 records.append(ConsumerRecord(partition, offset, b"key", self.value, (), time.time()))
-                self.positions[partition] = offset + 1
+                self.places[partition] = offset + 1
         return records
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Commit | None]:
@@ -145,9 +146,14 @@ class ScriptedConsumer:
         """The same for every partition."""
         return self.first
 
-    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Behind the last record of the log."""
-        return {each: max(self.log[each]) + 1 for each in partitions if self.log.get(each)}
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
+        """Behind the last record of the log, `unstable` records before it."""
+        lasts = {each: max(self.log[each]) + 1 for each in partitions if self.log.get(each)}
+        return {each: Ends(last - self.unstable, last) for each, last in lasts.items()}
+
+    def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The positions from which it reads on."""
+        return {each: self.places[each] for each in partitions if each in self.places}
 
     def start(self, starts: Mapping[TopicPartition, int]) -> None:
         """Note it, and read on from there."""
@@ -155,8 +161,8 @@ class ScriptedConsumer:
             raise self.start_failures.pop(0)
         self.starts.append(dict(starts))
         for partition, offset in starts.items():
-            if partition in self.positions:
-                self.positions[partition] = offset
+            if partition in self.places:
+                self.places[partition] = offset
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """No more of these."""

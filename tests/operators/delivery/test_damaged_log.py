@@ -39,7 +39,7 @@ def test_a_repeated_offset_is_read_once(make: Make, repeating: KafkaSettings) ->
     """The first record at an offset is handed over, the second is reported, and what follows is read."""
     reader = Reader(make(repeating).consumer(), 100, WITHIN)
     with structlog.testing.capture_logs() as logs, closing(reader.consumer_loop) as loop:
-        loop.start(reader.flush)
+        loop.start(reader.flush, reader.advance)
         until(lambda: reader.offsets(FIRST) == [0, 1, 2])
         reader.answer_all()
         produce(repeating, 1)

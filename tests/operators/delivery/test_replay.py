@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from operators.delivery.client import PlainRecord
 from operators.delivery.output_record import OutputRecord as ProducerRecord
-from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, to_record
+from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, find_futile, to_record
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.query.message import Origin, Rejected
 from schemas import headers as names
@@ -70,7 +70,8 @@ def test_the_message_comes_back_byte_for_byte(
     rejected = Rejected(message(value, key=key, headers=own), DeadLetterClass.INVALID, "decode", "why")
     found = read(dead_letter(rejected, "dead-letters", trace_id))
     assert found is not None
-    assert to_record(found, QUERIES, DOCUMENTS) == PlainRecord(QUERIES, key, value, own, None)
+    mark = (names.REPLAYED, found.attempt.encode())
+    assert to_record(found, QUERIES, DOCUMENTS) == PlainRecord(QUERIES, key, value, (*own, mark), None)
 
 
 def test_a_letter_says_where_and_why() -> None:
@@ -78,6 +79,32 @@ def test_a_letter_says_where_and_why() -> None:
     found = letter()
     assert (found.position, found.kind, found.stage) == (Position(QUERIES, 0, 5), "invalid", "decode")
     assert (found.message, found.timestamp) == ("limit: too big", STAMP)
+
+
+def rejected_again(record: PlainRecord | Skip, why: str, offset: int) -> DeadLetter:
+    """The letter of a record that was replayed and rejected."""
+    assert isinstance(record, PlainRecord)
+    back = message(record.value, headers=record.headers, origin=origin(offset))
+    found = read(dead_letter(Rejected(back, DeadLetterClass.INVALID, "decode", why), "dead-letters", None))
+    assert found is not None
+    return found
+
+
+def test_a_letter_that_came_back_for_the_same_reason_is_futile() -> None:
+    """So is the one that it was made of, and the one after that; another reason or another message is not."""
+    first = letter()
+    assert not first.returned
+    back = rejected_again(to_record(first, QUERIES, DOCUMENTS), first.message, 9)
+    assert back.returned
+    twice = rejected_again(to_record(back, QUERIES, DOCUMENTS), first.message, 12)
+    assert [name for name, _ in twice.headers].count(names.REPLAYED) == 1
+    other = rejected_again(to_record(first, QUERIES, DOCUMENTS), "another reason", 10)
+    assert not other.returned
+    found = find_futile([first, None, back, twice, other])
+    assert found == {first.attempt} == {back.attempt} == {twice.attempt}
+    assert other.attempt not in found
+    assert rejected_again(to_record(other, QUERIES, DOCUMENTS), "another reason", 11).returned
+    assert letter(DOCUMENTS).attempt not in found
 
 
 def test_headers_that_were_added_to_the_letter_stay() -> None:

@@ -57,7 +57,7 @@ def test_many_records_reach_the_flow_in_parts() -> None:
     total = 3 * MOST_AT_ONCE + 1
     consumer = ScriptedConsumer({FIRST: range(total)})
     reader = Reader(consumer, 1000, WITHIN)
-    reader.consumer_loop.start(reader.flush)
+    reader.consumer_loop.start(reader.flush, reader.advance)
     sizes: list[int] = []
     try:
         until(consumer.subscribed.is_set)
@@ -78,7 +78,7 @@ def test_large_records_reach_the_flow_by_their_bytes(size: int) -> None:
     consumer = ScriptedConsumer({FIRST: range(total)})
     consumer.value = b"x" * size
     reader = Reader(consumer, 1000, WITHIN)
-    reader.consumer_loop.start(reader.flush)
+    reader.consumer_loop.start(reader.flush, reader.advance)
     taken: list[int] = []
     try:
         until(consumer.subscribed.is_set)
@@ -96,7 +96,9 @@ def test_what_follows_the_index_hears_of_messages_first() -> None:
     consumer = ScriptedConsumer({FIRST: range(3)})
     reader = Reader(consumer, 100, WITHIN)
     heard: list[tuple[float, list[Message]]] = []
-    reader.consumer_loop.start(reader.flush, lambda: heard.append((time.monotonic(), reader.consumer_loop.take())))
+    reader.consumer_loop.start(
+        reader.flush, reader.advance, lambda: heard.append((time.monotonic(), reader.consumer_loop.take()))
+    )
     try:
         until(consumer.subscribed.is_set)
         consumer.assign(FIRST)

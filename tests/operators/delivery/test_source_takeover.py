@@ -172,8 +172,8 @@ def test_a_failed_poll_reads_again_what_it_passed_over() -> None:
     failures = iter([RetriableDelivery("half a poll")])
 
     def fail_once() -> None:
-        if consumer.positions.get(FIRST) and (failure := next(failures, None)):
-            consumer.positions[FIRST] += 2
+        if consumer.places.get(FIRST) and (failure := next(failures, None)):
+            consumer.places[FIRST] += 2
             raise failure
 
     consumer.log[FIRST] = [0, 1]

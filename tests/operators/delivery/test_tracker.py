@@ -78,6 +78,19 @@ class Partition(RuleBasedStateMachine):
                 self.in_flight.add(offset)
         self.rest = self.rest[count:]
 
+    @precondition(lambda self: not self.rest)
+    @rule(marks=st.integers(0, 5), taken=st.booleans())
+    def pass_over(self, marks: int, taken: bool) -> None:
+        """The owner has read all that there is, and its client stands behind marks; perhaps that is committed."""
+        self.end += marks
+        self.tracker.pass_over(self.end)
+        assert self.tracker.advances == (not self.in_flight and self.end > self.committed.offset)
+        if taken:
+            plan = self.tracker.plan(())
+            self.tracker.apply(plan)
+            self.committed = plan.commit
+            assert self.in_flight or plan.commit == Commit(max(self.end, self.committed.offset), "")
+
     @precondition(lambda self: self.in_flight)
     @rule(data=st.data(), limit=st.sampled_from([8, 16, 40, METADATA_LIMIT]), taken=st.booleans())
     def answer(self, data: Any, limit: int, taken: bool) -> None:
@@ -182,6 +195,28 @@ def test_a_plan_changes_nothing() -> None:
     answered(tracker, [3, 5])
     assert (tracker.position, tracker.in_flight) == (9, 1)
     assert answered(tracker, [9]).commit == Commit(10, "")
+
+
+def test_marks_behind_the_last_record_are_passed() -> None:
+    """By hand: behind 5 and the marks at 6 and 7 the position is 8 as soon as 5 is done, and not before."""
+    tracker = tracker_of([5], 5)
+    tracker.pass_over(8)
+    assert not tracker.advances
+    assert tracker.plan(()).commit == Commit(5, "")
+    assert answered(tracker, [5]).commit == Commit(8, "")
+    assert (tracker.next_offset, tracker.advances) == (8, False)
+    tracker.pass_over(9)
+    assert tracker.advances
+    assert answered(tracker, []).commit == Commit(9, "")
+
+
+def test_what_an_earlier_owner_has_answered_needs_no_answer() -> None:
+    """By hand: 3 and 4 are done in the metadata of a commit at 3; once read, the position moves on by itself."""
+    tracker = OffsetTracker(encode(3, [3, 4]))
+    assert not tracker.advances
+    assert [tracker.see(offset) for offset in (3, 4)] == [False, False]
+    assert tracker.advances
+    assert answered(tracker, []).commit == Commit(5, "")
 
 
 def test_done_beyond_a_gap_travels_in_the_metadata() -> None:

@@ -70,6 +70,30 @@ def test_a_document_has_what_the_event_does_not_say() -> None:
     assert made.point_id == point_id("default", "public", "d")
 
 
+def test_a_timestamp_that_is_not_in_milliseconds_is_refused() -> None:
+    """As a version it would never be replaced. Where the event says when it was updated, it isn't asked."""
+    microseconds = 1_700_000_000_000.0
+    with pytest.raises(InputError, match="the message's timestamp: a time outside the years 1 to 9999") as caught:
+        decoder()(message({"id": "d", "text": "t"}, timestamp=microseconds))
+    assert caught.value.kind is Kind.INVALID
+    assert decoder()(message({"id": "d", "text": "t", "updated_at": 5}, timestamp=microseconds)).version == 5000
+    assert decoder()(message({"id": "d", "text": "t"}, timestamp=-1.0)).version == -1000
+
+
+def test_a_mended_document_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """With the first one's place, and without a word of it; a byte order mark is skipped."""
+    decode = decoder()
+    for second in (0, 1, 2, 61):
+        made = decode(
+            message(b'\xef\xbb\xbf{"id": "d", "text": "a secret \\ud83d"}', offset=second, clock=float(second))
+        )
+        assert made.event.text == "a secret \ufffd"
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert all("half of a surrogate pair was replaced by U+FFFD" in each and "secret" not in each for each in said)
+    assert ("offset=0" in said[0], "count=1" in said[0], "count=3" in said[1]) == (True, True, True)
+
+
 def test_what_the_event_says_counts() -> None:
     """The event's own namespace, destination and update time go before the defaults."""
     made = document(namespace="n", destination="other", updated_at="2023-11-14T22:13:20.500Z")

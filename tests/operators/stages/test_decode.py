@@ -49,7 +49,8 @@ def nested(levels: int, opening: str = "[", closing: str = "]") -> bytes:
         pytest.param(b'{"query_id": "q", "vector": [NaN]}', Kind.NOT_JSON, id="NaN"),
         pytest.param(b'{"query_id": "q", "vector": [-Infinity]}', Kind.NOT_JSON, id="infinity"),
         pytest.param(b'{"query_id": "q", "vector": [1e999]}', Kind.NOT_JSON, id="a number beyond floats"),
-        pytest.param(b'{"query_id": "q", "text": "\\ud800"}', Kind.NOT_JSON, id="a lone surrogate"),
+        pytest.param(b'{"query_id": "q", "text": "\xed\xa0\x80"}', Kind.NOT_JSON, id="a lone surrogate in bytes"),
+        pytest.param(b'{"query_id": "q", "text": "\\ud800"', Kind.NOT_JSON, id="a lone surrogate, and cut short"),
         pytest.param(nested(1500), Kind.NOT_JSON, id="1,500 nested arrays"),
         pytest.param(nested(900), Kind.NOT_JSON, id="900 nested arrays"),
         pytest.param(nested(252), Kind.NOT_JSON, id="as deep as could be read but not written"),
@@ -81,6 +82,39 @@ def nested(levels: int, opening: str = "[", closing: str = "]") -> bytes:
 def test_poison_ends_as_its_class(value: Any, kind: DeadLetterClass) -> None:
     """Each poison is refused as an error of its own class."""
     assert refused(value)[0] is kind
+
+
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [
+        (r"a \ud83d", "a \ufffd"),
+        (r"\uDE00 a", "\ufffd a"),
+        (r"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (r"\ud83d\n\ude00", "\ufffd\n\ufffd"),
+        (r"\\ud83d \ud83d", "\\ud83d \ufffd"),
+        (r"\\\ud83d\"", '\\\ufffd"'),
+    ],
+)
+def test_half_an_emoji_is_replaced_and_said(escaped: str, text: str) -> None:
+    """Whatever stands around it; what only looks like an escape, and a whole one, stay as they are."""
+    query = DECODE(message(rb'{"query_id": "q", "metadata": {"m": "%b"}, "text": "t"}' % escaped.encode()))
+    assert query.asked.canonical.metadata == {"m": text}
+    assert query.outcome.warnings == ["half of a surrogate pair was replaced by U+FFFD"]
+
+
+def test_a_whole_emoji_is_nothing_to_say() -> None:
+    """Escaped or not."""
+    query = DECODE(message(b'{"query_id": "q", "text": "\\ud83d\\ude00 \xf0\x9f\x98\x80"}'))
+    assert query.asked.canonical.text == "\U0001f600 \U0001f600"
+    assert query.outcome.warnings == []
+
+
+def test_a_byte_order_mark_is_skipped() -> None:
+    """One, at the beginning; it is nothing to say."""
+    mark = b"\xef\xbb\xbf"
+    query = DECODE(message(mark + b'{"query_id": "q", "text": "t"}'))
+    assert (query.asked.canonical.text, query.outcome.warnings) == ("t", [])
+    assert refused(mark + mark + b'{"query_id": "q", "text": "t"}')[0] is Kind.NOT_JSON
 
 
 def test_a_text_of_five_megabytes_is_refused_unread() -> None:

@@ -85,6 +85,7 @@ CHANGED = {
     "rerank.max_concurrency": 7,
     "kafka.session_timeout": 7,
     "kafka.compression": "zstd",
+    **{f"kafka.{name}": {"fetch.min.bytes": 1} for name in ("options", "consumer_options", "producer_options")},
     "kafka.topics.reply_to": ["answers"],
     "kafka.security_protocol": "SSL",
     "kafka.sasl.mechanism": "SCRAM-SHA-512",

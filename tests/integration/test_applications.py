@@ -1,0 +1,101 @@
+"""Applications with an unmodified Kafka client of another family: they ask, and read every result."""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import kafka
+import pytest
+
+from bench.kafka.broker import Broker, jars
+from bench.stubs import stub_backends
+from flows.assembly.delivery import kafka_client
+from operators.delivery import groups
+from schemas.settings import KafkaSettings
+from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, wait_until
+from tests.missing import missing
+from tests.operators.delivery.transactions import indexing
+
+HERE: Final = Path(__file__).parent
+KAFKAJS: Final = "kafkajs@2.2.4"
+COUNT: Final = 30
+
+_HEAD: Final = struct.Struct(">qiibIh")
+"""Of a batch in a log: base offset, length behind itself, epoch, version, checksum, attributes."""
+
+_GZIP: Final = 1
+
+
+def codecs(broker: Broker, topic: str) -> Iterator[int]:
+    """The codec of each batch in the logs of a topic, by Kafka's numbers; 0 is none."""
+    for log in broker.logs(topic):
+        data, place = log.read_bytes(), 0
+        while place + _HEAD.size <= len(data):
+            _, length, *_, attributes = _HEAD.unpack_from(data, place)
+            if not length:
+                break
+            yield attributes & 7
+            place += 12 + length
+
+
+def java(directory: Path) -> tuple[list[str], dict[str, str]]:
+    """The command of the application with Kafka's own client, and its environment."""
+    return ["java", "-cp", f"{jars()}/*", str(HERE / "Application.java")], {}
+
+
+def node(directory: Path) -> tuple[list[str], dict[str, str]]:
+    """The command of the application with kafkajs, and its environment."""
+    if not (shutil.which("npm") and shutil.which("node")):
+        missing("kafkajs needs node and npm")
+    npm = ["npm", "install", "--prefix", str(directory), "--no-audit", "--no-fund", KAFKAJS]
+    done = subprocess.run(npm, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ["node", str(HERE / "application.js")], {"NODE_PATH": str(directory / "node_modules")}
+
+
+@pytest.mark.parametrize("application", [java, node])
+def test_an_application_asks_and_reads(
+    broker: Broker,
+    tmp_path: Path,
+    topic_names: Callable[[str], str],
+    application: Callable[[Path], tuple[list[str], dict[str, str]]],
+) -> None:
+    """Queries in transactions, between aborted ones: each that was committed has one result, and none is unread then.
+
+    The results are in a codec that every client has.
+    """
+    with (
+        stub_backends(qdrant_latency=0.001, rerank_latency=0.001) as stubs,
+        Deployment.on(broker, tmp_path, topic_names, {"qdrant": {"url": stubs.qdrant}}) as deployment,
+    ):
+        settings = KafkaSettings.model_validate(deployment.settings["kafka"])
+        with indexing(settings, settings.topics.results) as other:
+            for partition in range(PARTITIONS):
+                other.write(b"aborted", 1, partition)
+                other.abort()
+        deployment.settings["limits"] = {"timeout": 60}
+        deployment.start()
+        topics = settings.topics
+        command, environment = application(tmp_path)
+        done = subprocess.run(
+            [*command, broker.bootstrap, topics.queries, topics.results, str(COUNT)],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done.stderr
+        results = [json.loads(line) for line in done.stdout.splitlines()]
+        assert sorted(each["query_id"] for each in results) == sorted(f"asked-{number}" for number in range(COUNT))
+        assert set(codecs(broker, topics.results)) == {0, _GZIP}
+        # Each partition with a query ends in the mark of a transaction.
+        wait_until(lambda: groups.lag(kafka_client(settings), topics.queries) == 0)
+        with closing(kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=settings.group_id)) as tool:
+            places = [kafka.TopicPartition(topics.queries, number) for number in range(PARTITIONS)]
+            assert {place: tool.committed(place) or 0 for place in places} == tool.end_offsets(places)
