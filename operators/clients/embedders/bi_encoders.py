@@ -127,8 +127,8 @@ async def in_batches(
 def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Embedding]:
     """Read each row as a vector and bring it to unit length.
 
-    Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), as many as `dimension`, and
-    not zeros alone: servers answer these for a text that they cannot digest.
+    Raises BackendBadResponse unless every row is a list of finite numbers (booleans aren't), as many as `dimension`,
+    and not zeros alone: servers answer these for a text that they cannot digest.
     """
     if not rows:
         return []
