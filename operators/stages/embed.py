@@ -53,7 +53,7 @@ class Embeddings(BackendStage[Asked, Embedding]):
     cached: EmbeddingCache | None = None
     load: Load | None = None
     provider: str = "rankstream"
-    chance: Chance = field(default_factory=Chance)
+    chance: Chance = field(default_factory=Chance, init=False)
 
     @override
     def wanted(self, item: InFlight) -> bool:
