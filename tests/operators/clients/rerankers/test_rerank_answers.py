@@ -98,7 +98,8 @@ def test_omission_is_a_verdict_where_the_dialect_has_it(dialect: Dialect, left: 
     """
     answer = dialect.right([REQUEST])
     entries = dialect.server().entries(answer)
-    del entries[left:]
+    # A single entry would answer the control request, too, which has one text.
+    del entries[2 if dialect.api.complete else left :]
     if dialect.api.complete:
         reject(dialect, orjson.dumps(answer))
         return
