@@ -3,14 +3,19 @@
 from pathlib import Path
 from typing import Final
 
-from docs.site import command_line, configuration
+from docs.site import command_line, configuration, manners
 
 REFERENCE: Final = Path(__file__).parents[1] / "reference"
 
 
 def pages() -> dict[Path, str]:
-    """The text of every generated page by its file."""
-    return {REFERENCE / "configuration.md": configuration.page(), REFERENCE / "command-line.md": command_line.page()}
+    """The text of every page by its file that is generated, or that has a generated part."""
+    backends = REFERENCE / "backends.md"
+    return {
+        REFERENCE / "configuration.md": configuration.page(),
+        REFERENCE / "command-line.md": command_line.page(),
+        backends: manners.page(backends),
+    }
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ Outages
 import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -80,34 +80,90 @@ def at_deadline(waited: float, given: float) -> bool:
     return waited >= (1 - _AT_DEADLINE) * given
 
 
+class Chance:
+    """Bounds what a server costs that fails by chance: a call that doubtfully fails, whose parts all are answered.
+
+    A text that spoils its call spoils one of the parts, too, so its divisions are never in vain. Those that were take
+    from a bucket that begins full, has room for VAIN, and gets SHARE for each call; while it is empty, no doubtful
+    failure is divided.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left: float = VAIN
+
+    def call(self) -> None:
+        """A call begins that is no part of another."""
+        self._left = min(VAIN, self._left + SHARE)
+
+    def allows(self, error: BackendError) -> bool:
+        """True if a call that failed so may be divided."""
+        return self._left >= 1 or not doubtful(error)
+
+    def in_vain(self) -> None:
+        """All parts of a call were answered that had doubtfully failed."""
+        self._left -= 1
+
+
+VAIN: Final = 3
+"""Divisions in vain after which a server fails by chance."""
+
+SHARE: Final = 0.01
+"""Calls of which as many may be divided in vain."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """Items of a call, the call that they were a part of, and its items that are not answered yet."""
+
+    items: Sequence[Any]
+    of: "_Part | None" = None
+    doubtful: bool = False
+    open: int = 0
+
+
 async def bisect(
-    items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]], *, thorough: bool = False
+    items: Sequence[Item],
+    call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
+    *,
+    thorough: bool = False,
+    chance: Chance | None = None,
 ) -> list[Answer | BackendError]:
     """Call with all of `items`; if they are refused, with each half, and so on: an answer or an error each.
 
     At most one call more than there are items: what is refused after that fails together. Raises BackendError if the
     first call fails and its items are not divided.
 
-    `thorough`: every item that is refused is refused alone, however many calls that takes; nothing is raised.
+    `thorough`: every item that is refused is refused alone, however many calls that takes; nothing is raised. `chance`
+    says whether calls are divided of a server that fails by chance.
     """
     left = len(items)
     answers: list[Answer | BackendError] = []
+    if chance is not None:
+        chance.call()
     # One after the other: the first call was given one slot at the backend.
-    waiting = [items] if items else []
+    waiting = [_Part(items)] if items else []
     while waiting:
-        batch = waiting.pop()
+        part = waiting.pop()
+        batch = part.items
         halves: list[Sequence[Item]] = []
         try:
             answers += await call(batch)
+            if part.of is not None:
+                part.of.open -= len(batch)
+                if chance is not None and part.of.doubtful and not part.of.open:
+                    chance.in_vain()
         except BackendError as error:
-            if refuses(error):
+            if refuses(error) and (chance is None or chance.allows(error)):
+                part.doubtful, part.open = doubtful(error), len(batch)
                 halves = divide(batch) if thorough else divide(batch, singly=min(left, _FEW), most=left)
             if not halves and batch is items and not thorough:
                 raise
             if not halves:
                 answers += [error] * len(batch)
         left -= len(halves)
-        waiting += reversed(halves)
+        waiting += [_Part(half, part) for half in reversed(halves)]
     return answers
 
 

@@ -4,14 +4,14 @@ The stage is a step of a query's way whether or not its text was cached.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import ClassVar
 
 from typing_extensions import override
 
 from operators.clients.embedders import Embedder
-from operators.clients.failures import bisect
+from operators.clients.failures import Chance, bisect
 from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
@@ -53,6 +53,7 @@ class Embeddings(BackendStage[Asked, Embedding]):
     cached: EmbeddingCache | None = None
     load: Load | None = None
     provider: str = "rankstream"
+    chance: Chance = field(default_factory=Chance, init=False)
 
     @override
     def wants(self, item: InFlight) -> bool:
@@ -83,7 +84,7 @@ class Embeddings(BackendStage[Asked, Embedding]):
         async def embed(some: Sequence[str]) -> list[Embedding]:
             return await self.embedder.embed(some, purpose="query", timeout=deadline - monotonic())
 
-        answers = await bisect(texts, embed)
+        answers = await bisect(texts, embed, chance=self.chance)
         found = {text: self._check(answer) for text, answer in zip(texts, answers, strict=True)}
         if self.cached is not None:
             for asked in requests:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -11,6 +12,7 @@ from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.suitability import mismatch
 from flows.cli.check import Finding
+from flows.cli.check.measurement import Measured, explain, measure
 from operators.clients.chat.completions import Unanswered
 from operators.clients.chat.parameters import Changes, RequestRefused
 from operators.clients.http.clock import Ahead, ahead
@@ -18,7 +20,8 @@ from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.listwise import FORM, Orderer, write_prompt
 from operators.clients.rerankers.orders import read_order
-from schemas.errors import BackendError, ConfigError, Reason
+from operators.query.backend_answers import refused_of
+from schemas.errors import BackendBadResponse, BackendError, ConfigError, Reason
 from schemas.settings import ChatSettings, Settings
 from schemas.settings.section import Backend as Section
 from schemas.texts import printable
@@ -29,20 +32,23 @@ _DOCUMENTS: Final = {"0": "an answer", "1": "something else"}
 _LONGEST: Final = 60.0
 """Seconds that a chat model may think."""
 _QUOTED: Final = 300
-_FITTING: Final = "Correct qdrant.dimension, or the section {}."
+_FITTING: Final = {
+    "embedder": "Correct qdrant.dimension, or embedder.kind, embedder.url and embedder.model.",
+    "rerank": "Correct rerank.kind, rerank.url, rerank.model and rerank.body.",
+}
 
 
 def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
-    """The finding about the embedder: it must make vectors of the index's length."""
+    """The findings about the embedder: it must make vectors of the index's length."""
     section = settings.embedder
     if section.kind == "none":
         yield Finding("ok", "embedder", "none is configured: queries and documents bring their vectors")
     else:
-        yield _call("embedder", f"{section.kind}, {section.model}", partial(_embed, settings, in_process))
+        yield from _call("embedder", f"{section.kind}, {section.model}", partial(_embed, settings, in_process))
 
 
 def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
-    """The finding about the reranker: it must score a text. Late interaction depends on the collections' findings."""
+    """The findings about the reranker: it must score a text. Late interaction depends on the collections' findings."""
     section = settings.rerank
     if section.kind in {"none", "late_interaction"}:
         yield Finding("ok", "reranker", f"{section.kind}: no server is needed")
@@ -50,7 +56,7 @@ def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
         yield Finding("ok", "reranker", "the chat model reranks (--part chat)")
     else:
         name = f"{section.kind} {section.model}".strip()
-        yield _call("reranker", name, partial(_score, settings, in_process))
+        yield from _call("reranker", name, partial(_score, settings, in_process))
 
 
 def chat(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
@@ -130,51 +136,80 @@ def _unanswered(error: BackendError) -> tuple[str, str]:
     return symptom, "Start the server, or correct chat.url and chat.model."
 
 
-Work = Callable[[], Coroutine[None, None, str | None]]
-"""Makes the call, and returns what is wrong with its answer. Raises BackendError."""
+Work = Callable[[], Coroutine[None, None, Measured]]
+"""Makes the calls. Raises BackendError if the first fails, ConfigError for what cannot be used."""
 
 
-def _call(section: str, name: str, work: Work) -> Finding:
+def _call(section: str, name: str, work: Work) -> Iterator[Finding]:
     key = "rerank" if section == "reranker" else section
     try:
-        wrong = asyncio.run(work())
+        measured = asyncio.run(work())
     except ConfigError as error:
-        return Finding("error", section, str(error), f"Correct the section {key}.")
+        yield Finding("error", section, str(error), f"Correct the section {key}.")
+        return
     except BackendError as error:
         denied = error.reason is Reason.UNAUTHORIZED
         remedy = f"Correct {key}.api_key." if denied else f"Start the server, or correct {key}.url and {key}.model."
-        if error.reason is Reason.BAD_RESPONSE:
-            remedy = _FITTING.format(key)
-        return Finding("error", section, str(error).removeprefix(f"{section}: "), remedy)
-    if wrong is not None:
-        return Finding("error", section, wrong, _FITTING.format(key))
-    return Finding("ok", section, f"{name} answers")
+        if error.reason is Reason.BAD_RESPONSE and not denied:
+            remedy = _FITTING[key]
+        yield Finding("error", section, explain(error, section), remedy)
+        return
+    if measured.wrong is not None:
+        yield Finding("error", section, measured.wrong, _FITTING[key])
+        return
+    if measured.refusal is not None:
+        yield Finding(
+            "warning",
+            section,
+            measured.refusal,
+            f"Lower {key}.max_batch, raise {key}.timeout, or see the server's log.",
+        )
+    yield Finding("ok", section, "; ".join([f"{name} answers", *measured.facts]))
 
 
-async def _embed(settings: Settings, in_process: InProcess) -> str | None:
+async def _embed(settings: Settings, in_process: InProcess) -> Measured:
     # Without the other clients: the embedder answers while another process has the index.
     made = clients.embedder(settings, lambda: in_process.minilm, in_process.metrics("check"))
     assert made is not None
-    try:
-        return await mismatch(made, settings.qdrant.dimension, _TIMEOUT)
-    finally:
+    if isinstance(made, MiniLM):
         # The model in this process serves other checks, too.
-        if not isinstance(made, MiniLM):
-            await made.aclose()
-
-
-async def _score(settings: Settings, in_process: InProcess) -> str | None:
-    made = Clients.of(settings, in_process, in_process.metrics("check"))
-    assert made.reranker is not None
-    request = RerankRequest(_TEXT, {"0": "an answer"}, settings.qdrant.physical[0], settings.defaults.namespace)
+        return Measured(await mismatch(made, settings.qdrant.dimension, _TIMEOUT))
     try:
-        [outcome] = await made.reranker.score([request], timeout=_TIMEOUT)
+        if wrong := await mismatch(made, settings.qdrant.dimension, _TIMEOUT):
+            return Measured(wrong)
+        return await measure(
+            lambda texts: made.embed(texts, purpose="document", timeout=_TIMEOUT), settings.embedder.max_batch
+        )
+    finally:
+        await made.aclose()
+
+
+async def _score(settings: Settings, in_process: InProcess) -> Measured:
+    made = Clients.of(settings, in_process, in_process.metrics("check"))
+    reranker = made.reranker
+    assert reranker is not None
+    scores: list[float] = []
+
+    async def ask(texts: Sequence[str]) -> None:
+        documents = {str(place): text for place, text in enumerate(texts)}
+        request = RerankRequest(_TEXT, documents, settings.qdrant.physical[0], settings.defaults.namespace)
+        [outcome] = await reranker.score([request], timeout=_TIMEOUT)
+        if isinstance(outcome, BackendError):
+            raise outcome
+        if refused := refused_of(outcome):
+            raise BackendBadResponse(f"reranker: it refuses {len(refused)} of {len(texts)} texts")
+        scores.extend(outcome.values())
+
+    try:
+        await ask(["an answer"])
+        if not settings.rerank.served:
+            return Measured()
+        found = await measure(ask, settings.rerank.documents)
+        inside = all(0 <= score <= 1 for score in scores)
+        return replace(found, facts=(*found.facts, "scores " + ("are in [0, 1]" if inside else "leave [0, 1]: logits")))
     finally:
         for connected in made.connections.values():
             await connected.aclose()
-    if isinstance(outcome, BackendError):
-        raise outcome
-    return None
 
 
 _CLOCK_TIMEOUT: Final = 5.0

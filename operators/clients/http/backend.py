@@ -25,9 +25,10 @@ The breaker counts, try by try:
   defect in `read`.
 
 A request may come with a control request. After a doubtful failure (`operators.clients.failures`) that is sent, once
-for all requests that fail meanwhile: if it is answered, the failure counts as a success, and the error `serves_others`.
-An open breaker is probed with the last control request, at first after its rest, then at intervals that double up to
-LONGEST_INTERVAL: an idle backend that is well again is found before the next request.
+for all requests that fail meanwhile, and FRESH seconds after its answer: if it is answered, the failure counts as a
+success, and the error `serves_others`. An open breaker is probed with the last control request, at first after its
+rest, then at intervals that double up to LONGEST_INTERVAL: an idle backend that is well again is found before the next
+request.
 
 Counted tries and refusals are logged. Every try is counted in the metrics, unless it is cancelled.
 """
@@ -63,6 +64,9 @@ SILENCE: Final = 10.0
 
 LONGEST_INTERVAL: Final = 5.0
 """Most seconds between two probes of a backend whose breaker is open."""
+
+FRESH: Final = 0.1
+"""Seconds for which an answered control request speaks for the requests that fail after it."""
 
 _CONTROL_TIMEOUT: Final = 2.0
 
@@ -153,6 +157,7 @@ class _Resilient:
         self._turns: deque[asyncio.Future[None]] = deque()
         self._control: Control | None = None
         self._controlling: asyncio.Task[bool] | None = None
+        self._answered_control = -math.inf
         self._probing: asyncio.Task[None] | None = None
         fields = {"backend": endpoint.name, "address": endpoint.address}
         self._log = OutageLog(fields, clock, endpoint.dialect.subject)
@@ -323,7 +328,7 @@ class _Resilient:
         self, permit: Permit, error: BackendError, control: Control, path: str, *, reads: bool, timeout: float
     ) -> None:
         """Find out by the control request whose fault a failure is, and report it; wait `timeout` seconds for that."""
-        if self._controlling is None or self._controlling.done():
+        if self._controlling is None or (self._controlling.done() and self._clock() >= self._answered_control + FRESH):
             self._controlling = asyncio.create_task(self._answers(control))
 
         def report(controlling: asyncio.Task[bool]) -> None:
@@ -331,6 +336,9 @@ class _Resilient:
                 error.serves_others = controlling.result()
                 self._report(permit, error, path, reads=reads)
 
+        if self._controlling.done():
+            report(self._controlling)
+            return
         # The call is judged, though its caller may have stopped waiting.
         self._controlling.add_done_callback(report)
         await asyncio.wait([self._controlling], timeout=max(timeout, 0.0))
@@ -341,9 +349,11 @@ class _Resilient:
         try:
             control.read(await self.endpoint.call("POST", control.path, control.body, timeout=_CONTROL_TIMEOUT))
         except BackendError as error:
+            self._answered_control = -math.inf
             self._metrics.failed(error.reason)
             return False
-        self._metrics.answered(self._clock() - started)
+        self._answered_control = self._clock()
+        self._metrics.answered(self._answered_control - started)
         return True
 
     def _probe(self) -> None:

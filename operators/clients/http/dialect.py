@@ -47,16 +47,19 @@ PLAIN: Final = Dialect()
 
 _QUOTED: Final = 300
 
+_EXPLAINED: Final = "error", "message", "detail", "msg"
+
 
 def of_model(name: str, status: int, body: bytes) -> BackendError:
-    """The error of a model server, with its explanation: a member `error`, `message` or `detail`, or a plain text."""
+    """The error of a model server, with its explanation: an object's member, the first of a list, or a plain text."""
     error = by_status(name, status)
     try:
         said = orjson.loads(body)
     except orjson.JSONDecodeError:
         said = body.decode("utf-8", "replace")
-    while isinstance(said, dict):
-        said = next((said[key] for key in ("error", "message", "detail") if said.get(key)), "")
+    while isinstance(said, dict | list):
+        held = said if isinstance(said, dict) else dict(enumerate(said))
+        said = next((held[key] for key in (*_EXPLAINED, 0) if held.get(key)), "")
     error.quoted = " ".join(str(said).split())[:_QUOTED]
     return error
 

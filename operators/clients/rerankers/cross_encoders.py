@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from operators.clients.failures import bisect, refuses
+from operators.clients.failures import Chance, bisect, refuses
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index, fit_float32
 from operators.clients.http.transport import CONTROL, Control
@@ -201,6 +201,7 @@ class HttpReranker:
         # Queries have no bound of their own: each has a document at least.
         self.capacity = Capacity(documents if api.pairs else 1, documents, chars, apart=never_mixed)
         self._backend = backend
+        self._chance = Chance()
         self._templates = templates
         self._instruction = instruction
         small = self._call([RerankRequest(CONTROL, {"": CONTROL}, "", "")])
@@ -228,7 +229,7 @@ class HttpReranker:
 
         if len(documents) == 1:
             return [SomeScores({}, frozenset(requests[0].documents))]
-        answers = iter(await bisect(documents, ask))
+        answers = iter(await bisect(documents, ask, chance=self._chance))
         return [_outcome({id_: next(answers) for id_ in request.documents}) for request in requests]
 
     async def aclose(self) -> None:

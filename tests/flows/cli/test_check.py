@@ -10,6 +10,7 @@ from aiohttp import web
 
 from bench.stubs import DIMENSION, served, stub_backends
 from tests.flows.cli.running import Command
+from tests.operators.clients.model_servers.playing import Manner, Playing, Reply
 from tests.operators.indexing.asking import PLAIN, Server
 from tests.qdrant_server import Behaviour, Keys, serve
 
@@ -196,6 +197,8 @@ def test_the_embedder_and_the_reranker_are_called_once(command: Command, server:
     gone = findings(command, code=1)
     assert told(wrong, "error", "another dimension than 4", "embedder")
     assert [each[:2] for each in right][-2:] == [("ok", "embedder"), ("ok", "reranker")]
+    assert told(right, "ok", "openai", "characters a second", "a text of 65,536 characters is taken")
+    assert told(right, "ok", "cohere", "characters a second", "scores are in [0, 1]")
     assert [each[:2] for each in gone][-2:] == [("error", "embedder"), ("error", "reranker")]
     assert told(gone, "error", "connection refused", "rerank.url")
 
@@ -212,3 +215,22 @@ def test_a_reranker_that_refuses_a_text_is_an_error(command: Command, kind: str)
     with served(app) as url:
         command.settings |= {"rerank": {"kind": kind, "url": url}}
         assert ("error", "reranker") in [each[:2] for each in findings(command, code=1)]
+
+
+def test_the_longest_text_that_is_taken_is_measured(command: Command) -> None:
+    """With the server's reason for the next one."""
+    manner = Manner(
+        "s", "vllm", "c", lambda call: Reply(400, {"error": "over the context"}) if len(call.texts[0]) > 4096 else None
+    )
+    app = web.Application()
+    playing = Playing("reranker", "vllm", manner)
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await playing(request)
+
+    app.router.add_route("*", "/{path:.*}", handle)
+    with served(app) as url:
+        command.settings |= {"rerank": {"kind": "vllm", "url": url, "model": "m"}}
+        assert told(
+            findings(command, code=0), "ok", "a text of 4,096 characters is taken, of 8,192 not: ", "refuses 1 of"
+        )

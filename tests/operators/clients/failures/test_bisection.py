@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.failures import bisect
+from operators.clients.failures import VAIN, Chance, bisect
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 
 
@@ -96,3 +96,30 @@ def test_a_thorough_bisection_refuses_exactly_what_is_bad(count: int, bad: set[i
     for item, answer in enumerate(found, start=1):
         assert isinstance(answer, BackendBadResponse) if item in bad else answer == -item
     assert backend.calls == 1 or backend.calls <= 2 * len(bad) * count.bit_length() + 1
+
+
+def test_a_server_that_fails_by_chance_is_soon_not_divided() -> None:
+    """Calls that doubtfully fail, and whose parts are all answered, are divided three times; true poison always is."""
+    chance, calls = Chance(), 0
+
+    async def call(some: Sequence[str]) -> list[str]:
+        nonlocal calls
+        calls += 1
+        if len(some) == 4 or "poison" in some:
+            error = BackendUnavailable("status 500", 500)
+            error.serves_others = True
+            raise error
+        return list(some)
+
+    async def scenario() -> None:
+        for _ in range(20):
+            outcomes = await bisect(["a", "poison"], call, chance=chance)
+            assert [isinstance(each, BackendError) for each in outcomes] == [False, True]
+        for _ in range(VAIN):
+            assert await bisect(["a", "b", "c", "d"], call, chance=chance) == ["a", "b", "c", "d"]
+        before = calls
+        with pytest.raises(BackendUnavailable):
+            await bisect(["a", "b", "c", "d"], call, chance=chance)
+        assert calls == before + 1
+
+    asyncio.run(scenario())

@@ -100,7 +100,8 @@ def test_omission_is_a_verdict_where_the_dialect_has_it(dialect: Dialect, left: 
     """
     answer = dialect.right([REQUEST])
     entries = dialect.server().entries(answer)
-    del entries[left:]
+    # A single entry would answer the control request, too, which has one text.
+    del entries[2 if dialect.api.complete else left :]
     if dialect.api.complete:
         with pytest.raises(BackendBadResponse, match=r"scores for 3 texts|predictions for 3"):
             read_scores(dialect.api, answer, 3, backend="backend")

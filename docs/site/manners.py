@@ -1,0 +1,59 @@
+"""The tables of servers' manners on the page about backends, of the tables that the tests play."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.operators.clients.chat.manners import MANNERS
+from tests.operators.clients.chat.playing import Manner as ChatManner
+from tests.operators.clients.model_servers.manners import EMBEDDERS, RERANKERS
+from tests.operators.clients.model_servers.playing import Manner
+
+_BEGIN: Final = "<!-- generated: manners -->\n"
+_END: Final = "<!-- end of generated -->\n"
+
+_FAILURES: Final = {
+    "raise chat.max_tokens": "`bad_response`; the log says to raise `chat.max_tokens`",
+    "reasoning parser": "`bad_response`; the log says that the server needs the model's parser",
+    "refused": "`bad_response`; the log has the status",
+    "bad answer": "`bad_response`",
+}
+
+_WAYS: Final = {"json_schema": " with `chat.structured: json_schema`", "tool": " with `chat.structured: tool`"}
+
+
+def page(file: Path) -> str:
+    """The page with fresh tables between its marks."""
+    before, rest = file.read_text(encoding="utf-8").split(_BEGIN)
+    after = rest.split(_END)[1]
+    parts = [
+        "**Embedders**\n",
+        *_table(("server", "`embedder.kind`", "manner", "outcome"), map(_row, EMBEDDERS)),
+        "\n**Rerankers**\n",
+        *_table(("server", "`rerank.kind`", "manner", "outcome"), map(_row, RERANKERS)),
+        "\n**Chat models**\n",
+        *_table(("server", "`chat.kind`", "manner", "outcome"), map(_chat_row, MANNERS)),
+    ]
+    return before + _BEGIN + "\n" + "\n".join(parts) + "\n\n" + _END + after
+
+
+def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
+    for cells in (head, ["---"] * len(head), *rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _row(manner: Manner) -> Sequence[str]:
+    return manner.server, f"`{manner.kind}`", manner.case, manner.outcome
+
+
+def _chat_row(manner: ChatManner) -> Sequence[str]:
+    return manner.server, f"`{manner.api}`", manner.case + _WAYS.get(manner.structured, ""), _chat_outcome(manner)
+
+
+def _chat_outcome(manner: ChatManner) -> str:
+    if manner.outcome != "ranked":
+        return _FAILURES[manner.outcome]
+    learnt = [
+        f"`{name}` becomes `{instead}`" if instead else f"no `{name}`" for name, instead in manner.refused.items()
+    ]
+    return "; later requests: ".join(["ranked", *filter(None, [", ".join(learnt)])])

@@ -1,0 +1,1 @@
+"""Tests of what comes of the manners of embedders' and rerankers' servers."""
