@@ -131,6 +131,8 @@ class BackendError(RankstreamError):
     retry_after: float = 0.0
     serves_others: bool | None = None
     quoted: str = ""
+    sent: bool = True
+    """False if no server got the request."""
 
     def __init__(self, message: str, status: int | None = None, reason: Reason | None = None) -> None:
         super().__init__(message)

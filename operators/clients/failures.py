@@ -42,6 +42,9 @@ _OUTAGES: Final = frozenset({429, 502, 503, 504})
 
 _FEW: Final = 6
 
+MOST_PARTS: Final = 64
+"""Most calls in which a refused one is made again, where calls are dear."""
+
 INTERVAL: Final = 60.0
 """Seconds between two log lines about one kind of failure."""
 
@@ -132,13 +135,13 @@ async def bisect(
 ) -> list[Answer | BackendError]:
     """Call with all of `items`; if they are refused, with each half, and so on: an answer or an error each.
 
-    At most one call more than there are items: what is refused after that fails together. Raises BackendError if the
-    first call fails and its items are not divided.
+    At most one call more than there are items, and than MOST_PARTS: what is refused after that fails together. Raises
+    BackendError if the first call fails and its items are not divided.
 
     `thorough`: every item that is refused is refused alone, however many calls that takes; nothing is raised. `chance`
     says whether calls are divided of a server that fails by chance.
     """
-    left = len(items)
+    left = min(len(items), MOST_PARTS)
     answers: list[Answer | BackendError] = []
     if chance is not None:
         chance.call()

@@ -80,7 +80,8 @@ async def until_answered(
             kind = "refused" if refused else _kind(error)
             if control is not None and kind is not None and await _serves_others(error, control):
                 failures += 1
-                if not alone or failures >= ENOUGH[kind]:
+                # Behind a balancer a sick replica may get each call, and a healthy one each control: three break step.
+                if not alone or (failures >= ENOUGH[kind] and await _answers(control, 2)):
                     error.serves_others = True
                     raise
             if failed := outages.failed(Kind(None, error.reason, str(error)), time.monotonic()):
@@ -91,18 +92,22 @@ async def until_answered(
 
 def _kind(error: BackendError) -> str | None:
     """The kind of a failure that may be a document's fault; None if it can't be."""
-    if error.reason in {Reason.UNAUTHORIZED, Reason.NO_COLLECTION} or error.status in _OVERLOADS:
+    if not error.sent or error.reason in {Reason.UNAUTHORIZED, Reason.NO_COLLECTION} or error.status in _OVERLOADS:
         return None
     return "doubtful" if doubtful(error) else "silent"
 
 
 async def _serves_others(error: BackendError, control: Callable[[], Awaitable[object]]) -> bool:
-    if error.serves_others is None:
-        try:
+    return error.serves_others if error.serves_others is not None else await _answers(control, 1)
+
+
+async def _answers(control: Callable[[], Awaitable[object]], times: int) -> bool:
+    try:
+        for _ in range(times):
             await control()
-        except BackendError:
-            return False
-    return error.serves_others is not False
+    except BackendError:
+        return False
+    return True
 
 
 async def write_all(

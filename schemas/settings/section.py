@@ -92,7 +92,9 @@ class Backend(Section):
         default=None, description="Header of the API key, such as api-key for Azure; null: the header of the kind."
     )
     headers: dict[HeaderName, HeaderValue] = Field(
-        default={}, description="Further headers of each request. `rankstream config` does not show their values."
+        default={},
+        repr=False,
+        description="Further headers of each request. `rankstream config` does not show their values.",
     )
     header_files: dict[HeaderName, Path] = Field(
         default={}, description="Further headers of each request, whose values are read from files."
@@ -130,7 +132,9 @@ class ModelServer(Backend):
         default=None, description="Path of requests below `url`, such as /v1/rerank; null: the path of the kind."
     )
     query: dict[str, str] = Field(
-        default={}, description="Query parameters of each request, such as api-version. Their values are not shown."
+        default={},
+        repr=False,
+        description="Query parameters of each request, such as api-version. Their values are not shown.",
     )
     body: Annotated[dict[str, JsonValue], AfterValidator(_not_ours)] = Field(
         default={}, description="Further fields of each request's body; an object is merged into one of the same name."
@@ -143,4 +147,4 @@ def read_secret(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except UnicodeDecodeError:
         # The original error quotes the content of the file.
-        raise OSError(errno.EILSEQ, "not UTF-8") from None
+        raise OSError(errno.EILSEQ, "not UTF-8", str(path)) from None

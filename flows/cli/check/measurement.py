@@ -31,7 +31,7 @@ class Measured:
     facts: tuple[str, ...] = ()
 
 
-async def measure(ask: Callable[[Sequence[str]], Awaitable[object]], most: int) -> Measured:
+async def measure_server(ask: Callable[[Sequence[str]], Awaitable[object]], most: int) -> Measured:
     """Measure a server that answers `ask` for a short text, in calls of at most `most` texts.
 
     `ask` raises BackendError for a text that is not taken.

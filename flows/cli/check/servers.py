@@ -12,7 +12,7 @@ from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.suitability import mismatch
 from flows.cli.check import Finding
-from flows.cli.check.measurement import Measured, explain, measure
+from flows.cli.check.measurement import Measured, explain, measure_server
 from operators.clients.chat.completions import Unanswered
 from operators.clients.chat.parameters import Changes, RequestRefused
 from operators.clients.http.clock import Ahead, ahead
@@ -177,7 +177,7 @@ async def _embed(settings: Settings, in_process: InProcess) -> Measured:
     try:
         if wrong := await mismatch(made, settings.qdrant.dimension, _TIMEOUT):
             return Measured(wrong)
-        return await measure(
+        return await measure_server(
             lambda texts: made.embed(texts, purpose="document", timeout=_TIMEOUT), settings.embedder.max_batch
         )
     finally:
@@ -204,7 +204,7 @@ async def _score(settings: Settings, in_process: InProcess) -> Measured:
         await ask(["an answer"])
         if not settings.rerank.served:
             return Measured()
-        found = await measure(ask, settings.rerank.documents)
+        found = await measure_server(ask, settings.rerank.documents)
         inside = all(0 <= score <= 1 for score in scores)
         return replace(found, facts=(*found.facts, "scores " + ("are in [0, 1]" if inside else "leave [0, 1]: logits")))
     finally:

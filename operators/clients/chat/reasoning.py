@@ -61,7 +61,7 @@ _ANSWER: Final = re.compile(
 
 _CHANNELS: Final = ("<|channel|>", "<|message|>")
 _MESSAGE: Final = re.compile(
-    r"(?:<\|channel\|>[ ]*([a-z]*)[^<]{0,200})?(?:<\|constrain\|>[^<]{0,100})?<\|message\|>"
+    r"(?:<\|channel\|>[ ]{0,8}+([a-z]{0,32}+)[^<]{0,200}+)?(?:<\|constrain\|>[^<]{0,100})?<\|message\|>"
     r"(.*?)(?=<\|(?:end|return|call|start|channel|message)\|>|\Z)",
     re.DOTALL,
 )

@@ -140,6 +140,16 @@ def resilient(
     return _Resilient(endpoint, clock, jitter, counted)
 
 
+def _over(task: asyncio.Task[Any] | None) -> bool:
+    """True if there is no such task, or none on this event loop any more."""
+    return task is None or task.done() or task.get_loop() is not asyncio.get_running_loop()
+
+
+def _unsent(error: BackendError) -> BackendError:
+    error.sent = False
+    return error
+
+
 class _Resilient:
     def __init__(
         self,
@@ -156,9 +166,10 @@ class _Resilient:
         self._breaker = Breaker()
         self._turns: deque[asyncio.Future[None]] = deque()
         self._control: Control | None = None
-        self._controlling: asyncio.Task[bool] | None = None
+        self._controlling: asyncio.Task[bool | None] | None = None
         self._answered_control = -math.inf
         self._probing: asyncio.Task[None] | None = None
+        self._closed = False
         fields = {"backend": endpoint.name, "address": endpoint.address}
         self._log = OutageLog(fields, clock, endpoint.dialect.subject)
         self._answered_in: deque[float] = deque(maxlen=LATEST_ANSWERS)
@@ -182,14 +193,14 @@ class _Resilient:
     ) -> Result:
         deadline = self._clock() + timeout
         if timeout <= 0:
-            raise BackendTimeout(f"{self.name}: no time left")
+            raise _unsent(BackendTimeout(f"{self.name}: no time left"))
         content = orjson.Fragment(self.endpoint.encode(body)) if body is not None else None
         self._control = control or self._control
         permit = await self._admit(deadline)
         if permit is None and self._breaker.closed:
-            raise BackendTimeout(f"{self.name}: not asked, it was busy until the deadline")
+            raise _unsent(BackendTimeout(f"{self.name}: not asked, it was busy until the deadline"))
         if permit is None:
-            raise BackendUnavailable(f"{self.name}: not asked, its breaker is open")
+            raise _unsent(BackendUnavailable(f"{self.name}: not asked, its breaker is open"))
         answered = False
 
         def note(answer: Any) -> Result:
@@ -229,32 +240,51 @@ class _Resilient:
         raise failure
 
     async def aclose(self) -> None:
+        self._closed = True
         for task in (self._controlling, self._probing):
-            if task is not None:
+            if task is not None and not _over(task):
                 task.cancel()
         await self.endpoint.aclose()
 
+    @property
+    def _slowest(self) -> float:
+        """The seconds of the slowest of the latest answers."""
+        return max(self._answered_in, default=0.0)
+
     async def _admit(self, deadline: float) -> Permit | None:
         """Wait for the turn of a call; None if the breaker is open, or at the deadline."""
-        breaker = self._breaker
-        while (now := self._clock()) < deadline and not breaker.rests(now):
-            if breaker.room > 0:
-                return breaker.begin()
-            patience = deadline - now
-            if not breaker.closed:
-                # A backend in order answers the call before by then, and nobody waits longer for one that isn't.
-                patience = min(patience, max(REST, 2 * max(self._answered_in, default=0.0)))
-            turn = asyncio.get_running_loop().create_future()
-            self._turns.append(turn)
-            try:
-                await asyncio.wait_for(turn, patience)
-            except TimeoutError:
-                break
-            except asyncio.CancelledError:
-                # It may have been given a turn, which the next one takes.
-                self._give_turns()
-                raise
+        breaker, woken = self._breaker, False
+        try:
+            while (now := self._clock()) < deadline and not breaker.rests(now):
+                if breaker.room > 0 and (woken or not self._turns):
+                    return breaker.begin()
+                patience = deadline - now
+                if not breaker.closed:
+                    # A backend in order answers the call before by then, and nobody waits longer for one that isn't.
+                    patience = min(patience, max(REST, 2 * self._slowest))
+                await self._wait(patience, first=woken)
+                woken = True
+        except TimeoutError:
+            pass
+        finally:
+            # It may have been given a turn that it did not take.
+            self._give_turns()
         return None
+
+    async def _wait(self, patience: float, *, first: bool) -> None:
+        """Wait for a turn, in front of all others if it had one before. Raises TimeoutError."""
+        turn = asyncio.get_running_loop().create_future()
+        if first:
+            self._turns.appendleft(turn)
+        else:
+            self._turns.append(turn)
+            self._give_turns()
+        try:
+            async with asyncio.timeout(patience):
+                await turn
+        finally:
+            if turn in self._turns:
+                self._turns.remove(turn)
 
     def _end(self, permit: Permit) -> None:
         self._breaker.end(permit)
@@ -328,39 +358,44 @@ class _Resilient:
         self, permit: Permit, error: BackendError, control: Control, path: str, *, reads: bool, timeout: float
     ) -> None:
         """Find out by the control request whose fault a failure is, and report it; wait `timeout` seconds for that."""
-        if self._controlling is None or (self._controlling.done() and self._clock() >= self._answered_control + FRESH):
+        if _over(self._controlling) and (self._controlling is None or self._clock() >= self._answered_control + FRESH):
             self._controlling = asyncio.create_task(self._answers(control))
 
-        def report(controlling: asyncio.Task[bool]) -> None:
+        controlling = self._controlling
+        assert controlling is not None
+
+        def report(controlling: asyncio.Task[bool | None]) -> None:
             if not controlling.cancelled():
                 error.serves_others = controlling.result()
                 self._report(permit, error, path, reads=reads)
+                self._give_turns()
 
-        if self._controlling.done():
-            report(self._controlling)
+        if controlling.done():
+            report(controlling)
             return
         # The call is judged, though its caller may have stopped waiting.
-        self._controlling.add_done_callback(report)
-        await asyncio.wait([self._controlling], timeout=max(timeout, 0.0))
+        controlling.add_done_callback(report)
+        await asyncio.wait([controlling], timeout=max(timeout, 0.0))
 
-    async def _answers(self, control: Control) -> bool:
-        """True if the backend answers the control request."""
+    async def _answers(self, control: Control) -> bool | None:
+        """True if the backend answers the control request; None if it takes too long to tell."""
         started = self._clock()
+        timeout = max(_CONTROL_TIMEOUT, 2 * self._slowest)
         try:
-            control.read(await self.endpoint.call("POST", control.path, control.body, timeout=_CONTROL_TIMEOUT))
+            control.read(await self.endpoint.call("POST", control.path, control.body, timeout=timeout))
         except BackendError as error:
             self._answered_control = -math.inf
             self._metrics.failed(error.reason)
-            return False
+            return None if isinstance(error, BackendTimeout) else False
         self._answered_control = self._clock()
         self._metrics.answered(self._answered_control - started)
         return True
 
     def _probe(self) -> None:
         """Begin to probe a backend whose breaker has opened, where a control request is known."""
-        if self._breaker.closed or self._control is None:
+        if self._breaker.closed or self._control is None or self._closed:
             return
-        if self._probing is None or self._probing.done():
+        if _over(self._probing):
             self._probing = asyncio.create_task(self._until_closed(self._control))
 
     async def _until_closed(self, control: Control) -> None:
@@ -383,7 +418,7 @@ class _Resilient:
     def _fail_late(self, permit: Permit, given: float) -> bool:
         """Report a time-out to the breaker, if it is the backend's fault; return True if it is."""
         now = self._clock()
-        slowest = max(self._answered_in, default=0.0)
+        slowest = self._slowest
         at_fault = given >= slowest or now - self._answered_at > SILENCE * slowest
         if at_fault:
             self._breaker.fail(permit, now)

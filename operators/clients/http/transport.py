@@ -21,6 +21,7 @@ Promises of every call:
 
 import asyncio
 import errno
+import ipaddress
 import os
 import socket
 import ssl
@@ -31,7 +32,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
-from urllib.request import getproxies_environment, proxy_bypass
+from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 import httpx
 import orjson
@@ -45,12 +46,13 @@ MIB = 1024 * 1024
 
 T = TypeVar("T")
 
+_SHORTEST_KEY: Final = 6
+"""Characters of a key, at least."""
+
 _USER_AGENT: Final = f"rankstream/{version('rankstream')}"
 
 _KINDS = 256
 """Kinds of requests whose URL and headers are cached: to make them costs more than to write a small request."""
-
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _TRANSPORT_ERRORS = (httpx.TransportError, OSError)
 
@@ -69,6 +71,9 @@ def http_transport(
     """
     if proxy is None:
         return PooledTransport(max_connections=max_connections, keep_alive=keep_alive, verify=verify)
+    if verify is True:
+        # The same authorities as without a proxy: the system's.
+        verify = ssl.create_default_context()
     limits = httpx.Limits(max_connections=max_connections or None, keepalive_expiry=keep_alive)
     return _Proxied(verify=verify, limits=limits, proxy=proxy)
 
@@ -83,13 +88,29 @@ class _Proxied(httpx.AsyncHTTPTransport):
 def proxy_for(url: str) -> str | None:
     """The proxy that the environment names for a URL, by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 
-    A server of this machine is called without one.
+    A server of this machine, or one whose name has no dot, as that of a service beside, is called without one. NO_PROXY
+    may name networks, such as 10.0.0.0/8. Raises ConfigError for a proxy that is none of HTTP's.
     """
     address = httpx.URL(url)
     proxies = getproxies_environment()
-    if address.host in _LOOPBACK or proxy_bypass(address.netloc.decode("ascii"), proxies):
+    proxy = proxies.get(address.scheme) or proxies.get("all")
+    if not proxy or _is_near(address.host, proxies.get("no", "")):
         return None
-    return proxies.get(address.scheme) or proxies.get("all") or None
+    if proxy_bypass_environment(address.netloc.decode("ascii"), proxies):
+        return None
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if not proxy.startswith(("http://", "https://")):
+        raise ConfigError(f"the proxy for {address.scheme} in the environment must be http(s)://host:port")
+    return proxy
+
+
+def _is_near(host: str, no_proxy: str) -> bool:
+    try:
+        own = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host
+    networks = [each.strip() for each in no_proxy.split(",") if "/" in each]
+    return own.is_loopback or any(own in ipaddress.ip_network(each, strict=False) for each in networks)
 
 
 CONTROL: Final = "water"
@@ -269,9 +290,14 @@ class Endpoint:
             except _TRANSPORT_ERRORS:
                 # The status is an answer by itself.
                 pass
-        for value in filter(None, self.headers.values()):
-            text = text.replace(value.split()[-1].encode(), b"***")
+        for secret in self._secrets():
+            text = text.replace(secret, b"***")
         return text[: self.dialect.read]
+
+    def _secrets(self) -> list[bytes]:
+        """Words that may be keys, of headers and of the URL's query; shorter ones stand in any text."""
+        words = (word for value in (*self.headers.values(), *self.query.values()) for word in value.split())
+        return [word.encode() for word in words if len(word) >= _SHORTEST_KEY]
 
     async def _read_body(self, response: httpx.Response) -> bytes:
         # As they are on the wire: to decode them costs more.

@@ -308,11 +308,15 @@ def _relevance(score: object, *, backend: str) -> float:
 
 
 def _outcome(answers: Mapping[str, float | BackendError | None]) -> Scores | BackendError:
-    """The scores of a query's documents, each asked apart; an error that is no refusal is all the query's."""
+    """The scores of a query's documents, each asked apart; those that failed have none.
+
+    Without any score it is the error of one that was not refused, if there is one.
+    """
     errors = {id_: answer for id_, answer in answers.items() if isinstance(answer, BackendError)}
-    if failed := next((error for error in errors.values() if not refuses(error)), None):
-        return failed
     scores = {id_: answer for id_, answer in answers.items() if isinstance(answer, float | int)}
+    failed = next((error for error in errors.values() if not refuses(error)), None)
+    if failed is not None and not scores:
+        return failed
     return SomeScores(scores, frozenset(errors)) if errors else scores
 
 

@@ -206,12 +206,31 @@ def test_requests_go_through_the_proxy_of_the_environment(
     asyncio.run(scenario())
 
 
-def test_a_server_of_this_machine_has_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy could not reach it."""
-    monkeypatch.setenv("all_proxy", "http://proxy:3128")
-    for host in ("localhost:6333", "127.0.0.1", "[::1]:80"):
-        assert proxy_for(f"http://{host}") is None
-    assert proxy_for("http://qdrant:6333") == "http://proxy:3128"
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://localhost:6333", None),
+        ("http://127.0.0.2", None),
+        ("http://[::1]:80", None),
+        ("http://qdrant:6333", None),
+        ("http://10.1.2.3:6333", None),
+        ("http://api.near.test", None),
+        ("http://192.168.0.1", "http://proxy.test:3128"),
+        ("https://api.test", "http://proxy.test:3128"),
+    ],
+)
+def test_a_server_nearby_has_no_proxy(url: str, expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of this machine, services by their bare names, and the hosts and networks of NO_PROXY."""
+    monkeypatch.setenv("all_proxy", "proxy.test:3128")
+    monkeypatch.setenv("no_proxy", "near.test, 10.0.0.0/8")
+    assert proxy_for(url) == expected
+
+
+def test_a_proxy_of_another_kind_is_told_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SOCKS is none that requests can go through."""
+    monkeypatch.setenv("https_proxy", "socks5://proxy.test:1080")
+    with pytest.raises(ConfigError, match="proxy for https"):
+        proxy_for("https://api.test")
 
 
 def test_every_backend_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
