@@ -83,7 +83,9 @@ class CandidatePool(Strict):
         description="Candidates that the reranker read; missing: as many as the profile has reranked.",
     )
 
-    unscored: list[str] = Field(default=[], description="Ids of documents among these that it was not given.")
+    unscored: list[str] = Field(
+        default=[], description="Ids of documents among these without a score: it was not given them, or refused them."
+    )
 
     @model_validator(mode="after")
     def _each_leg_once(self) -> "CandidatePool":

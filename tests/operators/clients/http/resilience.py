@@ -33,6 +33,7 @@ class Scripted:
         self.bodies: list[Any] = []
         self.arrived = asyncio.Event()
         self.before: Callable[[], None] = lambda: None
+        self.held: asyncio.Event | None = None
 
     @property
     def calls(self) -> int:
@@ -55,6 +56,8 @@ class Scripted:
         self.bodies.append(await request.json())
         self.arrived.set()
         self.before()
+        if self.held is not None:
+            await self.held.wait()
         if status == HANG:
             await asyncio.Event().wait()
         if status == BREAK:

@@ -162,3 +162,28 @@ def test_retry_after_is_seconds_or_a_date(value: str | None, least: float, most:
         return caught.value.retry_after
 
     assert least <= asyncio.run(scenario()) <= most
+
+
+def test_a_cancelled_request_leaves_its_turn_to_the_next() -> None:
+    """Of the requests that wait for the first call after an outage, one that is cancelled holds up no other."""
+    server = Scripted([500])
+    clock = Clock()
+
+    async def scenario() -> None:
+        async with guarding(server, clock=clock) as guarded:
+            await ask_each(guarded, OPENS_AFTER)
+            clock.pass_by(1.0)
+            answer = asyncio.Event()
+            server.held = answer
+            server.then(200)
+            calls = server.calls
+            first, second, third = [asyncio.create_task(ask(guarded)) for _ in range(3)]
+            await server.called(calls + 1)
+            second.cancel()
+            answer.set()
+            assert await asyncio.gather(first, third) == ["right", "right"]
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            assert server.calls == calls + 2
+
+    asyncio.run(scenario())
