@@ -269,7 +269,7 @@ class ResultEvent(_Strict):
     )
     unscored_candidates: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="Candidates among these without a score: blank texts, and those that the model refused; missing: none.",
+        description="Candidates among these without a score: blank, or refused by the model; missing: none.",
     )
     semantic_unavailable: bool
     legs: list[LegReport]
