@@ -4,6 +4,7 @@ Times on the wire are RFC 3339 with an offset, or Unix seconds; never without an
 """
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -127,3 +128,12 @@ def metadata(value: object) -> dict[str, Any] | None:
         return valid if orjson.loads(orjson.dumps(valid)) == valid else None
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Both objects as one, member by member; `over` decides unless both values are objects."""
+    merged = dict(under)
+    for name, value in over.items():
+        beneath = merged.get(name)
+        merged[name] = merge(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
+    return merged

@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsError
 
 from schemas.errors import ConfigError
+from schemas.fields import merge
 from schemas.settings.document import read
 from schemas.settings.root import DELIMITER, PREFIX, Settings
 from schemas.settings.section import Section
@@ -99,7 +100,7 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Setti
     if wrong_json := list(_illegible_variables()):
         raise ConfigError("\n".join(wrong + wrong_json))
     try:
-        settings = Settings(**_merge(overrides or {}, document))
+        settings = Settings(**merge(overrides or {}, document))
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         wrong += [_problem(item, _variables()) for item in found]
@@ -124,14 +125,6 @@ def _secrets_in(section: Mapping[str, Any], names: frozenset[str], path: str) ->
             yield f"{path}{name}"
         elif isinstance(value, dict):
             yield from _secrets_in(value, names, f"{path}{name}.")
-
-
-def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(under)
-    for name, value in over.items():
-        beneath = merged.get(name)
-        merged[name] = _merge(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
-    return merged
 
 
 MASK: Final = "***"

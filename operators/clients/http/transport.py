@@ -41,6 +41,7 @@ from operators.clients.http.connection import NotHttp, SilentEnd
 from operators.clients.http.dialect import PLAIN, Dialect
 from operators.clients.http.pool import MET, OWN_CONNECTION, Met, PooledTransport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, ConfigError
+from schemas.fields import merge
 
 MIB = 1024 * 1024
 
@@ -247,7 +248,7 @@ class Endpoint:
     def encode(self, body: object) -> bytes:
         """A body as JSON, arrays included, with the further fields. Raises BackendBadResponse."""
         if self.body and isinstance(body, dict):
-            body = _merge(body, self.body)
+            body = merge(body, self.body)
         try:
             return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:
@@ -317,15 +318,6 @@ class Endpoint:
 def _stream(response: httpx.Response) -> httpx.AsyncByteStream:
     assert isinstance(response.stream, httpx.AsyncByteStream)
     return response.stream
-
-
-def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Both objects as one; `over` decides where both have a value that is no object."""
-    merged = dict(under)
-    for name, value in over.items():
-        beneath = merged.get(name)
-        merged[name] = _merge(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def _retry_after(headers: httpx.Headers) -> float:
