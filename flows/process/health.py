@@ -33,6 +33,7 @@ class Health:
         Raises ConfigError if there is none.
         """
         self._paths: Mapping[str, Mapping[str, Check]] = {"/livez": {}, "/readyz": {"started": lambda: False}}
+        self._say_ready: Callable[[], None] = lambda: None
         health = self
 
         class Handler(BoundedHandler):
@@ -46,6 +47,8 @@ class Health:
                     self.send_error(404)
                     return
                 results = {name: _holds(name, check) for name, check in checks.items()}
+                if self.path == "/readyz" and all(results.values()):
+                    health._say_ready()
                 body = orjson.dumps({"ok": all(results.values()), "checks": results})
                 self._answer(200 if all(results.values()) else 503, "application/json", body)
 
@@ -68,8 +71,11 @@ class Health:
         """The port on which it listens."""
         threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
 
-    def begin(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
-        """Answer by these checks from now on."""
+    def begin(
+        self, live: Mapping[str, Check], ready: Mapping[str, Check], say_ready: Callable[[], None] = lambda: None
+    ) -> None:
+        """Answer by these checks from now on; call `say_ready` when a probe finds that all hold."""
+        self._say_ready = say_ready
         self._paths = {"/livez": live, "/readyz": {**live, **ready}}
 
     def close(self) -> None:
@@ -97,15 +103,23 @@ def watch(checks: Mapping[str, Check]) -> None:
     threading.Thread(target=_watch, args=(checks,), name="watchdog", daemon=True).start()
 
 
-def announce(checks: Mapping[str, Check]) -> None:
-    """Log `ready` from a thread of its own once all these checks hold."""
-    threading.Thread(target=_announce, args=(checks,), name="announcement", daemon=True).start()
+def announce(checks: Mapping[str, Check]) -> Callable[[], None]:
+    """Log `ready` once: from a thread of its own when all these checks hold, or at a call of the returned function."""
+    said = threading.Event()
+    first = threading.Lock()
 
+    def say() -> None:
+        if first.acquire(blocking=False):
+            said.set()
+            log.info("ready")
 
-def _announce(checks: Mapping[str, Check]) -> None:
-    while not all(_holds(name, check) for name, check in checks.items()):
-        time.sleep(_INTERVAL)
-    log.info("ready")
+    def watch_checks() -> None:
+        while not said.is_set() and not all(_holds(name, check) for name, check in checks.items()):
+            said.wait(_INTERVAL)
+        say()
+
+    threading.Thread(target=watch_checks, name="announcement", daemon=True).start()
+    return say
 
 
 def lasting(check: Check, seconds: float) -> Check:

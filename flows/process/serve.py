@@ -67,11 +67,11 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
         own = {"group": replica.stable, "transactions": replica.committing, **replica.pings}
         ready |= {f"{of}{what}": check for what, check in own.items()}
         joined[f"{of}group"] = lasting(replica.stable, settings.kafka.max_poll_interval)
+    say_ready = announce(ready)
     if health is not None:
-        health.begin(live, ready)
+        health.begin(live, ready, say_ready)
         log.info("health port open", port=health.port)
     watch(live | joined)
-    announce(ready)
     *beside, last = replicas.values()
     threads = [threading.Thread(target=_run, args=(replica,), name="flow") for replica in beside]
     for thread in threads:

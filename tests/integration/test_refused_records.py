@@ -88,7 +88,9 @@ def test_a_time_that_the_dead_letters_topic_refuses(deployment: Deployment) -> N
 
 
 def test_a_document_whose_time_is_refused(deployment: Deployment, qdrant: str) -> None:
-    """The indexing flow's dead letters likewise; the documents beside them are indexed, and have their watermark."""
+    """The indexing flow's dead letters likewise; so is a document whose time is no milliseconds. The documents between
+    them are indexed, and have their watermark.
+    """
     other(deployment, "documents", ANY_TIME)
     deployment.settings["qdrant"]["url"] = qdrant
     flow = deployment.start("index")
@@ -103,10 +105,14 @@ def test_a_document_whose_time_is_refused(deployment: Deployment, qdrant: str) -
         {"value": document, "key": b"k", "partition": 0},
     )
     wait_until(lambda: "3" in deployment.watermarks().values())
-    wait_until(lambda: len(deployment.records("dead_letters")) == 2)
-    refused, taken = sorted(deployment.records("dead_letters"), key=lambda each: int(dict(each.headers)[names.OFFSET]))
+    wait_until(lambda: len(deployment.records("dead_letters")) == 3)
+    refused, wrong, taken = sorted(
+        deployment.records("dead_letters"), key=lambda each: int(dict(each.headers)[names.OFFSET])
+    )
     assert (refused.key, refused.value) == (taken.key, taken.value) == (b"k", NO_JSON)
-    assert dict(refused.headers)[names.TIMESTAMP] == b"%d" % MICROSECONDS
+    assert wrong.value == document
+    for each in (refused, wrong):
+        assert dict(each.headers)[names.TIMESTAMP] == b"%d" % MICROSECONDS
     assert names.REFUSED not in dict(taken.headers)
     assert flow.terminate() == 0
 

@@ -144,4 +144,5 @@ def test_a_replayed_dead_letter_has_the_messages_own_time() -> None:
     assert read is not None
     record = to_record(read, "other", "queries")
     assert isinstance(record, PlainRecord)
-    assert (record.timestamp_ms, record.value, record.headers) == (STAMP, b"{", (("own", b"1"),))
+    own = (("own", b"1"), (names.REPLAYED, read.attempt.encode()))
+    assert (record.timestamp_ms, record.value, record.headers) == (STAMP, b"{", own)
