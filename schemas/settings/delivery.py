@@ -186,6 +186,17 @@ class KafkaSettings(Section):
         default=1, description="Copies of those topics; 3 on a cluster that must survive the loss of a broker."
     )
 
+    @property
+    def options_of_consumers(self) -> Options:
+        """The further options of a consumer, its rack among them."""
+        rack: Options = {} if self.rack is None else {"client.rack": self.rack}
+        return {**rack, **self.options, **self.consumer_options}
+
+    @property
+    def options_of_producers(self) -> Options:
+        """The further options of a producer."""
+        return {**self.options, **self.producer_options}
+
     @model_validator(mode="after")
     def _one_security(self) -> Self:
         problems = contradictions(self.security_protocol, self.tls, self.sasl)

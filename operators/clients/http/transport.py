@@ -32,6 +32,8 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
+
+# The one of the environment, which typeshed does not know: `proxy_bypass` asks the system where it is no Linux.
 from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 import httpx

@@ -53,13 +53,12 @@ def connection(settings: KafkaSettings, dialect: Dialect) -> dict[str, Any]:
 
 def consumer_options(settings: KafkaSettings) -> dict[str, Any]:
     """Options of the settings for consumers, over ours. Raises ConfigError for what kafka-python does not have."""
-    rack = {} if settings.rack is None else {"client.rack": settings.rack}
-    return _known(settings, {**rack, **settings.options, **settings.consumer_options}, kafka.KafkaConsumer)
+    return _known(settings, settings.options_of_consumers, kafka.KafkaConsumer)
 
 
 def producer_options(settings: KafkaSettings) -> dict[str, Any]:
     """Options of the settings for producers, over ours. Raises ConfigError for what kafka-python does not have."""
-    return _known(settings, {**settings.options, **settings.producer_options}, kafka.KafkaProducer)
+    return _known(settings, settings.options_of_producers, kafka.KafkaProducer)
 
 
 def _known(settings: KafkaSettings, options: Mapping[str, Any], kind: Any) -> dict[str, Any]:

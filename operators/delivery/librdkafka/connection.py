@@ -47,13 +47,12 @@ def connection(settings: KafkaSettings) -> dict[str, Any]:
 
 def consumer_options(settings: KafkaSettings) -> dict[str, str]:
     """Options of the settings for consumers, in the library's own form; they go over ours."""
-    rack = {} if settings.rack is None else {"client.rack": settings.rack}
-    return _as_text({**rack, **settings.options, **settings.consumer_options})
+    return _as_text(settings.options_of_consumers)
 
 
 def producer_options(settings: KafkaSettings) -> dict[str, str]:
     """Options of the settings for producers, in the library's own form; they go over ours."""
-    return _as_text({**settings.options, **settings.producer_options})
+    return _as_text(settings.options_of_producers)
 
 
 def check_options(settings: KafkaSettings) -> None:
