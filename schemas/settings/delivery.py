@@ -187,6 +187,14 @@ class KafkaSettings(Section):
     )
 
     @property
+    def transaction_request_timeout(self) -> float:
+        """Seconds for which a request of a transaction is tried, and a record of one.
+
+        Half of the transaction's time at most: its abort must come before the broker aborts it, which would fence us.
+        """
+        return min(self.request_timeout, self.transaction_timeout / 2)
+
+    @property
     def options_of_consumers(self) -> Options:
         """The further options of a consumer, its rack among them."""
         rack: Options = {} if self.rack is None else {"client.rack": self.rack}

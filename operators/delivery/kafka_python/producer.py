@@ -163,14 +163,15 @@ class KafkaPythonTransactions(_Sending):
 
         Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
         """
-        self._timeout = settings.transaction_timeout
-        timeout = int(min(settings.request_timeout, settings.transaction_timeout) * 1000)
+        self._timeout = settings.transaction_request_timeout
+        timeout = int(self._timeout * 1000)
+        linger = min(_LINGER_MS, timeout // 2)
         own = {
             "transactional_id": transactional_id,
             "transaction_timeout_ms": int(settings.transaction_timeout * 1000),
-            # No record may be tried for longer than its transaction lasts.
-            "delivery_timeout_ms": int(settings.transaction_timeout * 1000),
-            "request_timeout_ms": timeout - _LINGER_MS,
+            "linger_ms": linger,
+            "delivery_timeout_ms": timeout,
+            "request_timeout_ms": timeout - linger,
             "max_block_ms": timeout,
         }
         self._id = transactional_id

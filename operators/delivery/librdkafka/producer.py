@@ -106,12 +106,12 @@ class LibrdkafkaTransactions(_Sending):
 
         Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
         """
-        # No request may outlive its transaction.
-        timeout = self._timeout = min(settings.request_timeout, settings.transaction_timeout)
+        timeout = self._timeout = settings.transaction_request_timeout
         own = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": int(settings.transaction_timeout * 1000),
             "socket.timeout.ms": int(timeout * 1000),
+            "message.timeout.ms": int(timeout * 1000),
             # Says of each connection that it broke; without it, only of the first in half a minute.
             "debug": "broker",
         }
