@@ -153,7 +153,7 @@ class PoolRanker:
             at = temporal_expression(canonical.text, pool.clock)
             if extractor == "chat":
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
-        outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at)))
+        outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, pool.words)))
         self._by_model(asked, outcome, pool)
         return asked, outcome
 

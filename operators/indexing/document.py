@@ -13,11 +13,14 @@ from operators.query.backend_answers import Embedding
 from operators.query.message import Message, Rejected
 from operators.query.syntax.words import words
 from operators.ranking.content import fingerprint
+from operators.ranking.coverage import marks
 from schemas.document import (
+    COLUMNS,
     CONTENT,
     CREATED,
     DESTINATION,
     GROUP,
+    MARKS,
     NAMESPACE,
     ORDER,
     TERMS,
@@ -119,6 +122,9 @@ def point(
             vectors[names.tokens] = np.round(tokens, DECIMALS)
     fields = payload(document, context)
     terms = bm25.document(document.event.content)
+    if names.sparse is not None:
+        columns = [getattr(document.event, name) for name in COLUMNS]
+        fields[MARKS] = marks([bm25.document(text).indices if text else () for text in columns])
     if names.sparse is not None and terms.indices:
         vectors[names.sparse] = {"indices": terms.indices, "values": terms.values}
         if counted:

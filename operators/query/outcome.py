@@ -9,7 +9,7 @@ from operators.query.cursor import After
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
-from operators.ranking.run import ModelScores, ScoreExplanations
+from operators.ranking.run import Matches, ModelScores, ScoreExplanations
 from schemas.errors import Reason
 from schemas.recipes import Recipe
 from schemas.recipes.stages import LlmRerank
@@ -58,14 +58,15 @@ class CachedAnswer:
 class Outcome:
     """The outcome of a query, from which its result is written.
 
-    `vectors` are the dense ones of the candidates that are compared with each other, `payloads` those of the fetched
-    ones. `degraded` lists the stages that were lost, and why; `removed` the
+    `matches` says which candidates have which words of the query, None where that isn't known. `vectors` are the dense
+    ones of the candidates that are compared with each other, `payloads` those of the fetched ones. `degraded` lists the stages that were lost, and why; `removed` the
     documents that the post-filter check took out. `more`: an ordered lookup has a further page.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
     ranked: Ranked | None = None
+    matches: Matches | None = None
     rerank_scores: RerankScores | None = None
     vectors: Vectors = field(default_factory=dict)
     payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from operators.query.canonical import CanonicalQuery, Shape
-from operators.ranking.run import Facts, TemporalExpression
+from operators.ranking.run import Facts, Matches, TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
@@ -60,13 +60,20 @@ class RankingPlan:
     def _by_model(self, asked: CanonicalQuery) -> bool:
         return asked.rerank and asked.text is not None and asked.shape is Shape.SEARCH and not asked.reflections_only
 
-    def facts(self, asked: CanonicalQuery, now: float | None, temporal_expression: TemporalExpression | None) -> Facts:
+    def facts(
+        self,
+        asked: CanonicalQuery,
+        now: float | None,
+        temporal_expression: TemporalExpression | None,
+        matches: Matches | None = None,
+    ) -> Facts:
         """The facts of the query for the recipe's stages; `now` in Unix seconds, None if it has no clock."""
         return Facts(
             now=now,
             cycle=asked.current_cycle,
             text=asked.text,
             temporal_expression=temporal_expression,
+            matches=matches,
             include_reflections=self.include_reflections,
             reflections_only=asked.reflections_only,
             decay=self.decay,

@@ -54,10 +54,3 @@ def weigh(body: Mapping[str, Any], rarities: Mapping[int, float]) -> Mapping[str
     # Qdrant's factor can't be left out; over no documents it is the same for all terms, and is divided out.
     values = [value * each / math.log(2) for value, each in zip(terms["values"], rarity, strict=True)]
     return {**body, "query": {**terms, "values": values}, "params": {"idf": {"corpus": NOTHING}}}
-
-
-def rarity(documents: int, frequency: int) -> float:
-    """BM25's ln(1 + (N - df + 0.5) / (df + 0.5)), always positive. Source: the IDF of BM25 in Qdrant."""
-    # Documents written between two counts are in one of them only.
-    frequency = min(frequency, documents)
-    return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))

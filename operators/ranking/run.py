@@ -28,18 +28,23 @@ class TemporalExpression:
     tolerance: int
 
 
+Matches = Mapping[str, Mapping[str, Sequence[str]]]
+"""Word of the query -> id of each candidate that has it -> the fields that have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of a query that stages read.
 
-    `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `decay` are the tiers below
-    the recipe's, the least specific first; `decay_half_life` is the default in days, None if the profile has no decay.
+    `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `matches` is None where
+    nothing is known of the candidates' words. `decay` are the tiers below the recipe's, the least specific first; `decay_half_life` is the default in days, None if the profile has no decay.
     """
 
     now: float | None = None
     cycle: int | None = None
     text: str | None = None
     temporal_expression: TemporalExpression | None = None
+    matches: Matches | None = None
     include_reflections: bool = True
     reflections_only: bool = False
     decay: tuple[DecayTier, ...] = ()
@@ -58,6 +63,27 @@ class ModelScores(NamedTuple):
     top: int
     selects: bool = False
     unscored: frozenset[str] = frozenset()
+
+
+class Shares(NamedTuple):
+    """The share of the query that each word gives, the candidates that have it, and the rare ones of the words."""
+
+    words: Mapping[str, float]
+    matches: Matches
+    rare: frozenset[str]
+
+    def of(self, id_: str) -> dict[str, float]:
+        """What each word gives that the candidate has."""
+        return {word: share for word, share in self.words.items() if id_ in self.matches[word]}
+
+    def total(self, candidates: Iterable[Candidate]) -> list[float]:
+        """The share of the query that each candidate has."""
+        summed = dict.fromkeys((candidate.id for candidate in candidates), 0.0)
+        for word, share in self.words.items():
+            for id_ in self.matches[word]:
+                if id_ in summed:
+                    summed[id_] += share
+        return list(summed.values())
 
 
 Steps = list[dict[str, Any]]
@@ -110,14 +136,15 @@ class Run:
     """The state of one query's ranking. `explanations` is None unless they are asked for.
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
-    that are compared with each other, by point id, as far as they were read. `reranked`: a model or a distance stage
-    changed a score. `aged`: a stage read how old candidates are. `backends` are those other than the legs.
+    that are compared with each other, by point id, as far as they were read. `shares` are those of the query's
+    words, once they are known. `reranked`: a model or a distance stage changed a score. `aged`: a stage read how old candidates are. `backends` are those other than the legs.
     """
 
     facts: Facts
     explanations: ScoreExplanations | None = None
     model: ModelScores | None = None
     vectors: Mapping[str, NDArray[np.float16]] = field(default_factory=dict)
+    shares: Shares | None = None
     reranked: bool = False
     aged: bool = False
     backends: list[str] = field(default_factory=list)

@@ -1,0 +1,145 @@
+"""Coverage: which words of a query a document has, and how much of the query they are.
+
+Indexing keeps a mark of each of a document's terms, with the fields that have it, so that ranking reads no texts. A
+mark has 24 of a term's 32 bits: a document of 150 terms seems to have a word that it lacks once in 100,000 times.
+"""
+
+import base64
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from operators.ranking.candidate import Candidate, Payload
+from operators.ranking.run import Matches, Run, Shares
+from schemas.document import MARKS
+from schemas.recipes.stages import Coverage
+
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_TERM: Final = 4
+_SIZE: Final = _TERM + 1
+_FIELDS: Final = 6
+"""Letters of a mark: those of the term, and one with a bit for each field; the last bit is that of all further ones."""
+
+_IDENTIFIER: Final = 4
+"""Characters of the shortest word with a digit that is like an identifier: `10` and `5x6` are sizes."""
+
+_DOUBLE: Final = 2.0
+_PART: Final = 0.25
+"""Factors for the weight of a word that is like an identifier, and for what any other word gives of its own."""
+
+_FEW: Final = 0.1
+"""Share of the candidates that have a rare word, at most."""
+
+
+def marks(fields: Sequence[Iterable[int]]) -> str:
+    """The marks of a document's terms; `fields` has the terms of each field, in the order of the fields."""
+    held: dict[int, int] = {}
+    for place, terms in enumerate(fields):
+        for term in terms:
+            held[term] = held.get(term, 0) | 1 << min(place, _FIELDS - 1)
+    return "".join(_mark(term) + _LETTERS[bits] for term, bits in held.items())
+
+
+def find_matches(
+    words: Mapping[str, Iterable[int]], payloads: Mapping[str, Payload], fields: Sequence[str]
+) -> Matches | None:
+    """Which candidates have which words: `words` has the terms of each, `payloads` those of the candidates by id.
+
+    None where a candidate has no marks: nothing is known of its words.
+    """
+    marked = {id_: payload.get(MARKS) for id_, payload in payloads.items()}
+    if not all(isinstance(held, str) for held in marked.values()):
+        return None
+    matches: dict[str, dict[str, Sequence[str]]] = {}
+    for word, terms in words.items():
+        wanted = [_mark(term) for term in terms]
+        found = ((id_, _bits(str(held), wanted)) for id_, held in marked.items())
+        matches[word] = {id_: _named(bits, tuple(fields)) for id_, bits in found if bits}
+    return matches
+
+
+def rarity(documents: int, frequency: int) -> float:
+    """BM25's ln(1 + (N - df + 0.5) / (df + 0.5)), always positive. Source: the IDF of BM25 in Qdrant."""
+    # Documents written between two counts are in one of them only.
+    frequency = min(frequency, documents)
+    return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def find_shares(matches: Matches, candidates: Iterable[Candidate]) -> Shares:
+    """The share that each word gives, by how few of the candidates have it, and by how like an identifier it is.
+
+    A word weighs its rarity, and twice that if it has a digit and four characters or more. Its share is its weight /
+    all weights; of any other word than these a quarter of that, times (its rarity / that of a word of one candidate)².
+    A word that nobody has takes nothing from the order of the others. Source: own.
+    """
+    there = {candidate.id for candidate in candidates}
+    counts = {word: len(there.intersection(found)) for word, found in matches.items()}
+    rarities = {word: rarity(len(there), count) for word, count in counts.items()}
+    weights = {word: each * (_DOUBLE if _identifies(word) else 1.0) for word, each in rarities.items()}
+    total, greatest = math.fsum(weights.values()), rarity(len(there), 1)
+    shares = {
+        word: weight / total * (1.0 if _identifies(word) else _PART * min(1.0, rarities[word] / greatest) ** 2)
+        for word, weight in weights.items()
+    }
+    few = max(1.0, _FEW * len(there))
+    return Shares(
+        shares, matches, frozenset(word for word, count in counts.items() if 0 < count <= few and _identifies(word))
+    )
+
+
+def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:
+    """Add weight * the share of the query that a candidate has; behind a model once more, with the same shares.
+
+    A candidate without any rare word gets no more than the least that one with all of them has, and stands behind it:
+    a word is rare that has a digit and four characters or more, and that at most a tenth of the candidates have. Where
+    nothing is known of the candidates' words nothing changes. Source: own.
+    """
+    matches = run.facts.matches
+    if not matches or not candidates or (run.shares is not None and (run.model is None or run.model.selects)):
+        return candidates
+    if run.shares is None:
+        run.shares = find_shares(matches, candidates)
+    shares, before = run.shares, [candidate.score for candidate in candidates]
+    covered = shares.total(candidates)
+    for candidate, share in zip(candidates, covered, strict=True):
+        candidate.score += stage.weight * share
+    has = [sum(candidate.id in matches[word] for word in shares.rare) for candidate in candidates]
+    all_of_them = [each.score for each, count in zip(candidates, has, strict=True) if count == len(shares.rare)]
+    most = min(all_of_them) if shares.rare and all_of_them else None
+    for candidate, count in zip(candidates, has, strict=True):
+        if most is not None and not count:
+            candidate.score = min(candidate.score, most)
+    if run.explanations is not None:
+        said = [
+            {word: {"share": share, "fields": matches[word][each.id]} for word, share in shares.of(each.id).items()}
+            for each in candidates
+        ]
+        bounds = [most if not count else None for count in has]
+        run.explain(stage, candidates, before, {"words": said, "coverage": covered, "most": bounds})
+    order = sorted(range(len(candidates)), key=lambda place: (candidates[place].score, has[place] > 0), reverse=True)
+    return [candidates[place] for place in order]
+
+
+def _identifies(word: str) -> bool:
+    return len(word) >= _IDENTIFIER and any(letter.isdigit() for letter in word)
+
+
+def _mark(term: int) -> str:
+    return base64.urlsafe_b64encode((term & 0xFFFFFF).to_bytes(3)).decode()
+
+
+def _bits(held: str, wanted: Sequence[str]) -> int:
+    bits = 0
+    for mark in wanted:
+        at = held.find(mark)
+        while at >= 0 and at % _SIZE:
+            at = held.find(mark, at + 1)
+        if at >= 0:
+            bits |= _LETTERS.index(held[at + _TERM])
+    return bits
+
+
+@cache
+def _named(bits: int, fields: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for place, name in enumerate(fields) if bits >> min(place, _FIELDS - 1) & 1)
