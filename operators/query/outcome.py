@@ -59,7 +59,8 @@ class Outcome:
     """The outcome of a query, from which its result is written.
 
     `matches` says which candidates have which words of the query, None where that isn't known. `vectors` are the dense
-    ones of the candidates that are compared with each other, `payloads` those of the fetched ones. `degraded` lists the stages that were lost, and why; `removed` the
+    ones of the candidates that are compared with each other, `payloads` those of the fetched ones. `degraded` lists the
+    stages that were lost, and why; `removed` the
     documents that the post-filter check took out. `more`: an ordered lookup has a further page.
     """
 

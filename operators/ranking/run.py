@@ -37,7 +37,8 @@ class Facts:
     """The facts of a query that stages read.
 
     `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `matches` is None where
-    nothing is known of the candidates' words. `decay` are the tiers below the recipe's, the least specific first; `decay_half_life` is the default in days, None if the profile has no decay.
+    nothing is known of the candidates' words. `decay` are the tiers below the recipe's, the least specific first;
+    `decay_half_life` is the default in days, None if the profile has no decay.
     """
 
     now: float | None = None
@@ -137,7 +138,8 @@ class Run:
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
     that are compared with each other, by point id, as far as they were read. `shares` are those of the query's
-    words, once they are known. `reranked`: a model or a distance stage changed a score. `aged`: a stage read how old candidates are. `backends` are those other than the legs.
+    words, once they are known. `reranked`: a model or a distance stage changed a score. `aged`: a stage read how old
+    candidates are. `backends` are those other than the legs.
     """
 
     facts: Facts
