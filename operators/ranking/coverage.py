@@ -34,11 +34,11 @@ _FEW: Final = 0.1
 
 def marks(fields: Sequence[Iterable[int]]) -> str:
     """The marks of a document's terms; `fields` has the terms of each field, in the order of the fields."""
-    held: dict[int, int] = {}
-    for place, terms in enumerate(fields):
+    found: dict[int, int] = {}
+    for number, terms in enumerate(fields):
         for term in terms:
-            held[term] = held.get(term, 0) | 1 << min(place, _FIELDS - 1)
-    return "".join(_mark(term) + _LETTERS[bits] for term, bits in held.items())
+            found[term] = found.get(term, 0) | 1 << min(number, _FIELDS - 1)
+    return "".join(_mark(term) + _LETTERS[bits] for term, bits in found.items())
 
 
 def find_matches(
@@ -48,14 +48,14 @@ def find_matches(
 
     None where a candidate has no marks: nothing is known of its words.
     """
-    marked = {id_: payload.get(MARKS) for id_, payload in payloads.items()}
-    if not all(isinstance(held, str) for held in marked.values()):
+    marked = {id_: payload[MARKS] for id_, payload in payloads.items() if isinstance(payload.get(MARKS), str)}
+    if len(marked) < len(payloads):
         return None
     matches: dict[str, dict[str, Sequence[str]]] = {}
     for word, terms in words.items():
         wanted = [_mark(term) for term in terms]
-        found = ((id_, _bits(str(held), wanted)) for id_, held in marked.items())
-        matches[word] = {id_: _named(bits, tuple(fields)) for id_, bits in found if bits}
+        found = ((id_, _bits(each, wanted)) for id_, each in marked.items())
+        matches[word] = {id_: _fields_of(bits, tuple(fields)) for id_, bits in found if bits}
     return matches
 
 
@@ -112,13 +112,16 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
             candidate.score = min(candidate.score, most)
     if run.explanations is not None:
         said = [
-            {word: {"share": share, "fields": matches[word][each.id]} for word, share in shares.of(each.id).items()}
+            {
+                word: {"share": share, "fields": list(matches[word][each.id])}
+                for word, share in shares.of(each.id).items()
+            }
             for each in candidates
         ]
         bounds = [most if not count else None for count in has]
         run.explain(stage, candidates, before, {"words": said, "coverage": covered, "most": bounds})
-    order = sorted(range(len(candidates)), key=lambda place: (candidates[place].score, has[place] > 0), reverse=True)
-    return [candidates[place] for place in order]
+    order = sorted(range(len(candidates)), key=lambda index: (candidates[index].score, has[index] > 0), reverse=True)
+    return [candidates[index] for index in order]
 
 
 def _identifies(word: str) -> bool:
@@ -129,17 +132,17 @@ def _mark(term: int) -> str:
     return base64.urlsafe_b64encode((term & 0xFFFFFF).to_bytes(3)).decode()
 
 
-def _bits(held: str, wanted: Sequence[str]) -> int:
+def _bits(marked: str, wanted: Sequence[str]) -> int:
     bits = 0
     for mark in wanted:
-        at = held.find(mark)
+        at = marked.find(mark)
         while at >= 0 and at % _SIZE:
-            at = held.find(mark, at + 1)
+            at = marked.find(mark, at + 1)
         if at >= 0:
-            bits |= _LETTERS.index(held[at + _TERM])
+            bits |= _LETTERS.index(marked[at + _TERM])
     return bits
 
 
 @cache
-def _named(bits: int, fields: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for place, name in enumerate(fields) if bits >> min(place, _FIELDS - 1) & 1)
+def _fields_of(bits: int, fields: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for number, name in enumerate(fields) if bits >> min(number, _FIELDS - 1) & 1)

@@ -74,7 +74,7 @@ class Shares(NamedTuple):
     rare: frozenset[str]
 
     def of(self, id_: str) -> dict[str, float]:
-        """What each word gives that the candidate has."""
+        """The share that each word gives which the candidate has."""
         return {word: share for word, share in self.words.items() if id_ in self.matches[word]}
 
     def total(self, candidates: Iterable[Candidate]) -> list[float]:

@@ -10,7 +10,7 @@ from operators.query.field_map import SAME, FieldMap
 from operators.query.filters import Ask, missing_indexes, on_index
 from operators.query.in_flight import InFlight
 from operators.query.syntax.expression import parse
-from operators.query.syntax.words import words
+from operators.query.terms import terms_by_word
 from schemas.errors import Reason, invalid
 from schemas.filters import AnyFilter
 from schemas.result import RetrievalStage
@@ -86,8 +86,7 @@ class Admission:
         bm25 = self.catalogue.analyser(query.asked.collection)
         parsed = retrieval.parsed = parse(text, self.columns)
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
-        read = ((word, bm25.query(word)) for word in dict.fromkeys(words(parsed.terms)))
-        retrieval.words = {word: terms.indices for word, terms in read if terms is not None}
+        retrieval.words = terms_by_word(parsed.terms, bm25.query)
         # Stop words are in the index of words, and not in BM25's.
         retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
