@@ -31,6 +31,7 @@ from schemas.event import json_object, validate
 from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
+from schemas.recipes.stages import Coverage
 from schemas.result import CONTEXT_LEGS, KEYWORD, LEGS, STRUCTURED, VECTOR, LegStatus, Status
 from schemas.settings import Defaults, Limits, Settings, load
 from schemas.settings.document import read
@@ -153,6 +154,8 @@ class PoolRanker:
             at = temporal_expression(canonical.text, pool.clock)
             if extractor == "chat":
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
+        if plan.recipe.stage(Coverage) is not None and canonical.text is not None and pool.words is None:
+            outcome.warnings.append("the pool has no words: the stage coverage changes nothing")
         outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, pool.words)))
         self._by_model(asked, outcome, pool)
         return asked, outcome

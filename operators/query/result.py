@@ -165,7 +165,8 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             recorded["unscored"] = sorted(own[id_] for id_ in outcome.rerank_scores.unscored)
     if outcome.matches is not None:
         recorded["words"] = {
-            word: {own[id_]: list(fields) for id_, fields in found.items()} for word, found in outcome.matches.items()
+            word: {own[id_]: list(fields) for id_, fields in found.items() if id_ in own}
+            for word, found in outcome.matches.items()
         }
     if outcome.vectors:
         recorded["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()}
