@@ -6,11 +6,13 @@ mark has 24 of a term's 32 bits: a document of 150 terms seems to have a word th
 
 import base64
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Final
 
-from operators.ranking.candidate import Candidate, Payload
+from operators.ranking.candidate import Candidate, Payload, best_first
 from operators.ranking.run import Matches, Run, Shares
 from schemas.document import MARKS
 from schemas.recipes.stages import Coverage
@@ -48,14 +50,18 @@ def find_matches(
 
     None where a candidate has no marks: nothing is known of its words.
     """
-    marked = {id_: payload[MARKS] for id_, payload in payloads.items() if isinstance(payload.get(MARKS), str)}
+    marked = [each for payload in payloads.values() if isinstance(each := payload.get(MARKS), str)]
     if len(marked) < len(payloads):
         return None
-    matches: dict[str, dict[str, Sequence[str]]] = {}
+    ids, ends, joined = list(payloads), list(accumulate(map(len, marked))), "".join(marked)
+    matches: dict[str, Mapping[str, Sequence[str]]] = {}
     for word, terms in words.items():
-        wanted = [_mark(term) for term in terms]
-        found = ((id_, _bits(each, wanted)) for id_, each in marked.items())
-        matches[word] = {id_: _fields_of(bits, tuple(fields)) for id_, bits in found if bits}
+        found: dict[str, int] = {}
+        for term in terms:
+            for at, bits in _find(joined, _mark(term)):
+                id_ = ids[bisect_right(ends, at)]
+                found[id_] = found.get(id_, 0) | bits
+        matches[word] = {id_: _fields_of(bits, tuple(fields)) for id_, bits in found.items()}
     return matches
 
 
@@ -104,12 +110,7 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
     covered = shares.total(candidates)
     for candidate, share in zip(candidates, covered, strict=True):
         candidate.score += stage.weight * share
-    has = [sum(candidate.id in matches[word] for word in shares.rare) for candidate in candidates]
-    all_of_them = [each.score for each, count in zip(candidates, has, strict=True) if count == len(shares.rare)]
-    most = min(all_of_them) if shares.rare and all_of_them else None
-    for candidate, count in zip(candidates, has, strict=True):
-        if most is not None and not count:
-            candidate.score = min(candidate.score, most)
+    most, ranked = _bound(candidates, [matches[word] for word in shares.rare])
     if run.explanations is not None:
         said = [
             {
@@ -118,10 +119,27 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
             }
             for each in candidates
         ]
-        bounds = [most if not count else None for count in has]
+        bounds = [most.get(candidate.id) for candidate in candidates]
         run.explain(stage, candidates, before, {"words": said, "coverage": covered, "most": bounds})
-    order = sorted(range(len(candidates)), key=lambda index: (candidates[index].score, has[index] > 0), reverse=True)
-    return [candidates[index] for index in order]
+    return best_first(ranked)
+
+
+def _bound(
+    candidates: list[Candidate], rare: Sequence[Mapping[str, object]]
+) -> tuple[dict[str, float], list[Candidate]]:
+    """Bound the scores of candidates without any rare word, and put these last.
+
+    The bound of each of them, and the candidates; none and as they are where no candidate has all rare words.
+    """
+    complete = [candidate.score for candidate in candidates if all(candidate.id in found for found in rare)]
+    if not rare or not complete:
+        return {}, candidates
+    most = min(complete)
+    having = [candidate for candidate in candidates if any(candidate.id in found for found in rare)]
+    others = [candidate for candidate in candidates if all(candidate.id not in found for found in rare)]
+    for candidate in others:
+        candidate.score = min(candidate.score, most)
+    return {candidate.id: most for candidate in others}, having + others
 
 
 def _identifies(word: str) -> bool:
@@ -132,15 +150,13 @@ def _mark(term: int) -> str:
     return base64.urlsafe_b64encode((term & 0xFFFFFF).to_bytes(3)).decode()
 
 
-def _bits(marked: str, wanted: Sequence[str]) -> int:
-    bits = 0
-    for mark in wanted:
-        at = marked.find(mark)
-        while at >= 0 and at % _SIZE:
-            at = marked.find(mark, at + 1)
-        if at >= 0:
-            bits |= _LETTERS.index(marked[at + _TERM])
-    return bits
+def _find(joined: str, mark: str) -> Iterator[tuple[int, int]]:
+    """Where the mark is among joined marks, and the bits of the fields that have it."""
+    at = joined.find(mark)
+    while at >= 0:
+        if not at % _SIZE:
+            yield at, _LETTERS.index(joined[at + _TERM])
+        at = joined.find(mark, at + 1)
 
 
 @cache
