@@ -109,7 +109,7 @@ def _vectors(settings: Settings, subject: str, surveyed: "Surveyed") -> Iterator
         yield _finding(subject, problem)
     if lack.tokens and surveyed.owner is not None:
         yield Finding("error", subject, f"rankstream index does not start: {describe(lack.tokens)}", CORRECT)
-    if not lack.dense and not lack.sparse and not lack.tokens:
+    if not lack.vectors:
         yield Finding("ok", subject, "the vectors fit the configuration")
 
 

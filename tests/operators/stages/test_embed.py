@@ -49,9 +49,11 @@ class Counting:
         """Nothing to release."""
 
 
-def by(embedder: Counting | None = None, *, tokens: bool = False, kept: EmbeddingCache | None = None) -> Embeddings:
+def by(
+    embedder: Counting | None = None, *, tokens: bool = False, kept: EmbeddingCache[Embedding] | None = None
+) -> Embeddings:
     """The stage, with this embedder."""
-    return Embeddings(embedder or Counting(), DIMENSION, tokens, Bounds(10, 8, 8), kept)
+    return Embeddings(embedder or Counting(), Bounds(10, 8, 8), kept, dimension=DIMENSION, tokens=tokens)
 
 
 NEVER: list[dict[str, Any]] = [
@@ -185,7 +187,7 @@ def test_a_vector_of_another_dimension_is_not_kept() -> None:
 
 def test_what_is_kept_is_bounded_in_bytes() -> None:
     """Arrays and texts count; the longest unused leaves first, and one that is too large isn't kept at all."""
-    kept = EmbeddingCache(50_000)
+    kept: EmbeddingCache[Embedding] = EmbeddingCache(50_000)
     embedding = Embedding(np.zeros(384, np.float32), np.zeros((10, 384), np.float32), tuple(range(10)))
     for text in "abc":
         kept.put(("public", text), embedding)

@@ -9,9 +9,10 @@ from typing import Any, Final, Literal
 from aiohttp import web
 
 from operators.clients.embedders.bi_encoders import APIS as EMBEDDERS
-from operators.clients.embedders.bi_encoders import BiEncoder
+from operators.clients.embedders.bi_encoders import BiEncoder, dense
 from operators.clients.http.backend import Backend
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
+from operators.query.backend_answers import Embedding
 from tests.operators.clients.http.serving import json_response
 from tests.operators.clients.rerankers.dialects import SERVERS
 
@@ -163,9 +164,9 @@ class Embeddings:
         else:
             answer["data"][index]["embedding"] = value
 
-    def client(self, backend: Backend) -> BiEncoder:
+    def client(self, backend: Backend) -> BiEncoder[Embedding]:
         """The client of such a server."""
-        return BiEncoder(backend, "m", DIMENSION, EMBEDDERS[self.kind], max_batch=32)
+        return BiEncoder(backend, "m", dense(DIMENSION), EMBEDDERS[self.kind], max_batch=32)
 
 
 @dataclass(frozen=True)

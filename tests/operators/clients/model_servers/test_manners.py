@@ -68,7 +68,7 @@ def test_queries_of_an_embedder_of_each_manner(manner: Manner) -> None:
 
     async def scenario() -> None:
         async with backend(server, "embedder") as asked:
-            stage = Embeddings(EmbeddingSpeech(manner.kind).client(asked), DIMENSION, False, Bounds(1, 64, 8))
+            stage = Embeddings(EmbeddingSpeech(manner.kind).client(asked), Bounds(1, 64, 8), dimension=DIMENSION)
             queries = [("n", text) for text in texts_of(manner)]
             for _ in range(1 if manner.outcome != "refused alone" else BREAKS):
                 calls = (stage.call("embed", queries, 5.0) for _ in range(AT_ONCE))
@@ -90,7 +90,7 @@ def test_documents_of_an_embedder_of_each_manner(manner: Manner) -> None:
 
     async def scenario() -> None:
         async with backend(server, "embedder") as asked:
-            client: BiEncoder = EmbeddingSpeech(manner.kind).client(asked)
+            client: BiEncoder[Embedding] = EmbeddingSpeech(manner.kind).client(asked)
             documents = [document(id=text, text=text) for text in texts_of(manner)]
             stage = DocumentEmbedder(client, 5.0)
             calls = [asyncio.ensure_future(stage.call("documents", documents, 1e9)) for _ in range(AT_ONCE)]
