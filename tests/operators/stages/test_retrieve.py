@@ -243,7 +243,7 @@ def test_a_learned_leg_that_is_not_asked_says_why(asked: InFlight, lost: Reason 
 
 
 def test_a_query_without_any_other_leg_fails_with_its_encoding() -> None:
-    """What was lost could have found something."""
+    """Nothing could be searched, and the lost part might have found something."""
     asked = learned(text="the")
     asked.retrieval.embedding = asked.retrieval.terms = None
     asked.lose("encode", Reason.UNAVAILABLE)
