@@ -183,6 +183,9 @@ def _warn(settings: Settings) -> None:
     selecting = sorted(name for name, recipe in settings.recipes.items() if recipe.picking is not None)
     if selecting and settings.chat.kind == "none":
         log.warning("chat.kind is none: the stage llm_rerank is skipped", recipes=selecting)
+    weighing = sorted(name for name, recipe in settings.recipes.items() if LEARNED in recipe.fusion.legs)
+    if weighing and not settings.sparse_encoder.served:
+        log.warning("sparse_encoder.kind is none: the leg learned is skipped", recipes=weighing)
     hiding = [path for path, policy in settings.policies.by_path.items() if policy.hides]
     if hiding and not settings.firewall.enabled:
         log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)

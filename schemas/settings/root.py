@@ -232,21 +232,15 @@ class Settings(BaseSettings):
         places = {"destinations", "collections", "indexes"}
         made = {"vectors", "context", "bm25", "analysers", "columns", "idf"}
         named = {"fields", "ids", "namespaces", "dimension", *places, *made}
-        index = self.qdrant.model_dump(mode="json", include=named)
-        if self.qdrant.vectors.learned is None:
-            # The hash is that of a version which did not know of it.
-            del index["vectors"]["learned"]
         return {
             "format": _FORMAT,
-            "qdrant": index,
+            "qdrant": self.qdrant.model_dump(mode="json", include=named),
             "embedder": {
                 **_model(self.embedder, {"kind", "model"}),
                 **({"purposes": self.embedder.purposes} if self.embedder.purposes else {}),
                 **({"dimensions": self.embedder.dimensions} if self.embedder.dimensions is not None else {}),
             },
-            **(
-                {"sparse_encoder": _model(self.sparse_encoder, {"kind", "model"})} if self.sparse_encoder.served else {}
-            ),
+            "sparse_encoder": _model(self.sparse_encoder, {"kind", "model"}),
             "defaults": self.defaults.model_dump(mode="json"),
         }
 
