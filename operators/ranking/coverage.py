@@ -151,7 +151,7 @@ def _mark(term: int) -> str:
 
 
 def _find(joined: str, mark: str) -> Iterator[tuple[int, int]]:
-    """Where the mark is among joined marks, and the bits of the fields that have it."""
+    """The positions of the mark among joined marks, and the bits of the fields that have it."""
     at = joined.find(mark)
     while at >= 0:
         if not at % _SIZE:
