@@ -8,6 +8,7 @@ from operators.query.normalise import Normaliser
 from operators.query.paging import ORDERED
 from operators.query.plan import Planner
 from operators.query.search_bodies import Searches
+from operators.ranking.run import Measure
 from operators.stages.decode import Decoder
 from operators.telemetry.traces import Signals
 from schemas.errors import ConfigError
@@ -56,12 +57,26 @@ def cursors(settings: Settings) -> CursorCodec:
 def planner(settings: Settings) -> Planner:
     """Plans how queries are ranked."""
     chat = settings.chat.kind != "none"
-    return Planner(settings.profiles, settings.recipes, settings.limits.overrides, settings.decay, chat)
+    return Planner(
+        settings.profiles,
+        settings.recipes,
+        settings.limits.overrides,
+        settings.decay,
+        chat,
+        settings.defaults.min_relevance,
+    )
 
 
 def selects(settings: RerankSettings) -> bool:
     """True if the reranker only says which candidate is the best."""
     return settings.kind == "chat" and settings.mode == "pick"
+
+
+def measure(settings: RerankSettings) -> Measure:
+    """The measure of the reranker's scores."""
+    if settings.kind == "chat":
+        return "order"
+    return "logit" if settings.kind in {"onnx", "nim"} else "share"
 
 
 def normaliser(settings: Settings) -> Normaliser:

@@ -36,6 +36,7 @@ class RankingPlan:
     picking: LlmRerank | None
     decay: tuple[DecayTier, ...]
     include_reflections: bool
+    min_relevance: float = 0.0
 
     def extractor(self, asked: CanonicalQuery) -> str | None:
         """Which extractor reads the time in the query (`rules` or `chat`); None if no stage that runs uses it."""
@@ -94,6 +95,7 @@ class Planner:
     allowed: Mapping[str, Between] | None = None
     decay: DecaySettings = field(default_factory=DecaySettings)
     chat: bool = True
+    min_relevance: float = 0.0
     _overridden: OrderedDict[tuple[str, str], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
 
     def plan(
@@ -134,6 +136,7 @@ class Planner:
             picking,
             (*tiers, policy.decay) if policy.decay is not None else tiers,
             event.include_reflections if event.include_reflections is not None else included,
+            next(each for each in (event.min_relevance, profile.min_relevance, self.min_relevance) if each is not None),
         )
 
     def profile(self, event: QueryEvent) -> str:

@@ -206,6 +206,7 @@ def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome)
         "id": own_id,
         "rank": rank,
         "score": candidate.score,
+        "relevance": outcome.relevance.get(id_),
         "text": text,
         "payload": payload,
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},

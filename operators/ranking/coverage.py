@@ -89,9 +89,8 @@ def find_shares(matches: Matches, candidates: Iterable[Candidate]) -> Shares:
         for word, weight in weights.items()
     }
     few = max(1.0, _FEW * len(there))
-    return Shares(
-        shares, matches, frozenset(word for word, count in counts.items() if 0 < count <= few and _identifies(word))
-    )
+    rare = frozenset(word for word, count in counts.items() if 0 < count <= few and _identifies(word))
+    return Shares(shares, {word: weight / total for word, weight in weights.items()}, matches, rare)
 
 
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:
@@ -107,7 +106,8 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
     if run.shares is None:
         run.shares = find_shares(matches, candidates)
     shares, before = run.shares, [candidate.score for candidate in candidates]
-    covered = shares.total(candidates)
+    summed = shares.sum_of(shares.words)
+    covered = [summed.get(candidate.id, 0.0) for candidate in candidates]
     for candidate, share in zip(candidates, covered, strict=True):
         candidate.score += stage.weight * share
     most, ranked = _bound(candidates, [matches[word] for word in shares.rare])

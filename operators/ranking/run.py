@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,23 +53,30 @@ class Facts:
     explain: bool = False
 
 
+Measure = Literal["share", "logit", "order"]
+
+
 class ModelScores(NamedTuple):
     """A model's scores of the first `top` candidates: point id -> relevance, higher is better.
 
     A candidate of these without a score is irrelevant to the model, unless it is `unscored`: the model was not asked.
-    `selects`: the model only said which is the best.
+    `selects`: the model only said which is the best. `measure`: what a score is; `order`: it says only who is better.
     """
 
     scores: Mapping[str, float]
     top: int
     selects: bool = False
     unscored: frozenset[str] = frozenset()
+    measure: Measure = "share"
 
 
 class Shares(NamedTuple):
-    """The share of the query that each word gives, the candidates that have it, and the rare ones of the words."""
+    """The share of the query that each word gives, what it weighs of all words, the candidates that have it, and which
+    words are rare.
+    """
 
     words: Mapping[str, float]
+    weights: Mapping[str, float]
     matches: Matches
     rare: frozenset[str]
 
@@ -77,14 +84,13 @@ class Shares(NamedTuple):
         """The share that each word gives which the candidate has."""
         return {word: share for word, share in self.words.items() if id_ in self.matches[word]}
 
-    def total(self, candidates: Iterable[Candidate]) -> list[float]:
-        """The share of the query that each candidate has."""
-        summed = dict.fromkeys((candidate.id for candidate in candidates), 0.0)
-        for word, share in self.words.items():
+    def sum_of(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The sum of the words' values for each candidate, those without any word left out."""
+        summed: dict[str, float] = {}
+        for word, value in values.items():
             for id_ in self.matches[word]:
-                if id_ in summed:
-                    summed[id_] += share
-        return list(summed.values())
+                summed[id_] = summed.get(id_, 0.0) + value
+        return summed
 
 
 Steps = list[dict[str, Any]]
