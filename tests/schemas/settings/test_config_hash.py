@@ -35,6 +35,7 @@ LISTS = [name for name, field in SourcePolicy.model_fields.items() if field.anno
 MODELS = ("embedder", "sparse_encoder", "rerank", "chat")
 
 CHANGED = {
+    "defaults.min_relevance": 0.5,
     "qdrant.url": "http://other",
     "qdrant.destinations": {"default": "others"},
     "qdrant.collections": NOTES["qdrant"]["collections"],
@@ -254,6 +255,7 @@ DECIDES = {
     "cache.threshold",
     "defaults.namespace",
     "defaults.destination",
+    "defaults.min_relevance",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
     *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
 }
