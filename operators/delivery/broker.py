@@ -177,7 +177,7 @@ def require_features(settings: KafkaSettings, client: str, mode: DeliveryMode) -
         for each in _lacking(admin, settings, mode):
             if each.needed:
                 raise FatalDelivery(f"the broker has no {each.name}: {each.follows}. {each.remedy}")
-            if each not in {MEMBERS, CREATION}:
+            if each not in (MEMBERS, CREATION):
                 log.warning("broker lacks a feature", feature=each.name, follows=each.follows, remedy=each.remedy)
         if mode == "exactly_once":
             _warn_of_untried(admin, client)

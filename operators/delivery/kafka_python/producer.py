@@ -188,7 +188,10 @@ class KafkaPythonTransactions(_Sending):
             self._producer.init_transactions()
         except KafkaError as error:
             self.close()
-            raise _failure("init_transactions", error) from error
+            # The client hides most of the broker's codes here.
+            code = self._requests.ends()
+            failed = FatalDelivery(f"init_transactions: {code}") if code else _failure("init_transactions", error)
+            raise failed from error
 
     def retirement(self) -> str | None:
         return self._unfit or self._requests.unanswered
