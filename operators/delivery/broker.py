@@ -161,7 +161,7 @@ def lacking(settings: KafkaSettings, mode: DeliveryMode) -> list[Feature]:
 def _lacking(admin: Any, settings: KafkaSettings, mode: DeliveryMode) -> list[Feature]:
     versions = admin._manager.broker_version_data.api_versions
     wanted = [TRANSACTIONS if mode == "exactly_once" else IDEMPOTENCE, SIZES, MEMBERS, CREATION]
-    if settings.rack is not None:
+    if settings.rack:
         wanted.append(NEAREST)
     return [
         each for each in wanted if any(versions.get(key, (0, -1))[1] < least for key, least in each.requests.items())

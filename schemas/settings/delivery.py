@@ -201,7 +201,7 @@ class KafkaSettings(Section):
     rack: str | None = Field(
         default=None,
         description="Zone of this process, as the brokers name it in broker.rack: it reads from a replica there, if the"
-        " cluster has a replica.selector.class for that. null: from the leader.",
+        " cluster has a replica.selector.class for that. null or empty: from the leader.",
     )
     options: Options = Field(
         default={},
@@ -228,7 +228,7 @@ class KafkaSettings(Section):
     @property
     def options_of_consumers(self) -> Options:
         """The further options of a consumer, its rack among them."""
-        rack: Options = {} if self.rack is None else {"client.rack": self.rack}
+        rack: Options = {"client.rack": self.rack} if self.rack else {}
         return {**rack, **self.options, **self.consumer_options}
 
     @property
