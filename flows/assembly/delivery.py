@@ -95,7 +95,7 @@ def replication(
     calls = EventLoopThread(wakeup)
     resources.register("calls", calls.close)
     delivery, client, max_batch = settings.delivery, kafka_client(kafka, dialect), min(max_bytes.values())
-    ledger = Ledger(delivery.max_in_flight)
+    ledger = Ledger(delivery.max_in_flight, kafka.offset_metadata)
     longest_try = delivery.watchdog
     if delivery.mode == "exactly_once":
         longest_try = min(longest_try, kafka.transaction_timeout + _TRANSACTION_END)

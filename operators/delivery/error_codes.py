@@ -101,7 +101,7 @@ _PERMISSION: Final = "allow it: docs/how-to/managed-kafka.md lists the permissio
 _OWN_TOOLS: Final = "create the topics with the service's own tools: docs/how-to/managed-kafka.md says how"
 
 _CURES: Final = {
-    12: "raise the broker's offset.metadata.max.bytes to 4096, or lower delivery.max_in_flight",
+    12: "lower kafka.offset_metadata to the broker's offset.metadata.max.bytes",
     26: "set kafka.session_timeout between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
     29: _PERMISSION,
     30: _PERMISSION,

@@ -193,6 +193,11 @@ class KafkaSettings(Section):
         default=10.0, description="Seconds after which the broker aborts an open transaction."
     )
     request_timeout: Seconds = Field(default=30.0, description="Seconds to wait for the answer to one request.")
+    offset_metadata: Annotated[int, Field(ge=256, le=1_048_576)] = Field(
+        default=4096,
+        description="Bytes that a commit may carry about messages that were answered out of order: at most the broker's"
+        " offset.metadata.max.bytes. With less, more answers wait for an earlier one.",
+    )
     compression: Literal["lz4", "zstd", "gzip"] | None = Field(
         default="gzip",
         description="Compression of results, dead letters and watermarks; null: none. Every Kafka client reads gzip;"

@@ -1,4 +1,4 @@
-"""What a platform team adds to the chart: alerts, dashboards, labels, zones, private authorities, a console."""
+"""The additions of a platform team to the chart: alerts, dashboards, labels, zones, authorities, a console."""
 
 import json
 from typing import Any

@@ -40,7 +40,7 @@ class Quiet:
     flows: dict[str, Flow]
 
     def samples(self, flow: str) -> list[SAMPLE]:
-        """What a flow's /metrics says now."""
+        """The present samples of a flow's /metrics."""
         text = httpx.get(f"http://127.0.0.1:{self.flows[flow].port}/metrics").raise_for_status().text
         families = text_string_to_metric_families(text)
         return [(each.name, each.labels, each.value) for family in families for each in family.samples]
