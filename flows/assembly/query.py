@@ -38,6 +38,7 @@ def searches(settings: QdrantSettings) -> Searches:
         settings.search.hnsw_ef,
         names.dense_context,
         names.sparse_context,
+        names.learned,
     )
 
 

@@ -76,6 +76,8 @@ def test_each_backend_has_its_private_authority() -> None:
         wanted = {"RANKSTREAM_KAFKA__TLS__CA_FILE": f"{AUTHORITIES}/kafka/ca.crt"}
         if workload.component != "console":
             wanted["RANKSTREAM_QDRANT__TLS__CA"] = f"{AUTHORITIES}/qdrant/ca.crt"
+        if workload.component in {"search", "indexing", "check"}:
+            wanted["RANKSTREAM_SPARSE_ENCODER__TLS__CA"] = f"{AUTHORITIES}/sparse_encoder/ca.crt"
         if workload.component in {"search", "check"}:
             wanted["RANKSTREAM_CHAT__TLS__CA"] = f"{AUTHORITIES}/chat/bundle.pem"
         assert named == wanted, workload.component

@@ -71,7 +71,7 @@ containers:
       {{- end }}
       {{- range $name, $_ := $root.Values.authorities }}
       {{- if has $name $.sections }}
-      - name: authority-{{ $name }}
+      - name: authority-{{ $name | replace "_" "-" }}
         mountPath: {{ include "rankstream.authorityDirectory" $name }}
         readOnly: true
       {{- end }}
@@ -94,7 +94,7 @@ volumes:
   {{- end }}
   {{- range $name, $authority := $root.Values.authorities }}
   {{- if has $name $.sections }}
-  - name: authority-{{ $name }}
+  - name: authority-{{ $name | replace "_" "-" }}
     {{- if $authority.secret }}
     secret:
       secretName: {{ $authority.secret }}
