@@ -31,6 +31,11 @@ class Refusal(IntEnum):
         return self in {Refusal.MESSAGE_TOO_LARGE, Refusal.RECORD_LIST_TOO_LARGE}
 
     @property
+    def remedy(self) -> str | None:
+        """The change that lets such records be taken, where the broker's settings are the cause."""
+        return _REMEDIES.get(self)
+
+    @property
     def kind(self) -> DeadLetterClass:
         """The class of a dead letter in place of a record that is refused."""
         return DeadLetterClass.TOO_LARGE if self.of_size else DeadLetterClass.INTERNAL
@@ -45,6 +50,12 @@ class Refusal(IntEnum):
         if self.of_size:
             return too_large(topic)
         return f"{topic} refuses the record: {self.name}"
+
+
+_REMEDIES: Final = {
+    Refusal.UNSUPPORTED_FOR_MESSAGE_FORMAT: "set kafka.compression to null if the broker takes no compressed records",
+    Refusal.POLICY_VIOLATION: "look at the policies and quotas of the service",
+}
 
 
 class Passing(IntEnum):

@@ -186,13 +186,15 @@ def few(codes: Sequence[int], client: str, api: Api) -> list[int]:
 
 
 @pytest.mark.parametrize("expected", [FORM, RETRY, END])
-def test_a_record_answered_with_a_code(answered: Answered, expected: str) -> None:
+def test_a_record_answered_with_a_code(answered: Answered, expected: str, caplog: pytest.LogCaptureFixture) -> None:
     """A code in answer to a record does what the page says: one record is committed, or the process ends."""
     codes = [code for code, (_, told) in CODES.items() if told == expected]
     for code in codes if expected == FORM else few(codes, answered.client.name, Api.PRODUCE):
         outcome = answered.deliver(Api.PRODUCE, code)
         given_up = (answered.client.name, Api.PRODUCE, code) in GIVEN_UP
         assert does(outcome) == (END if given_up else expected), f"{code}: {outcome}"
+        if code == Refusal.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+            assert "set kafka.compression to null" in caplog.text
         if isinstance(outcome, OutputRecord) and expected == FORM:
             assert (outcome.value is None) == Refusal(code).of_size
 
