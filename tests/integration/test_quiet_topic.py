@@ -25,6 +25,8 @@ from tests.integration.deployment import PARTITIONS, Deployment, Flow, wait_unti
 from tests.integration.prometheus import FOR, INTERVAL, Prometheus
 from tests.integration.test_commands import rankstream
 
+pytestmark = pytest.mark.slow
+
 COMMITTED, ABORTED = 0, 1
 """Partitions by their last transaction."""
 
@@ -121,7 +123,6 @@ def constant(flow: str, samples: list[SAMPLE]) -> Iterator[dict[str, Any]]:
         yield {"series": f"{name}{{{pairs}}}", "values": f"{value}x20"}
 
 
-@pytest.mark.slow
 @pytest.mark.operate
 @pytest.mark.timeout(600)
 def test_prometheus_sees_nothing_in_a_quiet_topic(quiet: Quiet, tmp_path: Path) -> None:
