@@ -12,7 +12,7 @@ from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
 from flows.assembly.resources import Resources
 from operators.delivery import topics
-from operators.delivery.broker import reach, warn_of_untried
+from operators.delivery.broker import reach, require_features
 from operators.delivery.client import KafkaClient, Producer
 from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
 from operators.delivery.ledger import Ledger
@@ -83,6 +83,7 @@ def replication(
     """
     dead_letters, results = kafka.topics.dead_letters, kafka.topics.results
     if dialect is KAFKA:
+        require_features(kafka, kafka.client, settings.delivery.mode)
         topics.require(kafka, [topic, *follows, *writes, dead_letters])
         topics.warn_of_room(kafka, topic)
     # What is compressed may fit whatever its size: a dead letter keeps its original as long as the broker takes it.
@@ -94,11 +95,10 @@ def replication(
     calls = EventLoopThread(wakeup)
     resources.register("calls", calls.close)
     delivery, client, max_batch = settings.delivery, kafka_client(kafka, dialect), min(max_bytes.values())
-    ledger = Ledger(delivery.max_in_flight)
+    ledger = Ledger(delivery.max_in_flight, kafka.offset_metadata)
     longest_try = delivery.watchdog
     if delivery.mode == "exactly_once":
         longest_try = min(longest_try, kafka.transaction_timeout + _TRANSACTION_END)
-        warn_of_untried(kafka, client.name)
         # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
         producer: Producer = FencedProducer(
             lambda: client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch),

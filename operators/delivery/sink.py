@@ -200,7 +200,8 @@ class Delivery:
                     halves = [[record for each in half for record in each] for half in divide(messages)]
                     return [waiting for half in halves for waiting in self._deliver(half)]
                 for refused in error.records:
-                    log.error("topic refused a record", topic=refused.topic, reason=error.refusal.name)
+                    reason, remedy = error.refusal.name, error.refusal.remedy
+                    log.error("topic refused a record", topic=refused.topic, reason=reason, remedy=remedy)
                 answers = self._way_out.fall_back(answers, error)
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)

@@ -1,10 +1,11 @@
 """The topics: which exist, how large a record each takes, and how they are created."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import IncompatibleBrokerVersion
 
 from operators.delivery.broker import Admin
 from schemas.errors import FatalDelivery
@@ -56,7 +57,10 @@ def max_message_bytes(settings: KafkaSettings, names: Iterable[str]) -> dict[str
 
 
 def describe_topics(settings: KafkaSettings) -> dict[str, dict[str, str] | None]:
-    """The configuration of every topic of the settings, None where it does not exist. Raises FatalDelivery."""
+    """The configuration of every topic of the settings as far as the broker tells it, None where it does not exist.
+
+    Raises FatalDelivery.
+    """
     names = [*_plan(settings)]
     with Admin(settings) as admin:
         there = set(admin.list_topics())
@@ -110,15 +114,23 @@ _COMPACTED: Final = {
 
 
 def _max_message_bytes(admin: Any, names: Iterable[str]) -> dict[str, int]:
-    return {name: int(config[MAX]) for name, config in _configs(admin, names).items()}
+    return {name: max_of(config) for name, config in _configs(admin, names).items()}
+
+
+def max_of(config: Mapping[str, str]) -> int:
+    """The largest record batch that a topic takes; Kafka's default where the broker does not tell."""
+    return int(config.get(MAX, DEFAULT_MAX))
 
 
 def _configs(admin: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in dict.fromkeys(names)]
     if not resources:
         return {}
-    found = admin.describe_configs(resources, config_filter="all")["topic"]
+    try:
+        found = admin.describe_configs(resources, config_filter="all")["topic"]
+    except IncompatibleBrokerVersion:
+        return {resource.name: {} for resource in resources}
     # A broker that has just started may leave out what it does not know yet.
-    if unknown := [resource.name for resource in resources if MAX not in found.get(resource.name, {})]:
+    if unknown := [resource.name for resource in resources if not found.get(resource.name)]:
         raise FatalDelivery(f"topics whose {MAX} the broker did not tell: {', '.join(unknown)}")
     return {topic: {name: each["value"] for name, each in config.items()} for topic, config in found.items()}

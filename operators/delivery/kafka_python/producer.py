@@ -10,8 +10,15 @@ from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError, Retri
 from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, find_refusal
-from operators.delivery.error_codes import FENCED, Refusal, ends, refusal
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, offsets, producer_options
+from operators.delivery.error_codes import FENCED, Refusal, curing, ends, refusal
+from operators.delivery.kafka_python.connection import (
+    CALL_TIMEOUT,
+    Dialect,
+    connection,
+    describe,
+    offsets,
+    producer_options,
+)
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -53,7 +60,7 @@ class _Requests(KafkaNetClient):
     def ends(self) -> str | None:
         """The first error among the answers that no further try mends, by its name; None: there is none."""
         codes = (code for name, code in self._errors() if ends(code) and not _is_refusal(name, code))
-        return next((for_code(code).message or str(code) for code in codes), None)
+        return next((curing(for_code(code).message or str(code), code) for code in codes), None)
 
     def refuses(self) -> Refusal | None:
         """The first refusal of a record among the answers; None: there is none."""
@@ -152,7 +159,7 @@ class _Sending:
             return RecordRefused(self._records, hidden)
         if (code := self._requests.ends()) is not None:
             return FatalDelivery(f"{what}: {code}")
-        return RetriableDelivery(f"{what}: {type(error).__name__}")
+        return RetriableDelivery(describe(what, error))
 
 
 class KafkaPythonTransactions(_Sending):
@@ -179,7 +186,10 @@ class KafkaPythonTransactions(_Sending):
             self._producer.init_transactions()
         except KafkaError as error:
             self.close()
-            raise _failure("init_transactions", error) from error
+            # The client hides most of the broker's codes here.
+            code = self._requests.ends()
+            failed = FatalDelivery(f"init_transactions: {code}") if code else _failure("init_transactions", error)
+            raise failed from error
 
     def retirement(self) -> str | None:
         return self._unfit or self._requests.unanswered
@@ -246,7 +256,7 @@ def _linger_ms(settings: KafkaSettings) -> int:
 
 def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
     kind = RetriableDelivery if isinstance(error, RetriableError) else FatalDelivery
-    return kind(f"{what}: {type(error).__name__}")
+    return kind(describe(what, error))
 
 
 def _is_refusal(request: str, code: int) -> bool:

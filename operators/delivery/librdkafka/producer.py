@@ -13,6 +13,7 @@ from operators.delivery.librdkafka.connection import (
     CALL_TIMEOUT,
     Connections,
     connection,
+    describe,
     error_of,
     failure,
     log,
@@ -132,7 +133,7 @@ class LibrdkafkaTransactions(_Sending):
             self.close()
             reason = error_of(error)
             kind = RetriableDelivery if reason.retriable() else FatalDelivery
-            raise kind(f"init_transactions: {reason.name()}") from error
+            raise kind(describe("init_transactions", reason)) from error
 
     def retirement(self) -> str | None:
         # What its threads have to log is handed over by this.
@@ -188,7 +189,7 @@ class LibrdkafkaTransactions(_Sending):
     def _fatal(self, reason: KafkaError, more: str = "") -> FatalDelivery:
         if reason.code() in _FENCED:
             return Fenced(self._id)
-        return FatalDelivery(f"transaction: {reason.name()}{more}")
+        return FatalDelivery(describe("transaction", reason) + more)
 
     def _insisting(self, call: Callable[..., Any], *arguments: Any) -> None:
         while True:
@@ -219,7 +220,7 @@ class LibrdkafkaProducer(_Sending):
         if (refusal := self._refusal()) is not None:
             raise refusal
         if (ending := self._ending()) is not None:
-            raise FatalDelivery(f"{what}: {ending.name()}")
+            raise FatalDelivery(describe(what, ending))
         if self._failures:
             worst = max((error for _, error in self._failures), key=KafkaError.fatal)
             if worst.code() == KafkaError._MSG_TIMED_OUT:
