@@ -9,6 +9,7 @@ from operators.query.in_flight import CacheLookup, InFlight
 from operators.query.message import Message, check_headers, sent_at
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
+from operators.query.reply import MAX_RETURNED, MAX_RETURNED_BYTES, fits
 from operators.telemetry.traces import Signals
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import check_dimension, json_object, parse, readable, validate
@@ -22,7 +23,6 @@ class Decoder:
     """Turns messages into queries under one configuration."""
 
     limits: Limits
-    reply_to: frozenset[str]
     dimension: int
     record_content: bool
     signals: Signals
@@ -33,11 +33,13 @@ class Decoder:
         check_headers(message)
         mended: list[str] = []
         envelope, document = self._open(message, mended)
+        if not fits(message.headers):
+            mended.append(
+                f"headers: more than {MAX_RETURNED} or {MAX_RETURNED_BYTES} bytes: they may be missing on the result"
+            )
         check_text(document.get("text"), self.limits)
         event = validate(QueryEvent, document)
         check_dimension(event.vector, self.dimension)
-        if event.reply_to is not None and event.reply_to not in self.reply_to:
-            raise invalid("reply_to", "not a topic that a query may choose", event.reply_to)
         sent = event.now if event.now is not None else sent_at(message)
         normalised = self.normalise(event, message.headers, message.origin.topic, sent)
         timeout = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000

@@ -14,7 +14,7 @@ from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
 from schemas.settings.policies import FirewallSettings, PolicySettings
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
-from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section
+from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section, matches
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -179,7 +179,8 @@ class Settings(BaseSettings):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in profiles")
             if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.destinations")
-            if unknown := sorted({*policy.reply_to} - {self.kafka.topics.results, *self.kafka.topics.reply_to}):
+            topics = (self.kafka.topics.results, *self.kafka.topics.reply_to)
+            if unknown := sorted(each for each in {*policy.reply_to} if not matches(each, topics)):
                 raise ValueError(
                     f"policies.{path}.reply_to: {', '.join(unknown)}: neither kafka.topics.results nor one of"
                     " kafka.topics.reply_to"

@@ -11,7 +11,7 @@ from operators.stages.decode import Decoder
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import Limits, PolicySettings, SourcePolicy
 from schemas.settings.policies import IdentitySettings
-from tests.operators.samples import decoder, message, trace, way_out
+from tests.operators.samples import REPLIES, decoder, message, trace, way_out
 
 Kind = DeadLetterClass
 DECODE = decoder()
@@ -99,7 +99,7 @@ def test_no_refusal_goes_where_its_source_may_not_choose(
     policies: PolicySettings, event: dict[str, Any], headers: Headers, wrong: dict[str, Any]
 ) -> None:
     """Whatever is wrong with a query, it is told on the results topic; where the source may choose, there."""
-    out = way_out(policies=policies, results="default-results", reply_to=frozenset({"results", "answers"}))
+    out = way_out(policies=policies, results="default-results", replies=REPLIES)
     for reply_to, topic in (("answers", "default-results"), ("results", "results"), ("queries", "default-results")):
         given = sent({**event, **wrong, "reply_to": reply_to}, headers)
         assert out.refuse(Rejected(given, Kind.INVALID, "decode", "wrong", trace=trace()))[0].topic == topic

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from schemas.settings import FirewallSettings, PolicySettings, Settings, SourcePolicy, load
+from schemas.settings.delivery import ReplySettings
 from schemas.settings.policies import Deny
 
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
@@ -94,6 +95,7 @@ CHANGED = {
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
     "delivery.refusals": "dead_letter",
+    **{f"delivery.replies.{name}": ["other"] for name in ReplySettings.model_fields},
     "delivery.transaction_interval": 0.5,
     "chat.kind": "openai",
     "chat.url": "http://other",
