@@ -17,12 +17,16 @@ KEYWORD: Final = "keyword"
 STRUCTURED: Final = "structured"
 VECTOR_CONTEXT: Final = "vector_context"
 KEYWORD_CONTEXT: Final = "keyword_context"
+LEARNED: Final = "learned"
 
 LEGS: Final = (VECTOR, KEYWORD, STRUCTURED)
 """In the order that breaks ties; other legs follow, by name."""
 
 CONTEXT_LEGS: Final = (KEYWORD_CONTEXT, VECTOR_CONTEXT)
-"""The legs that read each document together with its neighbours; asked only where a recipe gives them weight."""
+"""The legs that read each document together with its neighbours."""
+
+WEIGHED_LEGS: Final = (KEYWORD_CONTEXT, LEARNED, VECTOR_CONTEXT)
+"""The legs that are asked only where a recipe gives them weight, by name."""
 
 
 class DenialCode(StrEnum):
@@ -149,11 +153,13 @@ class Degradation(_Strict):
     stage: Literal[
         "queue",
         "embed",
+        "encode",
         "temporal_expression",
         "vector",
         "keyword",
         "structured",
         "keyword_context",
+        "learned",
         "vector_context",
         "similarity",
         "fetch",
@@ -167,6 +173,7 @@ class Models(_Strict):
     """The models that were used."""
 
     embedder: str | None = None
+    sparse_encoder: str | None = Field(default=None, description="Missing where none is configured.")
     reranker: str | None = None
 
 

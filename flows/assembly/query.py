@@ -39,6 +39,7 @@ def searches(settings: QdrantSettings) -> Searches:
         settings.search.hnsw_ef,
         names.dense_context,
         names.sparse_context,
+        names.learned,
     )
 
 

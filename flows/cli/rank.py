@@ -31,7 +31,7 @@ from schemas.event import json_object, validate
 from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
-from schemas.result import CONTEXT_LEGS, KEYWORD, LEGS, STRUCTURED, VECTOR, LegStatus, Status
+from schemas.result import KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
 from schemas.settings import Defaults, Limits, Settings, load
 from schemas.settings.document import read
 from schemas.settings.ranking import PROFILES
@@ -227,7 +227,7 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     if fusion.unasked and offered.keys().isdisjoint(wanted):
         wanted = fusion.unasked
     for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
-        used = name in wanted or name not in {*LEGS, *CONTEXT_LEGS}
+        used = name in wanted or name not in {*LEGS, *WEIGHED_LEGS}
         if used and name in offered:
             legs[name] = _leg(offered[name])
         elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.vector is None:

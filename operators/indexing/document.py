@@ -12,6 +12,7 @@ from operators.indexing.neighbourhood import position
 from operators.query.backend_answers import Embedding
 from operators.query.message import Message, Rejected
 from operators.query.syntax.words import words
+from operators.query.terms import SparseVector
 from operators.ranking.content import fingerprint
 from schemas.document import (
     CONTENT,
@@ -53,6 +54,7 @@ class DocumentInFlight:
     version: int
     physical: str = ""
     embedding: Embedding | None = None
+    encoding: SparseVector | None = None
     answered: ClassVar = False
 
     def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
@@ -120,10 +122,16 @@ def point(
     fields = payload(document, context)
     terms = bm25.document(document.event.content)
     if names.sparse is not None and terms.indices:
-        vectors[names.sparse] = {"indices": terms.indices, "values": terms.values}
+        vectors[names.sparse] = _sparse(terms)
         if counted:
             fields[TERMS] = terms.indices
+    if names.learned is not None and document.encoding is not None and document.encoding.indices:
+        vectors[names.learned] = _sparse(document.encoding)
     return {"id": document.point_id, "vector": vectors, "payload": fields}
+
+
+def _sparse(terms: SparseVector) -> dict[str, Any]:
+    return {"indices": terms.indices, "values": terms.values}
 
 
 def not_newer(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Problem:
 
 
 def vectors(settings: QdrantSettings) -> Wanted:
-    """The needs of rankstream in a collection's vectors, without the indexes: cosine, BM25, token vectors, context."""
+    """The needs of rankstream in a collection's vectors, without the indexes: cosine, BM25, token vectors, others."""
     names = settings.vectors
     wanted: dict[str, Schema] = {names.dense: {"size": settings.dimension, "distance": "Cosine"}}
     if names.tokens is not None:
@@ -50,7 +50,9 @@ def vectors(settings: QdrantSettings) -> Wanted:
         context = names.dense_context, names.sparse_context
         wanted[names.dense_context] = wanted[names.dense]
         sparse[names.sparse_context] = {"modifier": "idf"}
-    return Wanted(names.dense, names.sparse, names.tokens, wanted, sparse, {}, context)
+    if names.learned is not None:
+        sparse[names.learned] = {}
+    return Wanted(names.dense, names.sparse, names.tokens, wanted, sparse, {}, context, names.learned)
 
 
 def searchable(wanted: Wanted, info: CollectionInfo) -> bool:
@@ -93,6 +95,9 @@ def problems(
     if lacking.sparse:
         finds = "ranks otherwise" if all(each.mild for each in lacking.sparse) else "finds nothing"
         yield Problem("warning", f"the keyword leg {finds}: {describe(lacking.sparse)}", CORRECT)
+    if lacking.learned:
+        remedy = "Index into a collection that rankstream creates, or correct qdrant.vectors.learned."
+        yield Problem("warning", f"the leg learned finds nothing: {describe(lacking.learned)}", remedy)
     if lacking.context:
         remedy = "Index into a collection that rankstream creates, or set qdrant.context.order_by to null."
         yield Problem(

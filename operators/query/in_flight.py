@@ -83,8 +83,8 @@ class Retrieval:
     `searches` has the request to each leg that is asked, by leg and collection, None until they are written; `found`
     has the outcome of each, by leg, until all are there. `legs_left` are those whose request has not ended.
 
-    `capabilities` are those of the collection. `analyser` made the `terms`; `uncovered`: some documents that
-    match the keywords hold none of the terms.
+    `capabilities` are those of the collection. `analyser` made the `terms`; `uncovered`: some documents that match the
+    keywords hold none of the terms. `embedding` is the text's dense vector, `encoding` the sparse encoder's.
     `ends` maps a record to the position of a page that ends with it, `end` is the position of the whole page's end.
     """
 
@@ -94,6 +94,7 @@ class Retrieval:
     terms: SparseVector | None = None
     analyser: str | None = None
     embedding: Embedding | None = None
+    encoding: SparseVector | None = None
     temporal_expression: TemporalExpression | None = None
     searches: Mapping[Hashable, Any] | None = None
     legs_left: int = 0

@@ -1,6 +1,6 @@
 """Settings: one YAML file, overridden by environment variables; all errors are reported at once, by path."""
 
-from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings
+from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits, Topics
 from schemas.settings.policies import FirewallSettings, IdentitySettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
@@ -27,6 +27,7 @@ __all__ = [
     "RerankSettings",
     "Settings",
     "SourcePolicy",
+    "SparseEncoderSettings",
     "TelemetrySettings",
     "Topics",
     "load",

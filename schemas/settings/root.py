@@ -9,7 +9,7 @@ import orjson
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings
+from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
 from schemas.settings.policies import FirewallSettings, PolicySettings
 from schemas.settings.qdrant import QdrantSettings
@@ -125,6 +125,7 @@ class Settings(BaseSettings):
     delivery: DeliverySettings = DeliverySettings()
     qdrant: QdrantSettings
     embedder: EmbedderSettings = EmbedderSettings()
+    sparse_encoder: SparseEncoderSettings = SparseEncoderSettings()
     rerank: RerankSettings = RerankSettings()
     chat: ChatSettings = ChatSettings()
     profiles: Profiles = {}
@@ -160,6 +161,11 @@ class Settings(BaseSettings):
                 raise ValueError(f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none")
             if self.rerank.kind == "chat":
                 raise ValueError("rerank.kind: chat asks a chat model, and chat.kind is none")
+        learned, encoder = self.qdrant.vectors.learned, self.sparse_encoder
+        if encoder.served and learned is None:
+            raise ValueError(f"sparse_encoder.kind: {encoder.kind} needs a vector, and qdrant.vectors.learned is null")
+        if learned is not None and not encoder.served:
+            raise ValueError(f"qdrant.vectors.learned: {learned} needs an encoder, and sparse_encoder.kind is none")
         if self.rerank.kind == "late_interaction" and self.embedder.served:
             raise ValueError(
                 f"rerank.kind: late_interaction reads token vectors, and embedder.kind {self.embedder.kind} gives none;"
@@ -235,6 +241,7 @@ class Settings(BaseSettings):
                 **({"purposes": self.embedder.purposes} if self.embedder.purposes else {}),
                 **({"dimensions": self.embedder.dimensions} if self.embedder.dimensions is not None else {}),
             },
+            "sparse_encoder": _model(self.sparse_encoder, {"kind", "model"}),
             "defaults": self.defaults.model_dump(mode="json"),
         }
 

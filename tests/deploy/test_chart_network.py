@@ -61,6 +61,7 @@ def test_values_narrow_and_correct_what_is_configured() -> None:
             ({("TCP", 9092)}, None),
             ({("TCP", 6333)}, None),
             ({("TCP", 8081)}, None),
+            ({("TCP", 8080)}, None),
             ({("TCP", 8080)}, [{"podSelector": {"matchLabels": {"app": "reranker"}}}]),
             ({("TCP", 443)}, None),
             ({("TCP", 4318)}, None),

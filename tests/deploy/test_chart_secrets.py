@@ -17,10 +17,10 @@ from tests.deploy.files import FLOWS
 CURSOR = "RANKSTREAM_CURSOR__SIGNING_SECRET"
 
 NEEDED = {
-    "search": {"qdrant", "embedder", "rerank", "chat", "cursor"},
-    "indexing": {"qdrant", "embedder"},
+    "search": {"qdrant", "embedder", "sparse_encoder", "rerank", "chat", "cursor"},
+    "indexing": {"qdrant", "embedder", "sparse_encoder"},
     "topics": {"qdrant"},
-    "check": {"qdrant", "embedder", "rerank", "chat", "cursor"},
+    "check": {"qdrant", "embedder", "sparse_encoder", "rerank", "chat", "cursor"},
 }
 
 
@@ -72,9 +72,9 @@ def test_variables_set_the_keys_that_they_are_named_after(tmp_path: Path, monkey
     for name, (_, key) in found.flow("search").secrets.items():
         monkeypatch.setenv(name, f"the secret of {key}")
     settings = load(path)
-    backends = (settings.qdrant, settings.embedder, settings.rerank, settings.chat)
+    backends = (settings.qdrant, settings.embedder, settings.sparse_encoder, settings.rerank, settings.chat)
     assert [each.key() for each in backends] == [
-        f"the secret of {key}" for key in ("api-key", "embedder", "reranker", "chat")
+        f"the secret of {key}" for key in ("api-key", "embedder", "splade", "reranker", "chat")
     ]
     assert settings.cursor.secret("signing_secret") == "the secret of secret"
 

@@ -34,6 +34,7 @@ _LONGEST: Final = 60.0
 _QUOTED: Final = 300
 _FITTING: Final = {
     "embedder": "Correct qdrant.dimension, or embedder.kind, embedder.url and embedder.model.",
+    "sparse_encoder": "Correct sparse_encoder.kind, sparse_encoder.url and sparse_encoder.model.",
     "rerank": "Correct rerank.kind, rerank.url, rerank.model and rerank.body.",
 }
 
@@ -45,6 +46,15 @@ def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
         yield Finding("ok", "embedder", "none is configured: queries and documents bring their vectors")
     else:
         yield from _call("embedder", f"{section.kind}, {section.model}", partial(_embed, settings, in_process))
+
+
+def sparse_encoder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
+    """The findings about the sparse encoder: it must make terms of a text."""
+    section = settings.sparse_encoder
+    if section.kind == "none":
+        yield Finding("ok", "sparse_encoder", "none is configured")
+    else:
+        yield from _call("sparse_encoder", f"{section.kind}, {section.model}", partial(_encode, settings, in_process))
 
 
 def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
@@ -184,6 +194,20 @@ async def _embed(settings: Settings, in_process: InProcess) -> Measured:
         await made.aclose()
 
 
+async def _encode(settings: Settings, in_process: InProcess) -> Measured:
+    made = clients.sparse_encoder(settings.sparse_encoder, in_process.metrics("check"))
+    assert made is not None
+    try:
+        [vector] = await made.embed([_TEXT], purpose="query", timeout=_TIMEOUT)
+        if not vector.indices:
+            return Measured("its vector of a text has no term")
+        return await measure_server(
+            lambda texts: made.embed(texts, purpose="document", timeout=_TIMEOUT), settings.sparse_encoder.max_batch
+        )
+    finally:
+        await made.aclose()
+
+
 async def _score(settings: Settings, in_process: InProcess) -> Measured:
     made = Clients.of(settings, in_process, in_process.metrics("check"))
     reranker = made.reranker
@@ -232,10 +256,11 @@ def clock(settings: Settings, _: InProcess) -> Iterator[Finding]:
 
 
 def _servers(settings: Settings) -> Mapping[str, tuple[Section, str]]:
-    embedder, rerank, chat = settings.embedder, settings.rerank, settings.chat
+    embedder, encoder, rerank, chat = settings.embedder, settings.sparse_encoder, settings.rerank, settings.chat
     of_sections = {
         "qdrant": (settings.qdrant, True),
         "embedder": (embedder, embedder.served),
+        "sparse_encoder": (encoder, encoder.served),
         "reranker": (rerank, rerank.served),
         "chat": (chat, chat.kind != "none"),
     }

@@ -33,6 +33,8 @@ def value_at(settings: Settings, path: str) -> Any:
 NOTES: dict[str, Any] = {"qdrant": {**LEAST["qdrant"], "collections": {"default": {"notes": "notes"}}}}
 LISTS = [name for name, field in SourcePolicy.model_fields.items() if field.annotation == list[str]]
 
+MODELS = ("embedder", "sparse_encoder", "rerank", "chat")
+
 CHANGED = {
     "qdrant.url": "http://other",
     "qdrant.destinations": {"default": "others"},
@@ -76,6 +78,8 @@ CHANGED = {
     "embedder.url": "http://other",
     "rerank.kind": "none",
     "rerank.url": "http://other",
+    "sparse_encoder.kind": "openai",
+    "sparse_encoder.url": "http://other",
     "embedder.prompts": "e5",
     "embedder.dimensions": 256,
     "rerank.mode": "pick",
@@ -109,11 +113,11 @@ CHANGED = {
     "telemetry.log_level": "debug",
     "threads": 2,
     "telemetry.log_format": "console",
-    **{f"{name}.headers": {"x-gateway": "a"} for name in ("qdrant", "embedder", "rerank", "chat")},
-    **{f"{name}.header_files": {"x-gateway": "/h"} for name in ("qdrant", "embedder", "rerank", "chat")},
-    **{f"{name}.request_path": "/other" for name in ("embedder", "rerank", "chat")},
-    **{f"{name}.query": {"api-version": "1"} for name in ("embedder", "rerank", "chat")},
-    **{f"{name}.body": {"truncate": True} for name in ("embedder", "rerank", "chat")},
+    **{f"{name}.headers": {"x-gateway": "a"} for name in ("qdrant", *MODELS)},
+    **{f"{name}.header_files": {"x-gateway": "/h"} for name in ("qdrant", *MODELS)},
+    **{f"{name}.request_path": "/other" for name in MODELS},
+    **{f"{name}.query": {"api-version": "1"} for name in MODELS},
+    **{f"{name}.body": {"truncate": True} for name in MODELS},
 }
 """Values for settings that can't be changed by adding to them."""
 
@@ -135,7 +139,13 @@ PROMPTED = (
     *("prompts", "query_prefix", "document_prefix", "query_prompt_name", "document_prompt_name"),
     "dimensions",
 )
+ENCODED = ("sparse_encoder.kind", "sparse_encoder.model", "sparse_encoder.body", "qdrant.vectors.learned")
+ENCODER: dict[str, Any] = {
+    "sparse_encoder": {"kind": "tei", "url": "http://s", "model": "m"},
+    "qdrant": {**LEAST["qdrant"], "vectors": {"learned": "learned"}},
+}
 BESIDE = {
+    **dict.fromkeys(ENCODED, ENCODER),
     **{f"embedder.{name}": EMBEDDER for name in PROMPTED},
     **{f"rerank.{name}": SERVED for name in ("prompts", "instruction", "query_template", "document_template")},
     "qdrant.context.group_by": {"qdrant": {**LEAST["qdrant"], "context": {"order_by": "turn"}}},
@@ -201,6 +211,7 @@ DECIDES = {
     "qdrant.vectors.tokens_datatype",
     "qdrant.vectors.dense_context",
     "qdrant.vectors.sparse_context",
+    *ENCODED,
     "qdrant.context.order_by",
     "qdrant.context.group_by",
     "qdrant.context.before",
