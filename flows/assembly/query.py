@@ -105,4 +105,5 @@ def document_decoder(settings: Settings) -> DocumentDecoder:
         settings.defaults.destination,
         settings.defaults.namespace,
         settings.qdrant.dimension,
+        settings.documents,
     )

@@ -292,6 +292,17 @@ class DeliverySettings(Section):
     )
 
 
+class DocumentSettings(Section):
+    """The form in which documents come."""
+
+    envelope: Literal["none", "debezium"] = Field(
+        default="none", description="debezium: rows that Debezium's event flattening wrote; none: document events."
+    )
+    columns: dict[str, str] = Field(
+        default={}, description="Field of a document -> name that it has in the messages, such as a row's column."
+    )
+
+
 class Limits(Section):
     """Bounds on messages and on what a query may ask."""
 

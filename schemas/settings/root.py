@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
-from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
+from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
 from schemas.settings.policies import FirewallSettings, PolicySettings
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
@@ -136,6 +136,7 @@ class Settings(BaseSettings):
     cache: CacheSettings = CacheSettings()
     cursor: CursorSettings = CursorSettings()
     defaults: Defaults = Defaults()
+    documents: DocumentSettings = DocumentSettings()
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
     cache_dir: Path = Field(
@@ -243,6 +244,8 @@ class Settings(BaseSettings):
             },
             "sparse_encoder": _model(self.sparse_encoder, {"kind", "model"}),
             "defaults": self.defaults.model_dump(mode="json"),
+            # Without them the hash is that of 0.2.0.
+            **({"documents": self.documents.model_dump(mode="json")} if self.documents != DocumentSettings() else {}),
         }
 
 

@@ -96,6 +96,8 @@ CHANGED = {
     "kafka.sasl.mechanism": "SCRAM-SHA-512",
     "kafka.sasl.token_url": "http://other",
     "kafka.client": "kafka-python",
+    "documents.envelope": "debezium",
+    "documents.columns": {"id": "sku"},
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
     "delivery.refusals": "dead_letter",
@@ -256,6 +258,8 @@ DECIDES = {
     "cache.threshold",
     "defaults.namespace",
     "defaults.destination",
+    "documents.envelope",
+    "documents.columns",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
     *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
 }
