@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from schemas.settings import FirewallSettings, PolicySettings, Settings, SourcePolicy, load
+from schemas.settings.delivery import ReplySettings
 from schemas.settings.policies import Deny
 
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
@@ -97,9 +98,12 @@ CHANGED = {
     "kafka.sasl.aws_region": "eu-central-1",
     "kafka.sasl.extensions": {"logicalCluster": "lkc-1"},
     "kafka.client": "kafka-python",
+    "documents.envelope": "debezium",
+    "documents.columns": {"id": "sku"},
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
     "delivery.refusals": "dead_letter",
+    **{f"delivery.replies.{name}": ["other"] for name in ReplySettings.model_fields},
     "delivery.transaction_interval": 0.5,
     "chat.kind": "openai",
     "chat.url": "http://other",
@@ -258,6 +262,8 @@ DECIDES = {
     "cache.threshold",
     "defaults.namespace",
     "defaults.destination",
+    "documents.envelope",
+    "documents.columns",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
     *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
 }
