@@ -9,6 +9,7 @@ from operators.query.paging import ORDERED
 from operators.query.plan import Planner
 from operators.query.reply import Replies
 from operators.query.search_bodies import Searches
+from operators.ranking.run import Measure
 from operators.stages.decode import Decoder
 from operators.telemetry.traces import Signals
 from schemas.errors import ConfigError
@@ -57,7 +58,14 @@ def cursors(settings: Settings) -> CursorCodec:
 def planner(settings: Settings) -> Planner:
     """Plans how queries are ranked."""
     chat = settings.chat.kind != "none"
-    return Planner(settings.profiles, settings.recipes, settings.limits.overrides, settings.decay, chat)
+    return Planner(
+        settings.profiles,
+        settings.recipes,
+        settings.limits.overrides,
+        settings.decay,
+        chat,
+        settings.defaults.min_relevance,
+    )
 
 
 def selects(settings: RerankSettings) -> bool:
@@ -70,6 +78,13 @@ def replies(settings: Settings) -> Replies:
     topics = settings.kafka.topics
     chosen = (topics.results, *topics.reply_to)
     return Replies(chosen, settings.delivery.replies, settings.policies.identity.header)
+
+
+def measure(settings: RerankSettings) -> Measure:
+    """The measure of the reranker's scores."""
+    if settings.kind == "chat":
+        return "order"
+    return "logit" if settings.kind in {"onnx", "nim"} else "share"
 
 
 def normaliser(settings: Settings) -> Normaliser:

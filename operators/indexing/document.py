@@ -14,11 +14,14 @@ from operators.query.message import Message, Rejected
 from operators.query.syntax.words import words
 from operators.query.terms import SparseVector
 from operators.ranking.content import fingerprint
+from operators.ranking.coverage import marks
 from schemas.document import (
+    COLUMNS,
     CONTENT,
     CREATED,
     DESTINATION,
     GROUP,
+    MARKS,
     NAMESPACE,
     ORDER,
     TERMS,
@@ -121,6 +124,9 @@ def point(
             vectors[names.tokens] = np.round(tokens, DECIMALS)
     fields = payload(document, context)
     terms = bm25.document(document.event.content)
+    if names.sparse is not None:
+        columns = [getattr(document.event, name) for name in COLUMNS]
+        fields[MARKS] = marks([bm25.document(text).indices if text else () for text in columns])
     if names.sparse is not None and terms.indices:
         vectors[names.sparse] = _sparse(terms)
         if counted:

@@ -107,6 +107,7 @@ class Normaliser:
             recipe=f"{plan.recipe.name} {plan.recipe.hash}",
             overrides=_json(event.overrides) if event.overrides else "",
             rerank=event.rerank,
+            min_relevance=event.min_relevance,
             include_reflections=event.include_reflections,
             reflections_only=event.reflections_only,
             reflection_boost=event.reflection_boost,

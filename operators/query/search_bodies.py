@@ -41,7 +41,7 @@ _SIGNALS: Final[tuple[RecipeStage, ...]] = (Weighted(graph_weight=1.0), Composit
 _RECORDED: Final = frozenset().union(
     *(stage.model_construct().reads for stage in STAGES.values()), *(stage.reads for stage in _SIGNALS)
 ) - {CONTENT}
-"""The fields that any recipe reads: a recorded pool has all of them."""
+"""The fields that any recipe reads: a recorded pool has all of them, or what was read from them."""
 
 Condition = Mapping[str, Any]
 

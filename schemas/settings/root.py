@@ -78,6 +78,10 @@ class Defaults(Section):
 
     namespace: str = Field(default="default", description="Namespace of events that name none.")
     destination: str = Field(default="default", description="Destination of events that name none.")
+    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",
+    )
 
 
 class TelemetrySettings(Section):
