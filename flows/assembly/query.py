@@ -7,6 +7,7 @@ from operators.query.filters import ORDERING
 from operators.query.normalise import Normaliser
 from operators.query.paging import ORDERED
 from operators.query.plan import Planner
+from operators.query.reply import Replies
 from operators.query.search_bodies import Searches
 from operators.ranking.run import Measure
 from operators.stages.decode import Decoder
@@ -72,6 +73,13 @@ def selects(settings: RerankSettings) -> bool:
     return settings.kind == "chat" and settings.mode == "pick"
 
 
+def replies(settings: Settings) -> Replies:
+    """Chooses the places of results, and the headers that return on them."""
+    topics = settings.kafka.topics
+    chosen = (topics.results, *topics.reply_to)
+    return Replies(chosen, settings.delivery.replies, settings.policies.identity.header)
+
+
 def measure(settings: RerankSettings) -> Measure:
     """The measure of the reranker's scores."""
     if settings.kind == "chat":
@@ -88,16 +96,15 @@ def normaliser(settings: Settings) -> Normaliser:
         settings.firewall,
         planner(settings),
         cursors(settings),
+        replies(settings),
         settings.config_hash(),
     )
 
 
 def decoder(settings: Settings, signals: Signals) -> Decoder:
     """Turns messages into queries. Raises ConfigError for a secret that cannot be used."""
-    topics = settings.kafka.topics
     return Decoder(
         settings.limits,
-        frozenset((topics.results, *topics.reply_to)),
         settings.qdrant.dimension,
         settings.telemetry.record_content,
         signals,
@@ -113,4 +120,5 @@ def document_decoder(settings: Settings) -> DocumentDecoder:
         settings.defaults.destination,
         settings.defaults.namespace,
         settings.qdrant.dimension,
+        settings.documents,
     )

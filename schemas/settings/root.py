@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
-from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
+from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
 from schemas.settings.policies import FirewallSettings, PolicySettings
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
-from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section
+from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section, matches
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -140,6 +140,7 @@ class Settings(BaseSettings):
     cache: CacheSettings = CacheSettings()
     cursor: CursorSettings = CursorSettings()
     defaults: Defaults = Defaults()
+    documents: DocumentSettings = DocumentSettings()
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
     cache_dir: Path = Field(
@@ -189,7 +190,8 @@ class Settings(BaseSettings):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in profiles")
             if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.destinations")
-            if unknown := sorted({*policy.reply_to} - {self.kafka.topics.results, *self.kafka.topics.reply_to}):
+            topics = (self.kafka.topics.results, *self.kafka.topics.reply_to)
+            if unknown := sorted(each for each in {*policy.reply_to} if not matches(each, topics)):
                 raise ValueError(
                     f"policies.{path}.reply_to: {', '.join(unknown)}: neither kafka.topics.results nor one of"
                     " kafka.topics.reply_to"
@@ -247,6 +249,8 @@ class Settings(BaseSettings):
             },
             "sparse_encoder": _model(self.sparse_encoder, {"kind", "model"}),
             "defaults": self.defaults.model_dump(mode="json", include={"namespace", "destination"}),
+            # Without them the hash is that of 0.2.0.
+            **({"documents": self.documents.model_dump(mode="json")} if self.documents != DocumentSettings() else {}),
         }
 
 

@@ -10,8 +10,10 @@ PROTOCOLS = {"TCP", "UDP"}
 
 
 def policy(found: Rendered) -> dict[str, Any]:
-    """The specification of the NetworkPolicy."""
-    return dict(found.one("NetworkPolicy")["spec"])
+    """The specification of the NetworkPolicy of all pods."""
+    component = "app.kubernetes.io/component"
+    [only] = [each for each in found.of("NetworkPolicy") if component not in each["metadata"]["labels"]]
+    return dict(only["spec"])
 
 
 def allowed(found: Rendered) -> list[tuple[set[tuple[str, int]], Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from schemas.settings import FirewallSettings, PolicySettings, Settings, SourcePolicy, load
+from schemas.settings.delivery import ReplySettings
 from schemas.settings.policies import Deny
 
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
@@ -95,10 +96,15 @@ CHANGED = {
     "kafka.security_protocol": "SSL",
     "kafka.sasl.mechanism": "SCRAM-SHA-512",
     "kafka.sasl.token_url": "http://other",
+    "kafka.sasl.aws_region": "eu-central-1",
+    "kafka.sasl.extensions": {"logicalCluster": "lkc-1"},
     "kafka.client": "kafka-python",
+    "documents.envelope": "debezium",
+    "documents.columns": {"id": "sku"},
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
     "delivery.refusals": "dead_letter",
+    **{f"delivery.replies.{name}": ["other"] for name in ReplySettings.model_fields},
     "delivery.transaction_interval": 0.5,
     "chat.kind": "openai",
     "chat.url": "http://other",
@@ -163,6 +169,8 @@ BESIDE = {
     "kafka.sasl.username": sasl(**USER, password_file="/p"),
     "kafka.sasl.password": sasl(**USER),
     "kafka.sasl.password_file": sasl(**USER),
+    "kafka.sasl.aws_region": sasl(mechanism="OAUTHBEARER"),
+    "kafka.sasl.extensions": sasl(mechanism="OAUTHBEARER", token_file="/t"),
     "kafka.sasl.token_file": sasl(mechanism="OAUTHBEARER"),
     "kafka.sasl.token_url": sasl(**CLIENT, client_secret_file="/s"),
     "kafka.sasl.client_id": sasl(**CLIENT, client_secret_file="/s"),
@@ -256,6 +264,8 @@ DECIDES = {
     "defaults.namespace",
     "defaults.destination",
     "defaults.min_relevance",
+    "documents.envelope",
+    "documents.columns",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
     *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
 }

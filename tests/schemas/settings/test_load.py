@@ -146,6 +146,14 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
         ({**LEAST, "kafka": topics(reply_to=["queries"])}, "reply_to: lists the topic of queries"),
         ({**LEAST, "kafka": topics(reply_to=["x"], documents="x")}, "lists the topic of documents"),
         ({**LEAST, "kafka": topics(reply_to=["dead-letters", "y"], watermarks="y")}, "of dead_letters, watermarks"),
+        (
+            {**LEAST, "kafka": topics(reply_to=["a.*", "d*s"])},
+            "of documents, dead_letters, or has a pattern that fits it",
+        ),
+        (
+            {**LEAST, "kafka": topics(reply_to=["a.*"]), "policies": {"default": {"reply_to": ["a.b.*", "b.*"]}}},
+            "policies.default.reply_to: b.*: neither kafka.topics.results nor one of kafka.topics.reply_to",
+        ),
         ({**LEAST, "kafka": topics(reply_to=["no spaces"])}, "kafka.topics.reply_to.0"),
         ({**LEAST, "kafka": topics(reply_to="answers")}, "kafka.topics.reply_to: Input should be a valid list"),
         ({"qdrant": LEAST["qdrant"], 1: 2}, "not a mapping of sections"),
