@@ -40,11 +40,23 @@ def evaluate(
         for row in source.rows:
             rows.append(row)
             if as_json:
-                emit({"recipe": row.name, **row.figures, "judged": len(source.judged), "answers": row.answered})
+                fit = {"nothing": row.separation._asdict()} if row.separation is not None else {}
+                emit({"recipe": row.name, **row.figures, **fit, "judged": len(source.judged), "answers": row.answered})
             else:
                 say(stderr, f"{row.name}: done")
     if not as_json:
-        print_report([figures_table(rows), source.note])
+        apart = [separation_table(rows)] if any(row.separation is not None for row in rows) else []
+        print_report([figures_table(rows), *apart, source.note])
+
+
+def separation_table(rows: list[Row]) -> Table:
+    """A row a recipe: does its relevance tell the queries that nothing answers, and by which threshold."""
+    found = Table("recipe", "AUC of nothing", "min_relevance", "answered", "nothing left out", title="Nothing fits")
+    for row in rows:
+        if (each := row.separation) is not None:
+            shares = (f"{each.answered:.3f}", f"{each.left_out:.3f}")
+            found.add_row(printable(row.name), f"{each.auc:.3f}", f"{each.threshold:.3f}", *shares)
+    return found
 
 
 def figures_table(rows: list[Row]) -> Table:

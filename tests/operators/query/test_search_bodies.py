@@ -206,6 +206,14 @@ def test_a_payload_is_asked_for_what_ranking_reads(event: dict[str, Any], fields
     assert all(body["with_payload"] == fields for body in bodies(query(**event)).values())
 
 
+def test_what_is_excluded_is_excluded_from_every_leg() -> None:
+    """`NOT red` narrows the vector leg by the same condition, beside what it has; other expressions don't."""
+    asked = bodies(query(text="lantern NOT red", vector=[1.0, 0.0, 0.0]))
+    plain = bodies(query(text="lantern AND red", vector=[1.0, 0.0, 0.0]))
+    red = {"should": [{"key": column, "match": {"text": "red"}} for column in ("title", "text")]}
+    assert asked["vector"]["filter"] == {**plain["vector"]["filter"], "must_not": [red]}
+
+
 EVERYTHING = {"id", "title", "text", "type", "created_at", "updated_at", "accessed_at", "confirmed_at", "cycle"}
 EVERYTHING |= {"_marks", "priority", "edges", "importance", "salience", "memory_tier", "confidence", "access_count"}
 
