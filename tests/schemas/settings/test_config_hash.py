@@ -189,7 +189,7 @@ def changed(path: str, value: object) -> Settings:
     elif isinstance(value, int):
         new = value - 1 if value > 1 else value + 1
     elif isinstance(value, float):
-        new = value / 2
+        new = value / 2 or 0.5
     else:
         new = f"{value or ''}other"
     document: dict[str, Any] = copy.deepcopy({**LEAST, **BESIDE.get(path, {})})
