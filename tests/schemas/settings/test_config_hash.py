@@ -262,6 +262,7 @@ DECIDES = {
     "cache.threshold",
     "defaults.namespace",
     "defaults.destination",
+    "defaults.min_relevance",
     "documents.envelope",
     "documents.columns",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
