@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant.collections.analysers import Purposes, other_prompts
+from operators.clients.qdrant.collections.analysers import Purposes, has_plain_terms, other_prompts
 from operators.indexing.inspection import Schema, Wanted, describe, lack
 from schemas.settings import QdrantSettings
 
@@ -19,6 +19,12 @@ CORRECT: Final = "Correct qdrant.dimension and qdrant.vectors, or use another co
 
 _INDEX_AGAIN: Final = (
     "Index all documents again, into a collection that rankstream creates: see docs/reference/collections.md."
+)
+
+
+_OUTDATED: Final = (
+    "the index was made by an earlier version, without joined part numbers and without pairs of characters for scripts"
+    " that write no spaces"
 )
 
 
@@ -93,6 +99,8 @@ def problems(
     if lacking.sparse:
         finds = "ranks otherwise" if all(each.mild for each in lacking.sparse) else "finds nothing"
         yield Problem("warning", f"the keyword leg {finds}: {describe(lacking.sparse)}", CORRECT)
+    if has_plain_terms(info):
+        yield Problem("warning", f"the keyword leg finds less: {_OUTDATED}", _INDEX_AGAIN)
     if lacking.context:
         remedy = "Index into a collection that rankstream creates, or set qdrant.context.order_by to null."
         yield Problem(

@@ -1,6 +1,6 @@
 """`rankstream evaluate`: how good recipes are on judged queries, through the real flow or on recorded pools."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,7 +55,7 @@ def evaluate(
             else:
                 say(stderr, f"{row.name}: done")
     if not as_json:
-        tables = [figures_table(rows), *([groups_table(rows, by, grouped)] if by is not None else [])]
+        tables = [figures_table(rows), *(group_tables(rows, by, grouped) if by is not None else ())]
         print_report([*tables, source.note])
 
 
@@ -68,12 +68,10 @@ def figures_table(rows: list[Row]) -> Table:
     return found
 
 
-def groups_table(rows: list[Row], by: str, grouped: Mapping[str, str]) -> Table:
-    """The figures of each group of queries, a row a recipe and group; `by` names the column that has the groups."""
-    found = Table("recipe", printable(by), "judged", *rows[0].figures)
+def group_tables(rows: list[Row], by: str, grouped: Mapping[str, str]) -> Iterator[Table]:
+    """The figures of each group of queries, a table a recipe; `by` names the column that has the groups."""
     for row in rows:
-        for name, count, figures in row.split(grouped):
-            cells = (f"{figure:.3f}" for figure in figures.values())
-            found.add_row(printable(row.name), printable(name), str(count), *cells)
-        found.add_section()
-    return found
+        found = Table(printable(by), *row.figures, title=printable(row.name), title_justify="left")
+        for name, _, figures in row.split(grouped):
+            found.add_row(printable(name), *(f"{figure:.3f}" for figure in figures.values()))
+        yield found

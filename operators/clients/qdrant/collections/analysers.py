@@ -1,17 +1,21 @@
-"""Analysers: texts as sparse vectors of BM25 terms, the same that a Qdrant server makes with its `qdrant/bm25`.
+"""Analysers: texts as sparse vectors of BM25 terms.
 
 A collection's terms, in documents and in queries, are made with the parameters noted at its creation. So is the rule by
-which its contexts are made.
+which its contexts are made. Collections of other programs, and those of versions before 0.2.0, have the terms that a
+Qdrant server makes with its `qdrant/bm25`. The others have these, too, of texts in scripts with spaces; a document's
+identifiers add terms, and nothing to its length.
 """
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import qdrant_edge
 import structlog
 
 from operators.clients.qdrant.answers import CollectionInfo
+from operators.query.syntax.analysis import analyse
 from operators.query.terms import SparseVector
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
@@ -23,6 +27,15 @@ OURS: Final = "rankstream"
 """The key of a collection's metadata by which it is rankstream's."""
 
 _BM25: Final = "bm25"
+
+_ANALYSIS: Final = "analysis"
+
+PLAIN: Final = 1
+CURRENT: Final = 2
+"""Versions of the analysis: words as Qdrant has them; and identifiers, pairs of characters, and usual width, too."""
+
+_COUNTING: Final = 1000.0
+"""BM25's k by which a term's weight tells its count, to some ten thousand."""
 
 _CONTEXTS: Final = "contexts"
 _BY_ACCESS: Final = "same tier and labels"
@@ -40,13 +53,15 @@ class Bm25Parameters:
     """The parameters of an index's terms, and of its queries' terms.
 
     `k` is the saturation of term frequency, `b` the share of length normalisation (0 to 1), `avg_len` the expected
-    length of a document in terms. `language` chooses stemmer and stop words; "none" has neither.
+    length of a document in terms. `language` chooses stemmer and stop words; "none" has neither. `analysis` is the
+    version of the analysis.
     """
 
     k: float = 1.2
     b: float = 0.75
     avg_len: float = 256.0
     language: str = "english"
+    analysis: int = PLAIN
 
 
 class Bm25:
@@ -60,17 +75,38 @@ class Bm25:
         self.name = repr(self.parameters)
         try:
             self._model = qdrant_edge.Bm25(_config(self.parameters))
+            self._counting = qdrant_edge.Bm25(_config(replace(self.parameters, k=_COUNTING, b=0.0)))
         except ValueError as error:
             raise ConfigError(f"bm25: {error}") from error
 
     def document(self, text: str) -> SparseVector:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
-        return _sparse(self._model.embed_document(_readable(text)))
+        if self.parameters.analysis == PLAIN:
+            return _sparse(self._model.embed_document(_readable(text)))
+        analysed = analyse(_readable(text), query=False)
+        counts = self._count(analysed.text)
+        length = counts.total()
+        if analysed.identifiers:
+            counts.update(self._count(" ".join(analysed.identifiers)))
+        k, b = self.parameters.k, self.parameters.b
+        norm = k * (1 - b + b * length / self.parameters.avg_len)
+        weighed = sorted((term, count * (k + 1) / (count + norm)) for term, count in counts.items())
+        return SparseVector([term for term, _ in weighed], [weight for _, weight in weighed])
 
     def query(self, text: str) -> SparseVector | None:
         """Return a query's terms, each of weight 1, or None if it has none."""
-        sparse = _sparse(self._model.embed_query(_readable(text)))
+        text = _readable(text)
+        if self.parameters.analysis != PLAIN:
+            analysed = analyse(text, query=True)
+            text = " ".join((analysed.text, *analysed.identifiers))
+        sparse = _sparse(self._model.embed_query(text))
         return sparse if sparse.indices else None
+
+    def _count(self, text: str) -> Counter[int]:
+        """The terms of a text, and how often each is in it."""
+        found = self._counting.embed_document(text)
+        counts = (round(_COUNTING * weight / (_COUNTING + 1 - weight)) for weight in found.values)
+        return Counter(dict(zip(found.indices, counts, strict=True)))
 
 
 def _config(parameters: Bm25Parameters) -> qdrant_edge.Bm25Config:
@@ -99,7 +135,14 @@ def metadata(settings: Bm25Settings, purposes: Purposes | None = None) -> dict[s
     its texts are embedded with, where an embedder is configured.
     """
     prompts = {} if purposes is None else {_PROMPTS: purposes}
-    return {OURS: {_BM25: settings.model_dump(mode="json"), _CONTEXTS: _BY_ACCESS, **prompts}}
+    bm25 = {_BM25: settings.model_dump(mode="json"), _ANALYSIS: CURRENT}
+    return {OURS: {**bm25, _CONTEXTS: _BY_ACCESS, **prompts}}
+
+
+def has_plain_terms(info: CollectionInfo) -> bool:
+    """True if the collection is rankstream's, and was made before identifiers and pairs of characters were terms."""
+    ours = info.metadata.get(OURS)
+    return isinstance(ours, Mapping) and ours.get(_ANALYSIS, PLAIN) == PLAIN
 
 
 def other_prompts(purposes: Purposes | None, info: CollectionInfo) -> Purposes | None:
@@ -124,27 +167,31 @@ class Analysers:
 
     def __init__(self, settings: QdrantSettings) -> None:
         self._settings = settings
-        self._others = _model(settings.bm25)
-        self._models = {collection: _model(settings.analyser(collection)) for collection in settings.physical}
+        self._analysis = PLAIN if settings.of_another_tool else CURRENT
+        self._others = _model(settings.bm25, self._analysis)
+        self._models = {name: _model(settings.analyser(name), self._analysis) for name in settings.physical}
         self._warned: set[tuple[str, str]] = set()
 
     def of(self, collection: str) -> Bm25:
         """The model that makes this collection's terms."""
         return self._models.get(collection, self._others)
 
-    def read(self, collection: str, metadata: Mapping[str, Any]) -> None:
-        """Take the parameters in a collection's metadata.
+    def read(self, collection: str, metadata: Mapping[str, Any] | None) -> None:
+        """Take the parameters in a collection's metadata; None: it isn't there, and will be made as configured.
 
         Without any, a collection keeps the configured parameters; so does one whose parameters can't be used, with a
         warning. Parameters other than the configured ones are used, with a warning.
         """
         configured = self._settings.analyser(collection)
+        if metadata is None:
+            self._models[collection] = _model(configured, self._analysis)
+            return
         try:
-            own = _parameters(metadata)
-            model = _model(configured if own is None else own)
+            own, analysis = _parameters(metadata)
+            model = _model(configured if own is None else own, analysis)
         except (ValueError, ConfigError):
             self._warn(collection, "collection has bm25 metadata that cannot be used", "configured parameters")
-            self._models[collection] = _model(configured)
+            self._models[collection] = _model(configured, PLAIN)
             return
         if own is not None and own != configured:
             self._warn(collection, "collection has other bm25 parameters than configured", "its own parameters")
@@ -157,13 +204,16 @@ class Analysers:
             log.warning(event, collection=collection, used=used)
 
 
-def _parameters(metadata: Mapping[str, Any]) -> Bm25Settings | None:
-    """The parameters in a collection's metadata, None without any; raises ValueError for others."""
+def _parameters(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int]:
+    """The parameters in a collection's metadata, None without any, and its analysis; raises ValueError for others."""
     ours = metadata.get(OURS, {})
     if not isinstance(ours, Mapping):
         raise ValueError("no object")
-    return Bm25Settings.model_validate(ours[_BM25], strict=True) if _BM25 in ours else None
+    analysis = ours.get(_ANALYSIS, PLAIN)
+    if analysis not in (PLAIN, CURRENT):
+        raise ValueError("another analysis")
+    return Bm25Settings.model_validate(ours[_BM25], strict=True) if _BM25 in ours else None, analysis
 
 
-def _model(settings: Bm25Settings) -> Bm25:
-    return Bm25(Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language))
+def _model(settings: Bm25Settings, analysis: int) -> Bm25:
+    return Bm25(Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language, analysis))

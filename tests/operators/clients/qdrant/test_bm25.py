@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters
+from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from schemas.errors import ConfigError
 
 EXCHANGES = json.loads((Path(__file__).parents[3] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]
@@ -95,3 +95,60 @@ def test_parameters_that_the_model_refuses_are_configuration_errors(parameters: 
     """A wrong parameter is found at start and named."""
     with pytest.raises(ConfigError, match=r"bm25: .*(language|k1|b|avg)"):
         Bm25(parameters)
+
+
+# The current analysis
+
+CURRENT_ENGLISH = Bm25(Bm25Parameters(analysis=CURRENT))
+
+
+def weights(bm25: Bm25, text: str) -> dict[int, float]:
+    """The terms of a document and their weights."""
+    found = bm25.document(text)
+    return dict(zip(found.indices, found.values, strict=True))
+
+
+@given(st.text(st.characters(max_codepoint=0x0DFF, exclude_categories=["Nd"])) | st.text("ab \n", max_size=2000))
+def test_texts_with_spaces_have_the_terms_of_qdrant(text: str) -> None:
+    """Without digits and scripts without spaces, the weights are those of Qdrant's own model, to 1e-6."""
+    assert weights(CURRENT_ENGLISH, text) == pytest.approx(weights(ENGLISH, text), rel=1e-6)
+    assert CURRENT_ENGLISH.query(text) == ENGLISH.query(text)
+
+
+def test_identifiers_add_terms_and_no_length() -> None:
+    """The words of a document weigh the same with the joined form beside them; a joined form weighs as a word."""
+    text = "the headphones WH-1000XM5 in blue"
+    before, after = weights(ENGLISH, text), weights(CURRENT_ENGLISH, text)
+    (more,) = after.keys() - before.keys()
+    assert {term: after[term] for term in before} == pytest.approx(before, rel=1e-6)
+    assert after[more] == pytest.approx(before[min(before)], rel=1e-6)
+    asked = CURRENT_ENGLISH.query("wh 1000 xm5")
+    assert asked is not None
+    assert more in asked.indices
+
+
+@given(ANY_TEXT | st.text("ab1- 雨伞"))
+def test_the_current_analysis_takes_any_text(text: str) -> None:
+    """No string is refused, ids ascend without repeats, and weights are positive."""
+    document = CURRENT_ENGLISH.document(text)
+    assert document.indices == sorted(set(document.indices))
+    assert all(value > 0 for value in document.values)
+    query = CURRENT_ENGLISH.query(text)
+    assert query is None or query.indices == sorted(set(query.indices))
+
+
+def test_a_chinese_query_finds_a_sentence() -> None:
+    """All terms of a word are those of a sentence that holds it, which Qdrant's own model takes for one word."""
+    asked = CURRENT_ENGLISH.query("雨伞")
+    assert asked is not None
+    assert {*asked.indices} <= {*CURRENT_ENGLISH.document("这把雨伞很好。").indices}
+    plain = ENGLISH.query("雨伞")
+    assert plain is not None
+    assert not {*plain.indices} & {*ENGLISH.document("这把雨伞很好。").indices}
+
+
+@pytest.mark.parametrize("count", [1, 2, 99, 5000])
+def test_counts_are_exact(count: int) -> None:
+    """A term's weight is that of its count, however often it is there."""
+    text = " ".join(["lantern"] * count)
+    assert weights(CURRENT_ENGLISH, text) == pytest.approx(weights(ENGLISH, text), rel=1e-6)
