@@ -54,7 +54,7 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication) -> Ind
         calls=given.calls,
         way_out=given.way_out,
         decoder=query.document_decoder(settings),
-        embedder=DocumentEmbedder(made.embedder, _TIMEOUT),
+        embedder=DocumentEmbedder(made.embedder, _TIMEOUT, given.signals.metrics.unreadable.inc),
         writer=Writer(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT),
         context=ContextWriter(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT)
         if index.context.on

@@ -26,6 +26,7 @@ from operators.clients.failures import REFUSALS, Kind, Outages, bisect, doubtful
 from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.indexing.decode import Occurrences
 from operators.indexing.document import DocumentInFlight, chunks, deletion, newest, not_newer, point
 from operators.query.backend_answers import Embedding
 from operators.runtime.dispatcher import BatchKey, Bounds
@@ -153,11 +154,13 @@ class DocumentStage(AsyncStage[DocumentInFlight, Outcome]):
 
 
 class DocumentEmbedder(DocumentStage[Embedding | None]):
-    """Embeds the documents that bring no vector of their own."""
+    """Embeds the documents that bring no vector of their own; `count` is called for each that the model can't read."""
 
-    def __init__(self, embedder: Embedder | None, timeout: float) -> None:
+    def __init__(self, embedder: Embedder | None, timeout: float, count: Callable[[], None] = lambda: None) -> None:
         self._embedder = embedder
         self._timeout = timeout
+        self._count = count
+        self._unreadable = Occurrences("embedder does not know the script of a document, whose vector says little")
 
     @property
     @override
@@ -167,6 +170,9 @@ class DocumentEmbedder(DocumentStage[Embedding | None]):
     @override
     def on_answer(self, document: DocumentInFlight, answer: Embedding | None) -> None:
         document.embedding = answer
+        if answer is not None and not answer.readable:
+            self._count()
+            self._unreadable.note(document.message)
 
     @override
     async def call(

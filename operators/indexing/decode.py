@@ -17,13 +17,14 @@ from schemas.event import HALF_REPLACED, check_dimension, parse, validate
 log = structlog.stdlib.get_logger(__name__)
 
 INTERVAL: Final = 60.0
-"""Seconds from one line about mended documents to the next."""
+"""Seconds from one line about documents of a kind to the next."""
 
 
-class Mended:
-    """Logs mended documents: the first with its place, and then their number at most once a minute."""
+class Occurrences:
+    """Logs documents of a kind, with this event: the first with its place, and then their number once a minute."""
 
-    def __init__(self) -> None:
+    def __init__(self, event: str) -> None:
+        self._event = event
         self._due = -math.inf
         self._count = 0
 
@@ -33,7 +34,7 @@ class Mended:
         if message.clock >= self._due:
             place = message.origin
             log.warning(
-                HALF_REPLACED, topic=place.topic, partition=place.partition, offset=place.offset, count=self._count
+                self._event, topic=place.topic, partition=place.partition, offset=place.offset, count=self._count
             )
             self._due, self._count = message.clock + INTERVAL, 0
 
@@ -47,7 +48,7 @@ class DocumentDecoder:
     default_destination: str
     default_namespace: str
     dimension: int
-    mended: Mended = field(default_factory=Mended)
+    mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
     def __call__(self, message: Message) -> DocumentInFlight:
         """The document that the message brings. Raises InputError."""

@@ -6,7 +6,7 @@ The stage is a step of a query's way whether or not its text was cached.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from typing_extensions import override
 
@@ -18,8 +18,13 @@ from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.stages.backend_stage import BackendStage
-from schemas.errors import BackendBadResponse, BackendError
+from schemas.errors import BackendBadResponse, BackendError, Reason
 from schemas.result import VECTOR, VECTOR_CONTEXT
+
+_UNREADABLE: Final = (
+    f"{Reason.UNKNOWN_SCRIPT}: the embedding model does not know the letters of the text, so it is searched for by its"
+    " words alone"
+)
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
@@ -95,10 +100,12 @@ class Embeddings(BackendStage[Asked, Embedding]):
     @override
     def on_answer(self, query: InFlight, answer: Embedding) -> None:
         query.retrieval.embedding = answer
+        _warn(query, answer)
 
     def on_unasked(self, item: InFlight) -> InFlight:
         """A cached embedding is passed like one that was asked for."""
         if item.retrieval.embedding is not None:
+            _warn(item, item.retrieval.embedding)
             item.passed(self.step)
         return item
 
@@ -116,3 +123,8 @@ class Embeddings(BackendStage[Asked, Embedding]):
         if isinstance(answer, BackendError) or len(answer.vector) == self.dimension:
             return answer
         return BackendBadResponse(f"embedder: {len(answer.vector)} dimensions, expected {self.dimension}")
+
+
+def _warn(query: InFlight, embedding: Embedding) -> None:
+    if not embedding.readable:
+        query.outcome.warnings.append(_UNREADABLE)
