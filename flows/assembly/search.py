@@ -11,7 +11,7 @@ from flows.assembly import query, rerankers
 from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import CollectionLog, try_embedder
-from operators.caching.answer_cache import AnswerCache, ExactCache
+from operators.caching.bounded import ExactCache
 from operators.caching.payload_cache import TTL, PayloadCache
 from operators.caching.semantic_cache import SemanticCache
 from operators.clients.chat import ChatModel
@@ -140,7 +140,7 @@ def answers(settings: CacheSettings) -> Answers:
     """The cached answers, within the bounds that the settings give."""
     exact = ExactCache(settings.exact_mib * MIB, settings.ttl)
     semantic = SemanticCache(settings.semantic_mib * MIB, settings.ttl, settings.threshold, settings.per_scope)
-    return Answers(AnswerCache(exact, semantic), settings.clock_bucket)
+    return Answers(exact, semantic, settings.clock_bucket)
 
 
 def read(reranking: Reranking, query: InFlight) -> int:

@@ -23,12 +23,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from operators.caching.bounded import LARGEST
+
 Row = NDArray[np.float32]
 _BucketKey = tuple[bytes, int]
 """A scope, and the length of its vectors."""
-
-LARGEST: Final = 8
-"""An answer may take this part of the cache, an eighth: a larger one would displace too many others."""
 
 ENTRY: Final = 464
 """Bytes of an entry over its row and answer, measured on CPython 3.11: objects, tables and their room to grow."""

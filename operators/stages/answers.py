@@ -5,9 +5,9 @@ Rules
 - An answer is served only if it was computed at the namespace's present watermark. That watermark counts
   only if every record that the topic held after the query was read has been read: a query whose watermark is not known
   passes the caches by.
-- A query that is identical to one under way, at the same watermark, waits for that one's answer if the leader has about
-  as much time left: with much less the answer would lose parts that the query would not, with more it would come too
-  late.
+- A query that is identical to one under way, its leader, at the same watermark, waits for that one's answer (request
+  coalescing, singleflight) if the leader has about as much time left: with much less the answer would lose parts that
+  the query would not, with more it would come too late.
 - When a watermark has gone back, a new generation begins, and all earlier answers are forgotten: the
   watermark may come to the same value again. A query of an earlier generation is neither answered from here nor cached.
 - A cursor that was issued at another watermark, or under another configuration, has expired.
@@ -25,10 +25,10 @@ from typing import Final
 import orjson
 
 from operators.access.firewall import find_forbidden
-from operators.caching.answer_cache import AnswerCache, Coalescer
+from operators.caching.bounded import ExactCache
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
-from operators.caching.semantic_cache import Likeness, direction, fingerprint
+from operators.caching.semantic_cache import Likeness, SemanticCache, direction, fingerprint
 from operators.query.canonical import CanonicalQuery, Shape
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
@@ -54,12 +54,19 @@ Watermark = tuple[str, ...]
 class Answers:
     """The answers that are kept and those under way. The engine's worker alone uses them."""
 
-    def __init__(self, cache: AnswerCache, clock_bucket: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        exact: ExactCache,
+        semantic: SemanticCache,
+        clock_bucket: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`clock_bucket` in seconds: queries of one span share answers that depend on the time."""
-        self._cache = cache
+        self._exact = exact
+        self._semantic = semantic
         self._clock_bucket = clock_bucket
         self._clock = clock
-        self._leaders: Coalescer[InFlight] = Coalescer()
+        self._leaders: dict[bytes, InFlight] = {}
         self._leading: dict[Origin, InFlight] = {}
         self._generation = 0
 
@@ -93,18 +100,17 @@ class Answers:
             return query
         cache.key = exact_key(cache.scope, asked.text, asked.vector)
         if "exact" in query.asked.plan.profile.caches:
-            cached = self._cache.lookup(cache.key, self._clock())
+            cached = self._exact.get(cache.key, self._clock())
             query.passed(RetrievalStage.EXACT_CACHE.value)
             if self._try_serve(query, RetrievalStage.EXACT_CACHE, cached):
                 return query
-        leader = self._leaders.of(cache.key)
+        leader = self._leaders.get(cache.key)
         if leader is not None and self._patient(leader, query):
             cache.leads = False
             leader.cache.waiters.append(query)
             query.trace.looked_up(COALESCED, 1, 0)
         else:
-            self._leaders.done(cache.key)
-            self._leaders.lead(cache.key, query)
+            self._leaders[cache.key] = query
             self._leading[query.message.origin] = query
         return query
 
@@ -115,7 +121,7 @@ class Answers:
         cache.likeness = _likeness(query) if cache.key is not None else None
         if cache.likeness is None:
             return query
-        cached = self._cache.semantic_lookup(_kind(query), cache.likeness, self._clock())
+        cached = self._semantic.nearest(_kind(query), cache.likeness, self._clock())
         self._try_serve(query, RetrievalStage.SEMANTIC_CACHE, cached)
         query.passed(RetrievalStage.SEMANTIC_CACHE.value)
         return query
@@ -129,9 +135,11 @@ class Answers:
         key = cache.key if "exact" in query.asked.plan.profile.caches else None
         if key is None and cache.likeness is None:
             return
-        scope = _kind(query) if cache.likeness is not None else None
-        written = _write(answer, query.asked.canonical.text)
-        self._cache.put(key, scope, cache.likeness, written, self._clock())
+        written, now = _write(answer, query.asked.canonical.text), self._clock()
+        if key is not None:
+            self._exact.put(key, written, now)
+        if cache.likeness is not None:
+            self._semantic.put(_kind(query), cache.likeness, written, now)
 
     def finish(self, origin: Origin) -> list[InFlight]:
         """The message that was read there is ended: so is its lead; those that followed it."""
@@ -139,15 +147,16 @@ class Answers:
         if query is None:
             return []
         assert query.cache.key is not None
-        if self._leaders.of(query.cache.key) is query:
-            self._leaders.done(query.cache.key)
+        if self._leaders.get(query.cache.key) is query:
+            del self._leaders[query.cache.key]
         return query.cache.waiters
 
     def _renew(self, generation: int) -> None:
         """In a new generation nothing holds that was answered, or is under way."""
         self._generation = generation
-        self._cache.clear()
-        self._leaders = Coalescer()
+        self._exact.clear()
+        self._semantic.clear()
+        self._leaders = {}
 
     def _patient(self, leader: InFlight, query: InFlight) -> bool:
         """True if the leader has 0.5 to 1.1 times the query's remaining time: its losses are both's."""

@@ -234,9 +234,12 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     def _without_score(self, query: InFlight, read: int, outcome: Scores) -> frozenset[str]:
         """Those of the first candidates that are not sent, and those that the reranker refused."""
-        first = frozenset(each.id for each in query.outcome.candidates[:read])
-        sent = self._documents(query, query.asked.canonical.text or "", read).keys()
-        return (first - sent) | (first & refused_of(outcome))
+        unscored = [each.id for each in query.outcome.candidates[:read] if each.id not in outcome]
+        # Most answers have a score for each, and no text is joined a second time.
+        if not unscored:
+            return frozenset()
+        sent = self._documents(query, query.asked.canonical.text or "", read)
+        return frozenset(id_ for id_ in unscored if id_ not in sent or id_ in refused_of(outcome))
 
     def _room(self, text: str) -> int | None:
         return room(text, self.reranker.capacity.chars, self.max_doc_chars)

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from opentelemetry.trace import NoOpTracer, Tracer
 
-from operators.caching.answer_cache import AnswerCache, ExactCache
+from operators.caching.bounded import ExactCache
 from operators.caching.keys import binding
 from operators.caching.semantic_cache import SemanticCache
 from operators.clients.qdrant.collections.catalogue import Catalogue
@@ -121,8 +121,8 @@ def admission(**changes: Any) -> Admission:
 
 def answers(**changes: Any) -> Answers:
     """Nothing is answered yet; of what will be, a MiB is kept in each cache for a minute."""
-    cache = AnswerCache(ExactCache(1 << 20, 60.0), SemanticCache(1 << 20, 60.0, 0.92, 1000))
-    return Answers(**{"cache": cache, "clock_bucket": 60.0, **changes})
+    caches = {"exact": ExactCache(1 << 20, 60.0), "semantic": SemanticCache(1 << 20, 60.0, 0.92, 1000)}
+    return Answers(**{**caches, "clock_bucket": 60.0, **changes})
 
 
 def query(offset: int = 0, tracer: Tracer | None = None, **event: Any) -> InFlight:

@@ -359,7 +359,7 @@ class _Resilient:
     ) -> None:
         """Find out by the control request whose fault a failure is, and report it; wait `timeout` seconds for that."""
         if _over(self._controlling) and (self._controlling is None or self._clock() >= self._answered_control + FRESH):
-            self._controlling = asyncio.create_task(self._answers(control))
+            self._controlling = asyncio.create_task(self._judge(control))
 
         controlling = self._controlling
         assert controlling is not None
@@ -377,6 +377,12 @@ class _Resilient:
         controlling.add_done_callback(report)
         await asyncio.wait([controlling], timeout=max(timeout, 0.0))
 
+    async def _judge(self, control: Control) -> bool | None:
+        """The same as `_answers`, whose success is remembered: a probe's says nothing of this task."""
+        answered = await self._answers(control)
+        self._answered_control = self._clock() if answered else -math.inf
+        return answered
+
     async def _answers(self, control: Control) -> bool | None:
         """True if the backend answers the control request; None if it takes too long to tell."""
         started = self._clock()
@@ -384,11 +390,9 @@ class _Resilient:
         try:
             control.read(await self.endpoint.call("POST", control.path, control.body, timeout=timeout))
         except BackendError as error:
-            self._answered_control = -math.inf
             self._metrics.failed(error.reason)
             return None if isinstance(error, BackendTimeout) else False
-        self._answered_control = self._clock()
-        self._metrics.answered(self._answered_control - started)
+        self._metrics.answered(self._clock() - started)
         return True
 
     def _probe(self) -> None:

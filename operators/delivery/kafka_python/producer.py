@@ -76,7 +76,7 @@ class _Sending:
         self._config = {
             "acks": "all",
             "compression_type": settings.compression,
-            "linger_ms": _LINGER_MS,
+            "linger_ms": _linger_ms(settings),
             "batch_size": min(_BATCH_SIZE, max_batch),
             "retry_backoff_ms": _RETRY_BACKOFF_MS,
             "max_request_size": _MAX_REQUEST_SIZE,
@@ -165,13 +165,11 @@ class KafkaPythonTransactions(_Sending):
         """
         self._timeout = settings.transaction_request_timeout
         timeout = int(self._timeout * 1000)
-        linger = min(_LINGER_MS, timeout // 2)
         own = {
             "transactional_id": transactional_id,
             "transaction_timeout_ms": int(settings.transaction_timeout * 1000),
-            "linger_ms": linger,
             "delivery_timeout_ms": timeout,
-            "request_timeout_ms": timeout - linger,
+            "request_timeout_ms": timeout - _linger_ms(settings),
             "max_block_ms": timeout,
         }
         self._id = transactional_id
@@ -239,6 +237,11 @@ class KafkaPythonProducer(_Sending):
             raise self._failure(
                 f"produce to {', '.join(sorted({record.topic for record in records}))}", error
             ) from error
+
+
+def _linger_ms(settings: KafkaSettings) -> int:
+    # The client wants time for a request after it.
+    return min(_LINGER_MS, int(settings.transaction_request_timeout * 500))
 
 
 def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:

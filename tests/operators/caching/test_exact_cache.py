@@ -9,8 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from operators.caching.answer_cache import OVERHEAD, ExactCache
-from operators.caching.semantic_cache import LARGEST
+from operators.caching.bounded import LARGEST, OVERHEAD, ExactCache
 from tests.tiers import sized
 
 ROOM = LARGEST * (OVERHEAD + 10)

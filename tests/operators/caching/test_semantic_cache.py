@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from operators.caching import semantic_cache
+from operators.caching.bounded import LARGEST
 from operators.caching.semantic_cache import (
     ENTRY,
     FINGERPRINT,
-    LARGEST,
     Likeness,
     SemanticCache,
     direction,

@@ -134,6 +134,26 @@ def test_an_idle_backend_that_is_well_again_is_found() -> None:
     asyncio.run(scenario())
 
 
+def test_a_probe_speaks_for_no_earlier_control_request() -> None:
+    """A text that fails right after an outage's end is told from the outage by a control request of its own."""
+    server = Server({"poison": "status 500"}, down=True)
+
+    async def scenario() -> None:
+        async with guarding(server) as guarded:
+            for _ in range(OPENS_AFTER):
+                with pytest.raises(BackendError):
+                    await ask(guarded, ["a"])
+            server.down = False
+            failed = len(server.calls)
+            async with server.arrived:
+                await server.arrived.wait_for(lambda: len(server.calls) > failed)
+            with pytest.raises(BackendError) as caught:
+                await ask(guarded, ["poison"])
+            assert caught.value.serves_others
+
+    asyncio.run(scenario())
+
+
 def test_a_caller_that_is_gone_leaves_the_judgement() -> None:
     """Requests that are cancelled while the control request is under way count by its outcome."""
     server = Server(down=True)
