@@ -218,6 +218,7 @@ def test_the_closed_lists() -> None:
         "profile",
         "recipe",
         "too_large",
+        "unknown_script",
     }
 
 

@@ -62,5 +62,5 @@ def test_no_kind_of_query_is_worse(figures: tuple[dict[str, float], dict[str, fl
 def test_what_the_keyword_leg_promises(
     kind: str, least: float, figures: tuple[dict[str, float], dict[str, float]]
 ) -> None:
-    """Phrases and rare words, scripts without spaces, and identifiers; ten of these fifteen are in no searched field."""
+    """Phrases and rare words, scripts without spaces, and identifiers, most of which are in no searched field."""
     assert figures[1][kind] >= least
