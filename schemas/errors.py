@@ -114,7 +114,6 @@ class Reason(StrEnum):
     PROFILE = "profile"
     RECIPE = "recipe"
     TOO_LARGE = "too_large"
-    UNKNOWN_SCRIPT = "unknown_script"
 
 
 class BackendError(RankstreamError):

@@ -97,4 +97,5 @@ def document_decoder(settings: Settings) -> DocumentDecoder:
         settings.defaults.destination,
         settings.defaults.namespace,
         settings.qdrant.dimension,
+        tuple(settings.qdrant.read_fields),
     )

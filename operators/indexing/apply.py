@@ -190,7 +190,7 @@ class DocumentEmbedder(DocumentStage[Embedding | None]):
         ]
 
         async def embed(indices: Sequence[int]) -> None:
-            texts = [documents[index].event.content for index in indices]
+            texts = [documents[index].content for index in indices]
             embeddings = await embedder.embed(texts, purpose="document", timeout=self._timeout)
             for index, embedding in zip(indices, embeddings, strict=True):
                 outcomes[index] = embedding

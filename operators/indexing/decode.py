@@ -10,7 +10,7 @@ import structlog
 from operators.indexing.document import DocumentInFlight
 from operators.query.collection import Destinations
 from operators.query.message import Message, check_headers, sent_at
-from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent, point_id
+from schemas.document import COLUMNS, MAX_DOCUMENT_PARTS, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import HALF_REPLACED, check_dimension, parse, validate
 
@@ -48,6 +48,7 @@ class DocumentDecoder:
     default_destination: str
     default_namespace: str
     dimension: int
+    read: tuple[str, ...] = COLUMNS
     mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
     def __call__(self, message: Message) -> DocumentInFlight:
@@ -67,6 +68,7 @@ class DocumentDecoder:
             collection=collection,
             point_id=point_id(destination, namespace, event.id),
             version=round(updated * 1000),
+            read=self.read,
         )
 
     def _read(self, message: Message) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class Wanted:
     """The needs of rankstream in a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them.
 
     `context` names the dense and the sparse vector of documents with their neighbours, None where there are none.
+    `searched` are the fields of the keyword leg, with their weights; None: another tool made them.
     """
 
     dense: str
@@ -55,6 +56,7 @@ class Wanted:
     sparse_vectors: Mapping[str, Schema]
     indexes: Mapping[str, Schema]
     context: tuple[str, str] | None = None
+    searched: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

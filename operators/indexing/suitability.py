@@ -4,12 +4,12 @@
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant.collections.analysers import Purposes, has_plain_terms, other_prompts
+from operators.clients.qdrant.collections.analysers import Purposes, fields_of, has_plain_terms, other_prompts
 from operators.indexing.inspection import Schema, Wanted, describe, lack
 from schemas.settings import QdrantSettings
 
@@ -56,7 +56,16 @@ def vectors(settings: QdrantSettings) -> Wanted:
         context = names.dense_context, names.sparse_context
         wanted[names.dense_context] = wanted[names.dense]
         sparse[names.sparse_context] = {"modifier": "idf"}
-    return Wanted(names.dense, names.sparse, names.tokens, wanted, sparse, {}, context)
+    return Wanted(
+        names.dense,
+        names.sparse,
+        names.tokens,
+        wanted,
+        sparse,
+        {},
+        context,
+        None if settings.of_another_tool else settings.search_fields,
+    )
 
 
 def searchable(wanted: Wanted, info: CollectionInfo) -> bool:
@@ -101,6 +110,9 @@ def problems(
         yield Problem("warning", f"the keyword leg {finds}: {describe(lacking.sparse)}", CORRECT)
     if has_plain_terms(info):
         yield Problem("warning", f"the keyword leg finds less: {_OUTDATED}", _INDEX_AGAIN)
+    elif wanted.searched is not None and (fields := fields_of(info)) is not None and fields != wanted.searched:
+        differ = f"searches {_weights(fields)}, and the configuration has {_weights(wanted.searched)}"
+        yield Problem("warning", f"the keyword leg {differ}", _INDEX_AGAIN)
     if lacking.context:
         remedy = "Index into a collection that rankstream creates, or set qdrant.context.order_by to null."
         yield Problem(
@@ -112,6 +124,10 @@ def problems(
     if lacking.tokens and late_interaction:
         remedy = "Index into a collection that rankstream creates, name another reranker, or set rerank.kind to none."
         yield Problem("warning", f"late interaction is off here: {describe(lacking.tokens)}", remedy)
+
+
+def _weights(fields: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {weight:g}" for name, weight in fields.items())
 
 
 def _as_json(purposes: Purposes) -> str:

@@ -18,11 +18,11 @@ from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.stages.backend_stage import BackendStage
-from schemas.errors import BackendBadResponse, BackendError, Reason
+from schemas.errors import BackendBadResponse, BackendError
 from schemas.result import VECTOR, VECTOR_CONTEXT
 
 _UNREADABLE: Final = (
-    f"{Reason.UNKNOWN_SCRIPT}: the embedding model does not know the letters of the text, so it is searched for by its"
+    "unknown_script: the embedding model does not know the letters of the text, so it is searched for by its"
     " words alone"
 )
 

@@ -169,9 +169,6 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
         return Reason.NO_TERMS if query.retrieval.capabilities.keywords else Reason.NO_SPARSE_VECTOR
     if not query.asked.plan.profile.semantic and query.asked.canonical.vector is None:
         return Reason.PROFILE
-    embedding = query.retrieval.embedding
-    if embedding is not None and not embedding.readable:
-        return Reason.UNKNOWN_SCRIPT
     lost = dict(query.outcome.degraded)
     return lost.get("embed", Reason.NO_VECTOR)
 

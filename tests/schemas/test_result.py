@@ -218,7 +218,6 @@ def test_the_closed_lists() -> None:
         "profile",
         "recipe",
         "too_large",
-        "unknown_script",
     }
 
 

@@ -11,6 +11,8 @@ Rules
   those in capitals, units behind a number, and the x between two numbers, so that prose makes no identifiers.
 - Only hyphens and white space join two digits, and only in an identifier of LONG characters or more. So `10 5` is not
   105, and decimals, prices, times, fractions and versions (`1.299`, `12:30`, `2/3`, `v1.2.3`) are not joined at all.
+  Four or more numbers with full stops between are one, unless they are an IP address: `816.418.00.1` is 816418001.
+- A number of ZEROS digits or more behind leading zeros is an identifier without them.
 """
 
 import re
@@ -24,6 +26,9 @@ from operators.query.syntax.words import WORD
 
 LONG: Final = 7
 """Characters from which on an identifier may join two digits: seven are a telephone number, six two prices."""
+
+ZEROS: Final = 5
+"""Digits from which on leading zeros say nothing."""
 
 LONGEST: Final = 32
 """Characters of an identifier at most."""
@@ -58,23 +63,27 @@ _PART: Final = re.compile(rf"{WORD}(?:{_SIGN}{WORD})*+")
 _DIGIT: Final = re.compile(r"\d")
 _HYPHENATED: Final = re.compile(rf"\d[{_HYPHENS}]\d")
 _DIVIDED: Final = re.compile(r"\d[/._+#,:'\u2019]\d")
+_DOTTED: Final = re.compile(r"[0-9]+(?:\.[0-9]+){3,}")
 _SPACE: Final = re.compile(r"[^\S\r\n]{1,2}")
 _UNIT: Final = re.compile("[cmk]m|[mk]g|[cm]l|k?wh?|m?ah|[mkg]?hz|[kmgt]b|nm|bar|psi|oz|lb")
 
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """A text with its words divided as they are searched for, and its identifiers, in their order, repeats too."""
+    """A text with its words divided as they are searched for, and its identifiers, in their order, repeats too.
+
+    Each identifier has the number of words that it stands for.
+    """
 
     text: str
-    identifiers: Sequence[str]
+    identifiers: Sequence[tuple[str, int]]
 
 
 class _Part(NamedTuple):
-    """Words that no white space divides, joined; `several`: there are two or more, `risky`: two digits were joined."""
+    """Words that no white space divides, joined, and their number; `risky`: two digits were joined."""
 
     text: str
-    several: bool
+    words: int
     risky: bool
 
 
@@ -123,16 +132,15 @@ def _letters(run: str) -> list[str]:
     return letters
 
 
-def identifiers(text: str, *, query: bool) -> Iterator[str]:
-    """The identifiers of a text, in lower case; see the module's rules."""
+def identifiers(text: str, *, query: bool) -> Iterator[tuple[str, int]]:
+    """The identifiers of a text, in lower case, and how many words each joins; see the module's rules."""
     if _DIGIT.search(text) is None:
         return
     for row in _rows(text if text.isascii() else _UNSPACED.sub(" | ", text), query=query):
         most = 1 if len(row) > ROW and not query else SPACED
         for start in range(len(row)):
             for end in range(start + 1, min(start + most, len(row)) + 1):
-                if (found := _join(row[start:end])) is not None:
-                    yield found
+                yield from _join(row[start:end])
 
 
 def _rows(text: str, *, query: bool) -> Iterator[list[_Part]]:
@@ -145,9 +153,10 @@ def _rows(text: str, *, query: bool) -> Iterator[list[_Part]]:
             row = []
         end = found.end()
         words = _WORDS.findall(found[0])
-        if _joinable(words, row, query=query) and _DIVIDED.search(found[0]) is None:
-            risky = _HYPHENATED.search(found[0]) is not None
-            row.append(_Part("".join(words).lower(), len(words) > 1, risky))
+        dotted = _is_dotted(found[0])
+        if _joinable(words, row, query=query) and (dotted or _DIVIDED.search(found[0]) is None):
+            risky = dotted or _HYPHENATED.search(found[0]) is not None
+            row.append(_Part("".join(words).lower(), len(words), risky))
         elif row:
             yield row
             row = []
@@ -168,12 +177,26 @@ def _joinable(words: Sequence[str], row: Sequence[_Part], *, query: bool) -> boo
     )
 
 
-def _join(parts: Sequence[_Part]) -> str | None:
-    """The identifier that these parts make, None for none."""
+def _is_dotted(text: str) -> bool:
+    """True for four or more numbers with full stops between that are no IP address."""
+    if _DOTTED.fullmatch(text) is None:
+        return False
+    numbers = text.split(".")
+    return len(numbers) > 4 or any(int(number) > 255 or (number[0] == "0" and len(number) > 1) for number in numbers)
+
+
+def _join(parts: Sequence[_Part]) -> Iterator[tuple[str, int]]:
+    """The identifiers that these parts make, all together."""
     text = "".join(part.text for part in parts)
-    if len(text) > LONGEST or _DIGIT.search(text) is None or not (len(parts) > 1 or parts[0].several):
-        return None
+    words = sum(part.words for part in parts)
+    if len(text) > LONGEST or _DIGIT.search(text) is None:
+        return
     risky = any(part.risky for part in parts) or any(
         first.text[-1].isdecimal() and second.text[0].isdecimal() for first, second in pairwise(parts)
     )
-    return None if risky and len(text) < LONG else text
+    if risky and len(text) < LONG:
+        return
+    if words > 1:
+        yield text, words
+    if text[0] == "0" and text.isdecimal() and len(short := text.lstrip("0")) >= (ZEROS if words == 1 else LONG):
+        yield short, words

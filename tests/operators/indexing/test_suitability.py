@@ -129,3 +129,13 @@ def test_the_lacks_of_an_earlier_analysis_are_a_warning(noted: Any, said: bool) 
         ("warning", True)
     ] * said
     assert all("Index all documents again" in problem.remedy for problem in found)
+
+
+@pytest.mark.parametrize(("noted", "said"), [({"title": 1.0, "text": 1}, False), (None, False), ({"title": 2.0}, True)])
+def test_other_searched_fields_than_configured_are_a_warning(noted: Any, said: bool) -> None:
+    """It names both; a collection that names none searches title and text."""
+    ours = {"analysis": 2, **({"fields": noted} if noted is not None else {})}
+    known = replace(info({"dense": DENSE, "tokens": TOKENS}), metadata={"rankstream": ours})
+    wanted = replace(WANTED, searched={"title": 1.0, "text": 1.0})
+    found = [problem.what for problem in problems(wanted, known, late_interaction=True)]
+    assert found == ["the keyword leg searches title 2, and the configuration has title 1, text 1"] * said

@@ -6,8 +6,8 @@ Qdrant server makes with its `qdrant/bm25`. The others have these, too, of texts
 identifiers add terms, and nothing to its length.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,6 +17,8 @@ import structlog
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.query.syntax.analysis import analyse
 from operators.query.terms import SparseVector
+from operators.ranking.content import join_fields
+from schemas.document import COLUMNS
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings, Vectors
@@ -29,6 +31,10 @@ OURS: Final = "rankstream"
 _BM25: Final = "bm25"
 
 _ANALYSIS: Final = "analysis"
+
+_FIELDS: Final = "fields"
+ANY_COLUMN: Final = tuple((column, 1.0) for column in COLUMNS)
+"""Title and text, of the same weight."""
 
 PLAIN: Final = 1
 CURRENT: Final = 2
@@ -45,6 +51,8 @@ _PROMPTS: Final = "prompts"
 Purposes = Mapping[str, Mapping[str, str]]
 """The prompts by which a model tells a `query` from a `document`: a prefix, and fields of the request."""
 
+DEFAULT_FIELDS: Final = dict(ANY_COLUMN)
+
 NO_LANGUAGE = "none"
 
 
@@ -54,7 +62,7 @@ class Bm25Parameters:
 
     `k` is the saturation of term frequency, `b` the share of length normalisation (0 to 1), `avg_len` the expected
     length of a document in terms. `language` chooses stemmer and stop words; "none" has neither. `analysis` is the
-    version of the analysis.
+    version of the analysis. `fields` are searched, each with its weight.
     """
 
     k: float = 1.2
@@ -62,17 +70,19 @@ class Bm25Parameters:
     avg_len: float = 256.0
     language: str = "english"
     analysis: int = PLAIN
+    fields: tuple[tuple[str, float], ...] = ANY_COLUMN
 
 
 class Bm25:
     """The analyser and the weights of one collection; raises ConfigError for parameters that the model refuses.
 
-    `name` distinguishes it from every other.
+    `name` distinguishes it from every other, `columns` are the fields that it searches.
     """
 
     def __init__(self, parameters: Bm25Parameters | None = None) -> None:
         self.parameters = parameters or Bm25Parameters()
         self.name = repr(self.parameters)
+        self.columns = tuple(field for field, _ in self.parameters.fields)
         try:
             self._model = qdrant_edge.Bm25(_config(self.parameters))
             self._counting = qdrant_edge.Bm25(_config(replace(self.parameters, k=_COUNTING, b=0.0)))
@@ -83,24 +93,51 @@ class Bm25:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
         if self.parameters.analysis == PLAIN:
             return _sparse(self._model.embed_document(_readable(text)))
-        analysed = analyse(_readable(text), query=False)
-        counts = self._count(analysed.text)
-        length = counts.total()
-        if analysed.identifiers:
-            counts.update(self._count(" ".join(analysed.identifiers)))
+        return self._weigh([(text, 1.0)])
+
+    def payload(self, payload: Mapping[str, Any]) -> SparseVector:
+        """Return the terms of a document's searched fields, weighted by BM25F.
+
+        A field of weight 3 counts as if it stood there three times; a term's frequency is saturated over all fields.
+        Source: Robertson, Zaragoza and Taylor 2004, Simple BM25 extension to multiple weighted fields.
+        """
+        if self.parameters.analysis == PLAIN or self.parameters.fields == ANY_COLUMN:
+            return self.document(join_fields(payload, COLUMNS))
+        fields = self.parameters.fields
+        return self._weigh([(join_fields(payload, [field]), weight) for field, weight in fields])
+
+    def _weigh(self, texts: Sequence[tuple[str, float]]) -> SparseVector:
+        counts: dict[int, float] = defaultdict(float)
+        length = 0.0
+        for text, weight in texts:
+            analysed = analyse(_readable(text), query=False)
+            found = self._count(analysed.text)
+            length += weight * found.total()
+            if analysed.identifiers:
+                found.update(self._count(" ".join(name for name, _ in analysed.identifiers)))
+            for term, count in found.items():
+                counts[term] += weight * count
         k, b = self.parameters.k, self.parameters.b
         norm = k * (1 - b + b * length / self.parameters.avg_len)
         weighed = sorted((term, count * (k + 1) / (count + norm)) for term, count in counts.items())
         return SparseVector([term for term, _ in weighed], [weight for _, weight in weighed])
 
     def query(self, text: str) -> SparseVector | None:
-        """Return a query's terms, each of weight 1, or None if it has none."""
+        """Return a query's terms, each of weight 1, or None if it has none.
+
+        An identifier weighs as much as the words that it joins: it says as much.
+        """
         text = _readable(text)
-        if self.parameters.analysis != PLAIN:
-            analysed = analyse(text, query=True)
-            text = " ".join((analysed.text, *analysed.identifiers))
-        sparse = _sparse(self._model.embed_query(text))
-        return sparse if sparse.indices else None
+        if self.parameters.analysis == PLAIN:
+            sparse = _sparse(self._model.embed_query(text))
+            return sparse if sparse.indices else None
+        analysed = analyse(text, query=True)
+        weights = dict.fromkeys(self._model.embed_query(analysed.text).indices, 1.0)
+        for name, words in analysed.identifiers:
+            for term in self._model.embed_query(name).indices:
+                weights[term] = max(weights.get(term, 0.0), float(words))
+        terms = sorted(weights)
+        return SparseVector(terms, [weights[term] for term in terms]) if terms else None
 
     def _count(self, text: str) -> Counter[int]:
         """The terms of a text, and how often each is in it."""
@@ -130,12 +167,14 @@ def _sparse(vector: qdrant_edge.SparseVector) -> SparseVector:
     return SparseVector(vector.indices, vector.values)
 
 
-def metadata(settings: Bm25Settings, purposes: Purposes | None = None) -> dict[str, Any]:
-    """A collection's metadata about its analyser, about the documents that share a context, and about the prompts that
-    its texts are embedded with, where an embedder is configured.
+def metadata(
+    settings: Bm25Settings, purposes: Purposes | None = None, fields: Mapping[str, float] = DEFAULT_FIELDS
+) -> dict[str, Any]:
+    """A collection's metadata about its analyser and the searched fields, about the documents that share a context, and
+    about the prompts that its texts are embedded with, where an embedder is configured.
     """
     prompts = {} if purposes is None else {_PROMPTS: purposes}
-    bm25 = {_BM25: settings.model_dump(mode="json"), _ANALYSIS: CURRENT}
+    bm25 = {_BM25: settings.model_dump(mode="json"), _ANALYSIS: CURRENT, _FIELDS: dict(fields)}
     return {OURS: {**bm25, _CONTEXTS: _BY_ACCESS, **prompts}}
 
 
@@ -159,6 +198,15 @@ def mixed_contexts(names: Vectors, info: CollectionInfo) -> bool:
     return there and not (isinstance(ours, Mapping) and ours.get(_CONTEXTS) == _BY_ACCESS)
 
 
+def fields_of(info: CollectionInfo) -> Mapping[str, float] | None:
+    """The fields that a collection of rankstream's searches, with their weights; None of another program's."""
+    ours = info.metadata.get(OURS)
+    if not isinstance(ours, Mapping):
+        return None
+    fields = ours.get(_FIELDS)
+    return fields if isinstance(fields, Mapping) else DEFAULT_FIELDS
+
+
 class Analysers:
     """The analyser of each collection: the collection's own parameters once they are read, the configured ones before.
 
@@ -168,8 +216,11 @@ class Analysers:
     def __init__(self, settings: QdrantSettings) -> None:
         self._settings = settings
         self._analysis = PLAIN if settings.of_another_tool else CURRENT
-        self._others = _model(settings.bm25, self._analysis)
-        self._models = {name: _model(settings.analyser(name), self._analysis) for name in settings.physical}
+        self._fields = settings.search_fields
+        self._others = _model(settings.bm25, self._analysis, self._fields)
+        self._models = {
+            name: _model(settings.analyser(name), self._analysis, self._fields) for name in settings.physical
+        }
         self._warned: set[tuple[str, str]] = set()
 
     def of(self, collection: str) -> Bm25:
@@ -184,14 +235,14 @@ class Analysers:
         """
         configured = self._settings.analyser(collection)
         if metadata is None:
-            self._models[collection] = _model(configured, self._analysis)
+            self._models[collection] = _model(configured, self._analysis, self._fields)
             return
         try:
-            own, analysis = _parameters(metadata)
-            model = _model(configured if own is None else own, analysis)
+            own, analysis, fields = _parameters(metadata)
+            model = _model(configured if own is None else own, analysis, fields)
         except (ValueError, ConfigError):
             self._warn(collection, "collection has bm25 metadata that cannot be used", "configured parameters")
-            self._models[collection] = _model(configured, PLAIN)
+            self._models[collection] = _model(configured, PLAIN, DEFAULT_FIELDS)
             return
         if own is not None and own != configured:
             self._warn(collection, "collection has other bm25 parameters than configured", "its own parameters")
@@ -204,16 +255,24 @@ class Analysers:
             log.warning(event, collection=collection, used=used)
 
 
-def _parameters(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int]:
-    """The parameters in a collection's metadata, None without any, and its analysis; raises ValueError for others."""
+def _parameters(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int, Mapping[str, float]]:
+    """The parameters in a collection's metadata, None without any, its analysis, and the fields that it searches.
+
+    Raises ValueError for others.
+    """
     ours = metadata.get(OURS, {})
     if not isinstance(ours, Mapping):
         raise ValueError("no object")
     analysis = ours.get(_ANALYSIS, PLAIN)
     if analysis not in (PLAIN, CURRENT):
         raise ValueError("another analysis")
-    return Bm25Settings.model_validate(ours[_BM25], strict=True) if _BM25 in ours else None, analysis
+    fields = ours.get(_FIELDS, DEFAULT_FIELDS)
+    if not isinstance(fields, Mapping) or not all(isinstance(weight, int | float) for weight in fields.values()):
+        raise ValueError("no fields with weights")
+    own = Bm25Settings.model_validate(ours[_BM25], strict=True) if _BM25 in ours else None
+    return own, analysis, fields
 
 
-def _model(settings: Bm25Settings, analysis: int) -> Bm25:
-    return Bm25(Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language, analysis))
+def _model(settings: Bm25Settings, analysis: int, fields: Mapping[str, float]) -> Bm25:
+    weights = tuple((name, float(weight)) for name, weight in fields.items())
+    return Bm25(Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language, analysis, weights))

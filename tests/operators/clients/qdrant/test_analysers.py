@@ -139,6 +139,8 @@ def test_a_collection_that_says_nothing_gets_the_configured_parameters(
         {"bm25": {"language": "klingon"}},
         {"bm25": {"model": "bm26"}},
         {"analysis": 3},
+        {"fields": ["title"]},
+        {"fields": {"title": "1"}},
         {"analysis": "2"},
     ],
 )
@@ -206,7 +208,7 @@ def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"columns": {"body": "content"}}, "columns: body: not title or text"),
+        ({"columns": {"body": "content"}}, "columns: body: not one of search_fields"),
         ({"columns": {"my title": "title"}}, "columns: my title: a name is one word"),
         ({"columns": {"Title": "title", "title": "text"}}, "columns: two names differ in their case only"),
         ({"analysers": {"elsewhere": GERMAN}}, "analysers: elsewhere: not a Qdrant collection"),
