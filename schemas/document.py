@@ -66,6 +66,9 @@ CLASSIFICATION: Final = "classification"
 LABELS: Final = "labels"
 """Payload keys that queries and the firewall filter by."""
 
+LANG: Final = "lang"
+"""The payload key of a document's language, such as `de`."""
+
 TYPE: Final = "type"
 """The payload key of the document's type."""
 

@@ -163,6 +163,18 @@ class Bm25Settings(Section):
     language: str = Field(
         default="english", description="Language of stemming and stop words; none: neither, for mixed languages."
     )
+    languages: dict[str, str] = Field(
+        default={},
+        max_length=8,
+        description="A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too."
+        " Default: none, all documents are in `language`. Queries are searched in each language. Set it if documents"
+        " are in several languages.",
+    )
+    accents: Literal["keep", "fold"] = Field(
+        default="keep",
+        description="fold: accents do not count, so that `cafe` finds `café`. Default: keep. German umlauts have their"
+        " two-letter form in any case.",
+    )
 
 
 MOST_FIELDS: Final = 10

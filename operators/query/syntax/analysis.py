@@ -5,6 +5,8 @@ Rules
 - Full-width and half-width forms are those of usual width: `ＷＨ` is WH, `ｶﾞ` is ガ. All else stays as it is written.
 - Chinese, Japanese, Thai, Lao, Khmer, Burmese and Korean become overlapping pairs of characters, Korean of syllables. A
   vowel sign belongs to its letter; marks that separate words for the engine, such as tones, are left out.
+- German `ae`, `oe` and `ue` are umlauts, and `ß` is ss, as in Snowball's stemmer German2. Other languages may be read
+  without accents.
 - An identifier is made of words, one of which has a digit, by joining them: `WH-1000XM5` and `wh 1000 xm5` are
   wh1000xm5. A single word is none: its term is there.
 - Hyphens and the signs / . _ + # join words. White space joins words with a digit and short words: in a document only
@@ -56,6 +58,9 @@ _UNSPACED: Final = re.compile(
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecf\u0edc-\u0edf"
     "\u1780-\u17d3\u17dc-\u17dd\u1000-\u103f\u104c-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f]+"
 )
+_UMLAUTS: Final = {"ae": "ä", "oe": "ö", "ue": "ü"}
+_DIGRAPH: Final = re.compile("ae|oe|(?<!q)ue")
+_ACCENTED: Final = re.compile("[\u00c0-\u024f\u0386-\u04ff\u1e00-\u1fff]")
 _WORDS: Final = re.compile(WORD)
 _HYPHENS: Final = "-\u2010\u2011\u2012\u2013"
 _SIGN: Final = rf"(?:[{_HYPHENS}/._+#]|(?<=\d)[,:'\u2019](?=\d))"
@@ -99,6 +104,20 @@ def fold_width(text: str) -> str:
     if text.isascii() or _WIDE.search(text) is None:
         return text
     return unicodedata.normalize("NFC", _WIDE.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text))
+
+
+def fold_umlauts(text: str) -> str:
+    """A German text in lower case with its umlauts as such, and without ß: `Fusskoerbe` and `Fußkörbe` are alike."""
+    return _DIGRAPH.sub(lambda found: _UMLAUTS[found[0]], text.lower().replace("ß", "ss"))
+
+
+def fold_accents(text: str) -> str:
+    """The text without accents on Latin, Greek and Cyrillic letters."""
+    return text if text.isascii() else _ACCENTED.sub(lambda found: _base(found[0]), text)
+
+
+def _base(letter: str) -> str:
+    return "".join(each for each in unicodedata.normalize("NFD", letter) if not unicodedata.combining(each))
 
 
 def pair(text: str, most: int | None = None) -> str:

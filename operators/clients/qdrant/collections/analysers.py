@@ -15,10 +15,10 @@ import qdrant_edge
 import structlog
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.query.syntax.analysis import analyse
+from operators.query.syntax.analysis import analyse, fold_accents, fold_umlauts
 from operators.query.terms import SparseVector
 from operators.ranking.content import join_fields
-from schemas.document import COLUMNS
+from schemas.document import COLUMNS, LANG
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings, Vectors
@@ -54,6 +54,7 @@ Purposes = Mapping[str, Mapping[str, str]]
 DEFAULT_FIELDS: Final = dict(ANY_COLUMN)
 
 NO_LANGUAGE = "none"
+_GERMAN: Final = "german"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class Bm25Parameters:
 
     `k` is the saturation of term frequency, `b` the share of length normalisation (0 to 1), `avg_len` the expected
     length of a document in terms. `language` chooses stemmer and stop words; "none" has neither. `analysis` is the
-    version of the analysis. `fields` are searched, each with its weight.
+    version of the analysis. `fields` are searched, each with its weight. `languages` has those of documents by their
+    field `lang`, which queries are searched in, too; `accents`: they count.
     """
 
     k: float = 1.2
@@ -71,6 +73,8 @@ class Bm25Parameters:
     language: str = "english"
     analysis: int = PLAIN
     fields: tuple[tuple[str, float], ...] = ANY_COLUMN
+    languages: tuple[tuple[str, str], ...] = ()
+    accents: bool = True
 
 
 class Bm25:
@@ -83,9 +87,15 @@ class Bm25:
         self.parameters = parameters or Bm25Parameters()
         self.name = repr(self.parameters)
         self.columns = tuple(field for field, _ in self.parameters.fields)
+        counting = replace(self.parameters, k=_COUNTING, b=0.0)
+        known = {self.parameters.language, *(language for _, language in self.parameters.languages)}
+        self._by_lang = dict(self.parameters.languages)
         try:
             self._model = qdrant_edge.Bm25(_config(self.parameters))
-            self._counting = qdrant_edge.Bm25(_config(replace(self.parameters, k=_COUNTING, b=0.0)))
+            # In the order of their names: the terms of a query are the same in each process.
+            self._counting = {
+                name: qdrant_edge.Bm25(_config(replace(counting, language=name))) for name in sorted(known)
+            }
         except ValueError as error:
             raise ConfigError(f"bm25: {error}") from error
 
@@ -93,7 +103,7 @@ class Bm25:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
         if self.parameters.analysis == PLAIN:
             return _sparse(self._model.embed_document(_readable(text)))
-        return self._weigh([(text, 1.0)])
+        return self._weigh([(text, 1.0)], self.parameters.language)
 
     def payload(self, payload: Mapping[str, Any]) -> SparseVector:
         """Return the terms of a document's searched fields, weighted by BM25F.
@@ -101,20 +111,27 @@ class Bm25:
         A field of weight 3 counts as if it stood there three times; a term's frequency is saturated over all fields.
         Source: Robertson, Zaragoza and Taylor 2004, Simple BM25 extension to multiple weighted fields.
         """
-        if self.parameters.analysis == PLAIN or self.parameters.fields == ANY_COLUMN:
+        if self.parameters.analysis == PLAIN:
             return self.document(join_fields(payload, COLUMNS))
-        fields = self.parameters.fields
-        return self._weigh([(join_fields(payload, [field]), weight) for field, weight in fields])
+        texts = [(join_fields(payload, [field]), weight) for field, weight in self.parameters.fields]
+        return self._weigh(texts, self._language(payload.get(LANG)))
 
-    def _weigh(self, texts: Sequence[tuple[str, float]]) -> SparseVector:
+    def _language(self, lang: object) -> str:
+        """The language of a document: `de` and `de-AT` are those of `de`."""
+        written = lang.lower() if isinstance(lang, str) else ""
+        return self._by_lang.get(written) or self._by_lang.get(written.partition("-")[0]) or self.parameters.language
+
+    def _weigh(self, texts: Sequence[tuple[str, float]], language: str) -> SparseVector:
         counts: dict[int, float] = defaultdict(float)
         length = 0.0
         for text, weight in texts:
             analysed = analyse(_readable(text), query=False)
-            found = self._count(analysed.text)
+            found = self._count(self._fold(analysed.text, language), language)
             length += weight * found.total()
             if analysed.identifiers:
-                found.update(self._count(" ".join(name for name, _ in analysed.identifiers)))
+                # An identifier is of no language, and a query has it once.
+                named = " ".join(name for name, _ in analysed.identifiers)
+                found.update(self._count(named, self.parameters.language))
             for term, count in found.items():
                 counts[term] += weight * count
         k, b = self.parameters.k, self.parameters.b
@@ -132,16 +149,23 @@ class Bm25:
             sparse = _sparse(self._model.embed_query(text))
             return sparse if sparse.indices else None
         analysed = analyse(text, query=True)
-        weights = dict.fromkeys(self._model.embed_query(analysed.text).indices, 1.0)
+        weights: dict[int, float] = {}
+        for language, model in self._counting.items():
+            weights |= dict.fromkeys(model.embed_query(self._fold(analysed.text, language)).indices, 1.0)
         for name, words in analysed.identifiers:
             for term in self._model.embed_query(name).indices:
                 weights[term] = max(weights.get(term, 0.0), float(words))
         terms = sorted(weights)
         return SparseVector(terms, [weights[term] for term in terms]) if terms else None
 
-    def _count(self, text: str) -> Counter[int]:
-        """The terms of a text, and how often each is in it."""
-        found = self._counting.embed_document(text)
+    def _fold(self, text: str, language: str) -> str:
+        if language == _GERMAN:
+            return fold_umlauts(text)
+        return text if self.parameters.accents else fold_accents(text)
+
+    def _count(self, text: str, language: str) -> Counter[int]:
+        """The terms of a text in a language, and how often each is in it."""
+        found = self._counting[language].embed_document(text)
         counts = (round(_COUNTING * weight / (_COUNTING + 1 - weight)) for weight in found.values)
         return Counter(dict(zip(found.indices, counts, strict=True)))
 
@@ -174,7 +198,9 @@ def metadata(
     about the prompts that its texts are embedded with, where an embedder is configured.
     """
     prompts = {} if purposes is None else {_PROMPTS: purposes}
-    bm25 = {_BM25: settings.model_dump(mode="json"), _ANALYSIS: CURRENT, _FIELDS: dict(fields)}
+    # An earlier version knows these parameters only.
+    newer = {name for name in ("languages", "accents") if getattr(settings, name) == getattr(Bm25Settings(), name)}
+    bm25 = {_BM25: settings.model_dump(mode="json", exclude=newer), _ANALYSIS: CURRENT, _FIELDS: dict(fields)}
     return {OURS: {**bm25, _CONTEXTS: _BY_ACCESS, **prompts}}
 
 
@@ -275,4 +301,6 @@ def _parameters(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int, 
 
 def _model(settings: Bm25Settings, analysis: int, fields: Mapping[str, float]) -> Bm25:
     weights = tuple((name, float(weight)) for name, weight in fields.items())
-    return Bm25(Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language, analysis, weights))
+    languages = tuple(settings.languages.items())
+    given = settings.k, settings.b, settings.avg_len, settings.language, analysis, weights, languages
+    return Bm25(Bm25Parameters(*given, settings.accents == "keep"))

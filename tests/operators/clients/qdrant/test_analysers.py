@@ -239,3 +239,13 @@ def test_a_collection_of_an_earlier_version_is_searched_as_before(tmp_path: Path
 
     assert has_plain_terms(described(tmp_path))
     assert not has_plain_terms(described(tmp_path / "new"))
+
+
+def test_a_collection_keeps_its_languages(tmp_path: Path) -> None:
+    """They are in its metadata where they were configured, and nowhere else: an earlier version does not know them."""
+    mixed = Bm25Settings(languages={"de": "german"}, accents="fold")
+    settings = configured(tmp_path, bm25=mixed)
+    created(tmp_path, settings, metadata(mixed))
+    found = read(tmp_path, configured(tmp_path)).analyser("documents").parameters
+    assert (found.languages, found.accents) == ((("de", "german"),), False)
+    assert not {"languages", "accents"} & metadata(GERMAN)["rankstream"]["bm25"].keys()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.query.syntax.analysis import fold_accents, fold_umlauts
 from schemas.errors import ConfigError
 
 EXCHANGES = json.loads((Path(__file__).parents[3] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]
@@ -152,3 +153,77 @@ def test_counts_are_exact(count: int) -> None:
     """A term's weight is that of its count, however often it is there."""
     text = " ".join(["lantern"] * count)
     assert weights(CURRENT_ENGLISH, text) == pytest.approx(weights(ENGLISH, text), rel=1e-6)
+
+
+# Languages
+
+MIXED = Bm25(Bm25Parameters(analysis=CURRENT, languages=(("de", "german"), ("fr", "french"))))
+
+
+def finds(bm25: Bm25, query: str, text: str, lang: str | None = None) -> bool:
+    """True if the query and the document share a term."""
+    asked = bm25.query(query)
+    made = bm25.payload({"text": text, **({"lang": lang} if lang is not None else {})})
+    return asked is not None and not {*asked.indices}.isdisjoint(made.indices)
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "lang"),
+    [
+        ("kopfhoerer", "Kopfhörer", "de"),
+        ("Kopfhörer", "Kopfhoerer", "de"),
+        ("KOPFHÖRERN", "Kopfhörer", "de-AT"),
+        ("haus", "alte Häuser", "DE"),
+        ("fusskörbe", "Fußkorb", "de"),
+        ("chevaux", "cheval chevaux", "fr"),
+        ("outil", "des outils", "fr"),
+        ("lanterns", "a lantern", "en"),
+        ("lanterns", "a lantern", None),
+        ("lanterns", "a lantern", "xx"),
+        ("wh 1000 xm5", "der WH-1000XM5", "de"),
+    ],
+)
+def test_a_document_is_found_by_the_words_of_its_language(query: str, text: str, lang: str | None) -> None:
+    """Its field `lang` chooses stems and stop words; a query is searched in each language, and has no language."""
+    assert finds(MIXED, query, text, lang)
+
+
+def test_each_language_has_its_own_stems() -> None:
+    """English stems do not touch German documents, and stop words of one language are words of others."""
+    assert not finds(MIXED, "haus", "alte Häuser", "en")
+    assert not finds(Bm25(Bm25Parameters(analysis=CURRENT)), "kopfhoerer", "Kopfhörer", "de")
+    assert MIXED.payload({"text": "der die das", "lang": "de"}).indices == []
+    assert MIXED.payload({"text": "der die das", "lang": "en"}).indices != []
+
+
+def test_accents_count_by_choice() -> None:
+    """Folded, they do not, on Latin, Greek and Cyrillic letters; umlauts of German stay what they are."""
+    folded = Bm25(Bm25Parameters(analysis=CURRENT, accents=False, languages=(("de", "german"),)))
+    assert finds(folded, "cafe", "un café")
+    assert finds(folded, "ομπρελα", "ομπρέλα")
+    assert not finds(MIXED, "cafe", "un café")
+    assert finds(folded, "hoerer", "Hörer", "de")
+
+
+@given(ANY_TEXT | st.text("aeouäöüßq ́"))
+def test_folding_is_done_once(text: str) -> None:
+    """A folded text is folded; folded umlauts of both spellings are the same."""
+    assert fold_accents(fold_accents(text)) == fold_accents(text)
+    spelt = text.lower().replace("ä", "ae").replace("ö", "oe").replace("ß", "ss")
+    assert fold_umlauts(spelt) == fold_umlauts(text.lower()) or "ü" in text.lower() or not text.isalpha()
+
+
+@given(st.text("ab äöü雨伞12-"))
+def test_more_languages_never_lose_terms(text: str) -> None:
+    """A query in several languages has the terms of the one alone, with the same weights."""
+    alone, several = CURRENT_ENGLISH.query(text), MIXED.query(text)
+    if alone is not None:
+        assert several is not None
+        found = dict(zip(several.indices, several.values, strict=True))
+        assert {term: found.get(term) for term in alone.indices} == dict(zip(alone.indices, alone.values, strict=True))
+
+
+def test_a_language_that_the_model_does_not_know_is_an_error() -> None:
+    """At start, like the main one."""
+    with pytest.raises(ConfigError, match="bm25"):
+        Bm25(Bm25Parameters(analysis=CURRENT, languages=(("xx", "klingon"),)))
