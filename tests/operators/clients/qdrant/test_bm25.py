@@ -205,12 +205,17 @@ def test_accents_count_by_choice() -> None:
     assert finds(folded, "hoerer", "Hörer", "de")
 
 
-@given(ANY_TEXT | st.text("aeouäöüßq ́"))
-def test_folding_is_done_once(text: str) -> None:
-    """A folded text is folded; folded umlauts of both spellings are the same."""
+@given(st.text("aeouäöüßxÄÖÜ "))
+def test_both_spellings_of_umlauts_are_one(text: str) -> None:
+    """Whatever stands beside them."""
+    spelt = text.lower().replace("ä", "ae").replace("ö", "oe").replace("ü", "ue").replace("ß", "ss")
+    assert fold_umlauts(spelt) == fold_umlauts(text)
+
+
+@given(ANY_TEXT | st.text("éàöüйñ e\u0301"))
+def test_accents_are_folded_once(text: str) -> None:
+    """A folded text has no more to fold."""
     assert fold_accents(fold_accents(text)) == fold_accents(text)
-    spelt = text.lower().replace("ä", "ae").replace("ö", "oe").replace("ß", "ss")
-    assert fold_umlauts(spelt) == fold_umlauts(text.lower()) or "ü" in text.lower() or not text.isalpha()
 
 
 @given(st.text("ab äöü雨伞12-"))
