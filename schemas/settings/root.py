@@ -237,7 +237,7 @@ class Settings(BaseSettings):
 
     def _index_content(self) -> dict[str, Any]:
         places = {"destinations", "collections", "indexes"}
-        made = {"vectors", "context", "bm25", "analysers", "columns", "idf"}
+        made = {"vectors", "context", "bm25", "analysers", "columns", "idf", "search_fields", "read_fields"}
         named = {"fields", "ids", "namespaces", "dimension", *places, *made}
         return {
             "format": _FORMAT,
@@ -259,7 +259,7 @@ _FORMAT: Final = 6
 
 2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.
 4: texts and titles in NFC. 5: the title as one value; indexes of id and times; the ids of terms where a collection
-has several shards. 6: marks of a document's terms.
+has several shards. 6: identifiers and pairs of characters as terms; searched fields; marks of a document's terms.
 """
 
 _APPROXIMATING: Final = {"shards", "m", "ef_construct", "quantization"}

@@ -208,8 +208,12 @@ def test_a_payload_is_asked_for_what_ranking_reads(event: dict[str, Any], fields
 
 def test_what_is_excluded_is_excluded_from_every_leg() -> None:
     """`NOT red` narrows the vector leg by the same condition, beside what it has; other expressions don't."""
-    asked = bodies(query(text="lantern NOT red", vector=[1.0, 0.0, 0.0]))
-    plain = bodies(query(text="lantern AND red", vector=[1.0, 0.0, 0.0]))
+    found = {}
+    for text in ("lantern NOT red", "lantern AND red"):
+        searched = query(text=text, vector=[1.0, 0.0, 0.0])
+        searched.retrieval.parsed = parse(text, {})
+        found[text] = bodies(searched)
+    asked, plain = found.values()
     red = {"should": [{"key": column, "match": {"text": "red"}} for column in ("title", "text")]}
     assert asked["vector"]["filter"] == {**plain["vector"]["filter"], "must_not": [red]}
 

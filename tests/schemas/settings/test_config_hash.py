@@ -43,6 +43,8 @@ CHANGED = {
     "qdrant.indexes": {"year": "integer"},
     "qdrant.analysers": {"documents": {"language": "none"}},
     "qdrant.columns": {"heading": "title"},
+    "qdrant.search_fields": {"title": 2.0, "sku": 1.0},
+    "qdrant.read_fields": ["title"],
     "qdrant.fields": {"text": "page_content"},
     "qdrant.ids": "integer",
     "qdrant.namespaces": "none",
@@ -58,6 +60,8 @@ CHANGED = {
     "qdrant.create.ef_construct": 200,
     "qdrant.create.quantization": "scalar",
     "qdrant.bm25.b": 0.5,
+    "qdrant.bm25.languages": {"de": "german"},
+    "qdrant.bm25.accents": "fold",
     "policies.identity.by": "header",
     "policies.identity.topics": {"queries": "a"},
     "policies.sources": {"a": {"read": False}},
@@ -190,7 +194,7 @@ def changed(path: str, value: object) -> Settings:
     elif isinstance(value, int):
         new = value - 1 if value > 1 else value + 1
     elif isinstance(value, float):
-        new = value / 2
+        new = value / 2 or 0.5
     else:
         new = f"{value or ''}other"
     document: dict[str, Any] = copy.deepcopy({**LEAST, **BESIDE.get(path, {})})
@@ -211,6 +215,8 @@ DECIDES = {
     "qdrant.indexes",
     "qdrant.analysers",
     "qdrant.columns",
+    "qdrant.search_fields",
+    "qdrant.read_fields",
     "qdrant.idf",
     "qdrant.vectors.dense",
     "qdrant.vectors.sparse",
@@ -230,6 +236,8 @@ DECIDES = {
     "qdrant.create.quantization",
     "qdrant.bm25.k",
     "qdrant.bm25.b",
+    "qdrant.bm25.languages",
+    "qdrant.bm25.accents",
     "qdrant.bm25.avg_len",
     "qdrant.bm25.language",
     "embedder.kind",
