@@ -121,4 +121,5 @@ def document_decoder(settings: Settings) -> DocumentDecoder:
         settings.defaults.namespace,
         settings.qdrant.dimension,
         settings.documents,
+        tuple(settings.qdrant.read_fields),
     )

@@ -12,7 +12,7 @@ from operators.indexing.rows import from_debezium, read_tombstone, rename
 from operators.query.cloud_event import open_event
 from operators.query.collection import Destinations
 from operators.query.message import Message, check_headers, sent_at
-from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent, point_id
+from schemas.document import COLUMNS, MAX_DOCUMENT_PARTS, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import HALF_REPLACED, check_dimension, validate
 from schemas.settings import DocumentSettings
@@ -20,13 +20,14 @@ from schemas.settings import DocumentSettings
 log = structlog.stdlib.get_logger(__name__)
 
 INTERVAL: Final = 60.0
-"""Seconds from one line about mended documents to the next."""
+"""Seconds from one line about documents of a kind to the next."""
 
 
-class Mended:
-    """Logs mended documents: the first with its place, and then their number at most once a minute."""
+class Occurrences:
+    """Logs documents of a kind, with this event: the first with its place, and then their number once a minute."""
 
-    def __init__(self) -> None:
+    def __init__(self, event: str) -> None:
+        self._event = event
         self._due = -math.inf
         self._count = 0
 
@@ -36,7 +37,7 @@ class Mended:
         if message.clock >= self._due:
             place = message.origin
             log.warning(
-                HALF_REPLACED, topic=place.topic, partition=place.partition, offset=place.offset, count=self._count
+                self._event, topic=place.topic, partition=place.partition, offset=place.offset, count=self._count
             )
             self._due, self._count = message.clock + INTERVAL, 0
 
@@ -51,7 +52,8 @@ class DocumentDecoder:
     default_namespace: str
     dimension: int
     documents: DocumentSettings = field(default_factory=DocumentSettings)
-    mended: Mended = field(default_factory=Mended)
+    read: tuple[str, ...] = COLUMNS
+    mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
     def __call__(self, message: Message) -> DocumentInFlight:
         """The document that the message brings. Raises InputError."""
@@ -70,6 +72,7 @@ class DocumentDecoder:
             collection=collection,
             point_id=point_id(destination, namespace, event.id),
             version=round(updated * 1000),
+            read=self.read,
         )
 
     def _read(self, message: Message) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from operators.ranking.run import Measure
 from schemas.errors import BackendError
+
+UNREADABLE: Final = 0.25
+"""The share of unknown letters from which on a model takes different texts for the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +20,24 @@ class Embedding:
 
     `vector` has unit length, or is zero where the model finds no token in the text; shape (dimension,), float32.
     `tokens` has unit rows, shape (tokens, dimension), float32, without the special tokens; `token_ids` are the
-    vocabulary ids of those rows. `directed` is False for a zero vector, which has no direction to search in.
+    vocabulary ids of those rows. `directed` is False for a zero vector, which has no direction to search in, and
+    for a text that is not readable. `unknown` is the share of the text's letters that the model does not know.
     """
 
     vector: NDArray[np.float32]
     tokens: NDArray[np.float32] | None = None
     token_ids: tuple[int, ...] = ()
+    unknown: float = 0.0
     directed: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """Look at the vector once: a query's legs ask several times."""
-        object.__setattr__(self, "directed", bool(self.vector.any()))
+        object.__setattr__(self, "directed", self.readable and bool(self.vector.any()))
+
+    @property
+    def readable(self) -> bool:
+        """True if the model knows enough of the text's letters."""
+        return self.unknown < UNREADABLE
 
 
 Scores = Mapping[str, float]

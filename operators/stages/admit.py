@@ -10,7 +10,6 @@ from operators.query.field_map import SAME, FieldMap
 from operators.query.filters import Ask, missing_indexes, on_index
 from operators.query.in_flight import InFlight
 from operators.query.syntax.expression import parse
-from operators.query.terms import terms_by_word
 from schemas.errors import Reason, invalid
 from schemas.filters import AnyFilter
 from schemas.result import RetrievalStage
@@ -85,8 +84,9 @@ class Admission:
         retrieval = query.retrieval
         bm25 = self.catalogue.analyser(query.asked.collection)
         parsed = retrieval.parsed = parse(text, self.columns)
+        retrieval.columns = bm25.columns
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
-        retrieval.words = terms_by_word(parsed.terms, bm25.query)
+        retrieval.words = bm25.words(parsed.terms)
         # Stop words are in the index of words, and not in BM25's.
         retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings

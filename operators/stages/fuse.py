@@ -23,7 +23,6 @@ from operators.ranking.coverage import find_matches
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.runtime.stage import Batch, Batches, run_step, split
 from operators.stages.leg import is_searched
-from schemas.document import COLUMNS
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.recipes.stages import Coverage
 from schemas.result import (
@@ -195,7 +194,7 @@ def fuse_legs(query: InFlight) -> InFlight:
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     if asked.shape is Shape.SEARCH:
         if plan.recipe.stage(Coverage) is not None or asked.recorded is not None:
-            outcome.matches = find_matches(query.retrieval.words, union(legs), COLUMNS)
+            outcome.matches = find_matches(query.retrieval.words, union(legs), query.retrieval.columns)
         facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:

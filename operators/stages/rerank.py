@@ -124,6 +124,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         embedding = query.retrieval.embedding
         if self.reads_tokens and embedding is None:
             return lost.get("embed", Reason.NO_VECTOR)
+        if self.reads_tokens and embedding is not None and not embedding.readable:
+            return Reason.NO_VECTOR
         if self.reads_tokens and embedding is not None and embedding.tokens is not None and not len(embedding.tokens):
             return Reason.NO_TERMS
         if self.reranker.reads == "stored_tokens" and not query.retrieval.capabilities.tokens:
@@ -188,7 +190,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         reason = self.unreadable(query, text) if text is not None and self.top(query) else None
         if reason in _EXPLAINED:
             query.outcome.warnings.append(_EXPLAINED[reason])
-        # A vector that the query brought itself has no token vectors: nothing was lost.
+        # A vector that the query brought itself has no token vectors, and embed warns of a script: nothing was lost.
         elif reason is not None and reason is not Reason.NO_VECTOR:
             query.lose(self.name, reason)
         return query

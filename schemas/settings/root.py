@@ -236,7 +236,7 @@ class Settings(BaseSettings):
 
     def _index_content(self) -> dict[str, Any]:
         places = {"destinations", "collections", "indexes"}
-        made = {"vectors", "context", "bm25", "analysers", "columns", "idf"}
+        made = {"vectors", "context", "bm25", "analysers", "columns", "idf", "search_fields", "read_fields"}
         named = {"fields", "ids", "namespaces", "dimension", *places, *made}
         return {
             "format": _FORMAT,
@@ -253,12 +253,12 @@ class Settings(BaseSettings):
         }
 
 
-_FORMAT: Final = 5
+_FORMAT: Final = 6
 """Version of what the indexing flow writes; raise it with every change of that.
 
 2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.
 4: texts and titles in NFC. 5: the title as one value; indexes of id and times; the ids of terms where a collection
-has several shards.
+has several shards. 6: identifiers and pairs of characters as terms; searched fields.
 """
 
 _APPROXIMATING: Final = {"shards", "m", "ef_construct", "quantization"}

@@ -109,7 +109,7 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
         ),
         (places(indexes={"subject": "integer"}), "indexes: subject: these have an index of their own"),
         (places(indexes={"my field": "integer"}), "indexes: my field: no filter can name this field"),
-        (places(columns={"head": "heading"}), "columns: head: not title or text"),
+        (places(columns={"head": "heading"}), "columns: head: not one of search_fields"),
         (places(columns={"my head": "title"}), "columns: my head: a name is one word"),
         (places(columns={"head": "title", "Head": "text"}), "columns: two names differ in their case only"),
         (places(analysers={"moon": {}}), "analysers: moon: not a Qdrant collection"),
