@@ -38,11 +38,17 @@ TERMS: Final = "_terms"
 """Payload key: the ids of the content's BM25 terms, in collections of several shards. Their counts give the terms' IDF,
 which Qdrant counts in each shard by itself."""
 
+MARKS: Final = "_marks"
+"""Payload key: marks of the content's BM25 terms, by which ranking sees the words that a document has."""
+
 VERSION: Final = "_version"
 """Payload key: `updated_at`, or else the Kafka timestamp, in milliseconds. An older write never replaces a newer."""
 
 WORDS: Final[Mapping[str, str]] = {"title": "_title_words", "text": "_text_words"}
 """Text column -> payload key of its distinct words in lower case, for prefix searches."""
+
+READ: Final = "_read"
+"""Payload key: the fields whose texts the models read, in their order, where these are not the text columns."""
 
 GROUP: Final = "_group"
 ORDER: Final = "_order"
@@ -62,6 +68,9 @@ ACTOR_TYPE: Final = "actor_type"
 CLASSIFICATION: Final = "classification"
 LABELS: Final = "labels"
 """Payload keys that queries and the firewall filter by."""
+
+LANG: Final = "lang"
+"""The payload key of a document's language, such as `de`."""
 
 TYPE: Final = "type"
 """The payload key of the document's type."""
@@ -87,6 +96,19 @@ Finite = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 Composed = Annotated[str, AfterValidator(nfc)]
 """Text in Unicode NFC, as in queries, so that equal words are equal strings."""
+
+
+def words_key(column: str) -> str:
+    """The payload key of the distinct words of a searched field."""
+    return WORDS.get(column) or f"_{column.replace('.', '_')}_words"
+
+
+def text_key(column: str) -> str:
+    """The payload key of a searched field's texts.
+
+    Others than title and text have a copy for the index of words: their own key may have one by which queries filter.
+    """
+    return column if column in COLUMNS else f"_{column.replace('.', '_')}_texts"
 
 
 class Edge(BaseModel):

@@ -132,6 +132,10 @@ class Hit(_Strict):
     id: str
     rank: Annotated[int, Field(ge=1)]
     score: Score
+    relevance: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="How well it fits the query, comparable between queries of one configuration; null: not known.",
+    )
     text: str | None = None
     payload: dict[str, JsonValue] = {}
     legs: dict[str, LegRank]

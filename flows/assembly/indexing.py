@@ -55,7 +55,7 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication) -> Ind
         calls=given.calls,
         way_out=given.way_out,
         decoder=query.document_decoder(settings),
-        embedder=DocumentEmbedder(made.embedder, _TIMEOUT),
+        embedder=DocumentEmbedder(made.embedder, _TIMEOUT, given.signals.metrics.unreadable.inc),
         encoder=DocumentEncoder(made.sparse_encoder, _TIMEOUT) if made.sparse_encoder is not None else None,
         writer=Writer(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT),
         context=ContextWriter(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT)

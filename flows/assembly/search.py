@@ -101,7 +101,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         decoder=decoder,
         admission=Admission(
             catalogue,
-            settings.qdrant.columns,
+            settings.qdrant.column_names,
             query.ordering_fields(settings.qdrant),
             unembedded,
             clients.qdrant.fields,

@@ -52,6 +52,7 @@ def _dcg(grades: Sequence[int]) -> float:
 
 
 TABLE: Mapping[str, Callable[[Ranking, Judgements], float]] = {
+    "any@1": lambda ranking, judged: any_at(ranking, judged, 1),
     "any@5": lambda ranking, judged: any_at(ranking, judged, 5),
     "any@10": lambda ranking, judged: any_at(ranking, judged, 10),
     "recall@10": lambda ranking, judged: recall_at(ranking, judged, 10),

@@ -27,6 +27,7 @@ from operators.clients.failures import REFUSALS, Kind, Outages, bisect, doubtful
 from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.indexing.decode import Occurrences
 from operators.indexing.document import DocumentInFlight, chunks, deletion, newest, not_newer, point
 from operators.query.backend_answers import Embedding
 from operators.query.terms import SparseVector
@@ -180,7 +181,7 @@ class DocumentTexts(DocumentStage[Vector | None]):
         ]
 
         async def embed(indices: Sequence[int]) -> None:
-            texts = [documents[index].event.content for index in indices]
+            texts = [documents[index].content for index in indices]
             vectors = await encoder.embed(texts, purpose="document", timeout=self._timeout)
             for index, vector in zip(indices, vectors, strict=True):
                 outcomes[index] = vector
@@ -195,7 +196,14 @@ class DocumentTexts(DocumentStage[Vector | None]):
 
 
 class DocumentEmbedder(DocumentTexts[Embedding]):
-    """Embeds the documents that bring no vector of their own."""
+    """Embeds the documents that bring no vector of their own; `count` is called for each that the model can't read."""
+
+    def __init__(
+        self, embedder: Encoder[Embedding] | None, timeout: float, count: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__(embedder, timeout)
+        self._count = count
+        self._unreadable = Occurrences("embedder does not know the script of a document, whose vector says little")
 
     @property
     @override
@@ -209,6 +217,9 @@ class DocumentEmbedder(DocumentTexts[Embedding]):
     @override
     def on_answer(self, document: DocumentInFlight, answer: Embedding | None) -> None:
         document.embedding = answer
+        if answer is not None and not answer.readable:
+            self._count()
+            self._unreadable.note(document.message)
 
 
 class DocumentEncoder(DocumentTexts[SparseVector]):
@@ -221,7 +232,7 @@ class DocumentEncoder(DocumentTexts[SparseVector]):
 
     @override
     def needs(self, document: DocumentInFlight) -> bool:
-        return not is_blank(document.event.content)
+        return not is_blank(document.content)
 
     @override
     def on_answer(self, document: DocumentInFlight, answer: SparseVector | None) -> None:

@@ -1,6 +1,6 @@
 """The collection that documents are indexed into: its vectors, its payload indexes, and how its terms are made."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -27,7 +27,8 @@ from schemas.document import (
     TOKEN_IDS,
     VERSION,
     WHOLE_TITLE,
-    WORDS,
+    text_key,
+    words_key,
 )
 from schemas.errors import BackendBadResponse, ConfigError
 from schemas.settings import QdrantSettings
@@ -106,8 +107,9 @@ def _hnsw(create: CreateSettings) -> models.HnswConfigDiff | None:
     return models.HnswConfigDiff(m=create.m, ef_construct=create.ef_construct)
 
 
-def indexes() -> dict[str, "IndexSchema"]:
-    """The payload indexes that filters, ordered lookups and counts need."""
+def indexes(columns: Iterable[str] = COLUMNS) -> dict[str, "IndexSchema"]:
+    """The payload indexes that filters, ordered lookups, counts, and keyword expressions over these columns need."""
+    columns = tuple(columns)
     return {
         NAMESPACE: _tenant(),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
@@ -119,8 +121,8 @@ def indexes() -> dict[str, "IndexSchema"]:
         # Queries may filter by how a value begins.
         **{field: _keyword(prefix=True) for field in sorted(INDEXED - {NAMESPACE, *TIMES, *COLUMNS})},
         WHOLE_TITLE: _keyword(prefix=True),
-        **{column: _text() for column in COLUMNS},
-        **{field: _keyword(prefix=True) for field in WORDS.values()},
+        **{text_key(column): _text() for column in columns},
+        **{words_key(column): _keyword(prefix=True) for column in columns},
     }
 
 
@@ -140,7 +142,7 @@ def needs(settings: QdrantSettings) -> Wanted:
 def _schemas(settings: QdrantSettings) -> dict[str, "IndexSchema"]:
     configured = {settings.payload_path(field): _CONFIGURED[kind] for field, kind in settings.indexes.items()}
     if not settings.of_another_tool:
-        return configured | indexes() | (context_indexes() if settings.context.on else {})
+        return configured | indexes(settings.search_fields) | (context_indexes() if settings.context.on else {})
     return configured if settings.namespaces == "none" else configured | {settings.payload_path(NAMESPACE): _tenant()}
 
 
@@ -228,7 +230,7 @@ async def take(
             await qdrant.collection_info(step.collection, timeout=timeout)
         await qdrant.create_index(step.collection, step.field, _schemas(settings)[step.field], timeout=timeout)
         return
-    noted = {"metadata": metadata(settings.analyser(step.collection), purposes)}
+    noted = {"metadata": metadata(settings.analyser(step.collection), purposes, settings.search_fields)}
     try:
         created = configuration(settings).model_copy(update=noted)
         await qdrant.create_collection(step.collection, created, timeout=timeout)

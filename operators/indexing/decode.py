@@ -8,22 +8,26 @@ import orjson
 import structlog
 
 from operators.indexing.document import DocumentInFlight
+from operators.indexing.rows import from_debezium, read_tombstone, rename
+from operators.query.cloud_event import open_event
 from operators.query.collection import Destinations
 from operators.query.message import Message, check_headers, sent_at
-from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent, point_id
+from schemas.document import COLUMNS, MAX_DOCUMENT_PARTS, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError
-from schemas.event import HALF_REPLACED, check_dimension, parse, validate
+from schemas.event import HALF_REPLACED, check_dimension, validate
+from schemas.settings import DocumentSettings
 
 log = structlog.stdlib.get_logger(__name__)
 
 INTERVAL: Final = 60.0
-"""Seconds from one line about mended documents to the next."""
+"""Seconds from one line about documents of a kind to the next."""
 
 
-class Mended:
-    """Logs mended documents: the first with its place, and then their number at most once a minute."""
+class Occurrences:
+    """Logs documents of a kind, with this event: the first with its place, and then their number once a minute."""
 
-    def __init__(self) -> None:
+    def __init__(self, event: str) -> None:
+        self._event = event
         self._due = -math.inf
         self._count = 0
 
@@ -33,7 +37,7 @@ class Mended:
         if message.clock >= self._due:
             place = message.origin
             log.warning(
-                HALF_REPLACED, topic=place.topic, partition=place.partition, offset=place.offset, count=self._count
+                self._event, topic=place.topic, partition=place.partition, offset=place.offset, count=self._count
             )
             self._due, self._count = message.clock + INTERVAL, 0
 
@@ -47,7 +51,9 @@ class DocumentDecoder:
     default_destination: str
     default_namespace: str
     dimension: int
-    mended: Mended = field(default_factory=Mended)
+    documents: DocumentSettings = field(default_factory=DocumentSettings)
+    read: tuple[str, ...] = COLUMNS
+    mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
     def __call__(self, message: Message) -> DocumentInFlight:
         """The document that the message brings. Raises InputError."""
@@ -66,16 +72,19 @@ class DocumentDecoder:
             collection=collection,
             point_id=point_id(destination, namespace, event.id),
             version=round(updated * 1000),
+            read=self.read,
         )
 
     def _read(self, message: Message) -> dict[str, Any]:
+        rows = self.documents.envelope == "debezium"
+        columns = self.documents.columns
         if message.value is None:
-            return tombstone(message.key)
+            return read_tombstone(message.key, columns) if rows else tombstone(message.key)
         warnings: list[str] = []
-        document = parse(message.value, self.max_bytes, MAX_DOCUMENT_PARTS, warnings=warnings)
+        _, document = open_event(message.headers, message.value, self.max_bytes, MAX_DOCUMENT_PARTS, warnings)
         if warnings:
             self.mended.note(message)
-        return document
+        return from_debezium(document, columns) if rows else rename(document, columns) if columns else document
 
 
 def _version(message: Message) -> float:

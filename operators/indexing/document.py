@@ -13,20 +13,25 @@ from operators.query.backend_answers import Embedding
 from operators.query.message import Message, Rejected
 from operators.query.syntax.words import words
 from operators.query.terms import SparseVector
-from operators.ranking.content import fingerprint
+from operators.ranking.content import field_texts, fingerprint, join_fields
+from operators.ranking.coverage import marks
 from schemas.document import (
+    COLUMNS,
     CONTENT,
     CREATED,
     DESTINATION,
     GROUP,
+    MARKS,
     NAMESPACE,
     ORDER,
+    READ,
     TERMS,
     TOKEN_IDS,
     VERSION,
     WHOLE_TITLE,
-    WORDS,
     DocumentEvent,
+    text_key,
+    words_key,
 )
 from schemas.errors import DeadLetterClass
 from schemas.fields import rfc3339
@@ -42,7 +47,7 @@ class DocumentInFlight:
     """One document event on its way.
 
     `collection` is the configured name of a Qdrant collection, `physical` the collection's own name once
-    the document is written, and empty before.
+    the document is written, and empty before. `read` are the fields whose texts the models read.
     """
 
     message: Message
@@ -55,7 +60,15 @@ class DocumentInFlight:
     physical: str = ""
     embedding: Embedding | None = None
     encoding: SparseVector | None = None
+    read: tuple[str, ...] = COLUMNS
     answered: ClassVar = False
+
+    @property
+    def content(self) -> str:
+        """The text that is embedded."""
+        if self.read == COLUMNS:
+            return self.event.content
+        return join_fields(self.event.model_dump(exclude=_NOT_PAYLOAD), self.read)
 
     def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
         """The refusal of the document's message."""
@@ -72,10 +85,12 @@ def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
     return list(kept.values())
 
 
-def payload(document: DocumentInFlight, context: ContextSettings = _ALONE) -> dict[str, Any]:
+def payload(
+    document: DocumentInFlight, context: ContextSettings = _ALONE, columns: Iterable[str] = COLUMNS
+) -> dict[str, Any]:
     """The payload of a document in the index: its fields, and the index's own with an underscore.
 
-    `context` says where it has its place among its neighbours.
+    `context` says where it has its place among its neighbours; keyword expressions look in the `columns`.
     """
     event = document.event
     fields = event.model_dump(exclude=_NOT_PAYLOAD, exclude_none=True)
@@ -86,13 +101,18 @@ def payload(document: DocumentInFlight, context: ContextSettings = _ALONE) -> di
     fields[DESTINATION] = document.destination
     fields[VERSION] = document.version
     fields[CREATED] = round(event.created_at * 1000) if event.created_at is not None else 0
-    if (content := fingerprint(event.content)) is not None:
+    if (content := fingerprint(document.content)) is not None:
         fields[CONTENT] = content
     if event.title is not None:
         fields[WHOLE_TITLE] = event.title
-    for column, key in WORDS.items():
-        if physical := words(getattr(event, column) or ""):
-            fields[key] = sorted(set(physical))
+    if document.read != COLUMNS:
+        fields[READ] = list(document.read)
+    for column in columns:
+        texts = field_texts(fields, column)
+        if texts and text_key(column) != column:
+            fields[text_key(column)] = texts
+        if found_words := words("\n".join(texts)):
+            fields[words_key(column)] = sorted(set(found_words))
     if event.vector is None and document.embedding is not None and document.embedding.token_ids:
         fields[TOKEN_IDS] = sorted(set(document.embedding.token_ids))
     if (found := position(context, document.destination, document.namespace, fields)) is not None:
@@ -119,8 +139,10 @@ def point(
         tokens = document.embedding.tokens
         if names.tokens is not None and tokens is not None and len(tokens):
             vectors[names.tokens] = np.round(tokens, DECIMALS)
-    fields = payload(document, context)
-    terms = bm25.document(document.event.content)
+    fields = payload(document, context, bm25.columns)
+    terms, by_field = bm25.payload(fields)
+    if names.sparse is not None:
+        fields[MARKS] = marks(by_field)
     if names.sparse is not None and terms.indices:
         vectors[names.sparse] = _sparse(terms)
         if counted:

@@ -46,7 +46,8 @@ class Wanted:
     """The needs of rankstream in a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them.
 
     `context` names the dense and the sparse vector of documents with their neighbours, `learned` the one of a sparse
-    encoder, None where there are none.
+    encoder, None where there are none. `searched` are the fields of the keyword leg, with their weights; None: another
+    tool made them.
     """
 
     dense: str
@@ -57,6 +58,7 @@ class Wanted:
     indexes: Mapping[str, Schema]
     context: tuple[str, str] | None = None
     learned: str | None = None
+    searched: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant.collections.analysers import Purposes, other_prompts
+from operators.clients.qdrant.collections.analysers import Purposes, fields_of, has_plain_terms, other_prompts
 from operators.indexing.inspection import Schema, Wanted, describe, lack
 from schemas.settings import QdrantSettings
 
@@ -19,6 +19,12 @@ CORRECT: Final = "Correct qdrant.dimension and qdrant.vectors, or use another co
 
 _INDEX_AGAIN: Final = (
     "Index all documents again, into a collection that rankstream creates: see docs/reference/collections.md."
+)
+
+
+_OUTDATED: Final = (
+    "the index was made by an earlier version, without joined part numbers and without pairs of characters for scripts"
+    " that write no spaces"
 )
 
 
@@ -52,7 +58,17 @@ def vectors(settings: QdrantSettings) -> Wanted:
         sparse[names.sparse_context] = {"modifier": "idf"}
     if names.learned is not None:
         sparse[names.learned] = {}
-    return Wanted(names.dense, names.sparse, names.tokens, wanted, sparse, {}, context, names.learned)
+    return Wanted(
+        names.dense,
+        names.sparse,
+        names.tokens,
+        wanted,
+        sparse,
+        {},
+        context,
+        names.learned,
+        None if settings.of_another_tool else settings.search_fields,
+    )
 
 
 def searchable(wanted: Wanted, info: CollectionInfo) -> bool:
@@ -95,6 +111,11 @@ def problems(
     if lacking.sparse:
         finds = "ranks otherwise" if all(each.mild for each in lacking.sparse) else "finds nothing"
         yield Problem("warning", f"the keyword leg {finds}: {describe(lacking.sparse)}", CORRECT)
+    if has_plain_terms(info):
+        yield Problem("warning", f"the keyword leg finds less: {_OUTDATED}", _INDEX_AGAIN)
+    elif wanted.searched is not None and (fields := fields_of(info)) is not None and fields != wanted.searched:
+        differ = f"searches {_weights(fields)}, and the configuration has {_weights(wanted.searched)}"
+        yield Problem("warning", f"the keyword leg {differ}", _INDEX_AGAIN)
     if lacking.learned:
         remedy = "Index into a collection that rankstream creates, or correct qdrant.vectors.learned."
         yield Problem("warning", f"the leg learned finds nothing: {describe(lacking.learned)}", remedy)
@@ -109,6 +130,10 @@ def problems(
     if lacking.tokens and late_interaction:
         remedy = "Index into a collection that rankstream creates, name another reranker, or set rerank.kind to none."
         yield Problem("warning", f"late interaction is off here: {describe(lacking.tokens)}", remedy)
+
+
+def _weights(fields: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {weight:g}" for name, weight in fields.items())
 
 
 def _as_json(purposes: Purposes) -> str:

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from operators.ranking.run import Measure
 from schemas.errors import BackendError
+
+UNREADABLE: Final = 0.25
+"""The share of unknown letters from which on a model takes different texts for the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,17 +20,24 @@ class Embedding:
 
     `vector` has unit length, or is zero where the model finds no token in the text; shape (dimension,), float32.
     `tokens` has unit rows, shape (tokens, dimension), float32, without the special tokens; `token_ids` are the
-    vocabulary ids of those rows. `directed` is False for a zero vector, which has no direction to search in.
+    vocabulary ids of those rows. `directed` is False for a zero vector, which has no direction to search in, and
+    for a text that is not readable. `unknown` is the share of the text's letters that the model does not know.
     """
 
     vector: NDArray[np.float32]
     tokens: NDArray[np.float32] | None = None
     token_ids: tuple[int, ...] = ()
+    unknown: float = 0.0
     directed: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """Look at the vector once: a query's legs ask several times."""
-        object.__setattr__(self, "directed", bool(self.vector.any()))
+        object.__setattr__(self, "directed", self.readable and bool(self.vector.any()))
+
+    @property
+    def readable(self) -> bool:
+        """True if the model knows enough of the text's letters."""
+        return self.unknown < UNREADABLE
 
 
 Scores = Mapping[str, float]
@@ -59,6 +70,7 @@ class RerankScores(NamedTuple):
     """A reranker's scores of the first `read` candidates of a query. `selects`: it only said which is the best.
 
     It has no scores of those of the candidates that are `unscored`: it was not asked about them, or cannot read them.
+    `measure` says what a score is.
     """
 
     model: str
@@ -66,6 +78,7 @@ class RerankScores(NamedTuple):
     read: int
     selects: bool = False
     unscored: frozenset[str] = frozenset()
+    measure: Measure = "share"
 
 
 class Hits(NamedTuple):

@@ -21,6 +21,7 @@ from operators.query.syntax.expression import Parsed
 from operators.query.terms import SparseVector
 from operators.query.trace import Trace
 from operators.ranking.run import TemporalExpression
+from schemas.document import COLUMNS
 from schemas.errors import BackendError, DeadLetterClass, Reason
 from schemas.result import Denial
 
@@ -83,15 +84,18 @@ class Retrieval:
     `searches` has the request to each leg that is asked, by leg and collection, None until they are written; `found`
     has the outcome of each, by leg, until all are there. `legs_left` are those whose request has not ended.
 
-    `capabilities` are those of the collection. `analyser` made the `terms`; `uncovered`: some documents that match the
-    keywords hold none of the terms. `embedding` is the text's dense vector, `encoding` the sparse encoder's.
+    `capabilities` are those of the collection. `analyser` made the `terms`, and `words` has those of each word;
+    `uncovered`: some documents that match the keywords hold none of the terms. `columns` are the fields that keyword
+    expressions look in. `embedding` is the text's dense vector, `encoding` the sparse encoder's.
     `ends` maps a record to the position of a page that ends with it, `end` is the position of the whole page's end.
     """
 
     capabilities: Capabilities = _UNKNOWN
     parsed: Parsed | None = None
+    columns: Sequence[str] = COLUMNS
     uncovered: bool = False
     terms: SparseVector | None = None
+    words: Mapping[str, Sequence[int]] = field(default_factory=dict)
     analyser: str | None = None
     embedding: Embedding | None = None
     encoding: SparseVector | None = None

@@ -15,7 +15,6 @@ from operators.query.terms import Corpus, SparseVector
 from operators.query.trace import Trace
 from schemas.document import (
     ACTOR_TYPE,
-    COLUMNS,
     CONTENT,
     NAMESPACE,
     REFLECTION,
@@ -41,7 +40,7 @@ _SIGNALS: Final[tuple[RecipeStage, ...]] = (Weighted(graph_weight=1.0), Composit
 _RECORDED: Final = frozenset().union(
     *(stage.model_construct().reads for stage in STAGES.values()), *(stage.reads for stage in _SIGNALS)
 ) - {CONTENT}
-"""The fields that any recipe reads: a recorded pool has all of them."""
+"""The fields that any recipe reads: a recorded pool has all of them, or what was read from them."""
 
 Condition = Mapping[str, Any]
 
@@ -130,17 +129,20 @@ class Searches:
         expression = parsed.expression
 
         def finish(endings: Endings) -> Search:
-            matching = keyword_conditions(expression, COLUMNS, endings)
+            matching = keyword_conditions(expression, query.retrieval.columns, endings)
             return searched(query, _narrow(seen, matching), common)
 
-        wanted = {ending: _narrow(seen, where) for ending, where in open_endings(expression, COLUMNS).items()}
+        wanted = {
+            ending: _narrow(seen, where) for ending, where in open_endings(expression, query.retrieval.columns).items()
+        }
         if not wanted:
             return finish({})
         capabilities = query.retrieval.capabilities
         most = ENDINGS
         if capabilities.conditions is not None:
             # Each ending is one condition of the search.
-            others = filters.count(_narrow(seen, keyword_conditions(expression, COLUMNS, dict.fromkeys(wanted, ()))))
+            without = keyword_conditions(expression, query.retrieval.columns, dict.fromkeys(wanted, ()))
+            others = filters.count(_narrow(seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
         return Unfinished(wanted, query.trace, finish, most, capabilities, query.asked.canonical.namespace)
 

@@ -7,15 +7,15 @@ single Han character or Hangul syllable is a keyword, too.
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from operators.ranking.candidate import Candidate, Payload
 from operators.ranking.fusion import truncate
 from operators.ranking.run import Run
-from schemas.document import COLUMNS, CONTENT
+from schemas.document import COLUMNS, CONTENT, READ
 from schemas.recipes.stages import Dedupe
 from schemas.texts import nfkc
 
@@ -41,9 +41,32 @@ def is_blank(text: str) -> bool:
 
 
 def content(payload: Payload) -> str:
-    """The text columns that the payload has, joined as the index joins them."""
+    """The text of the fields that models read, as far as the payload has them, joined as the index joins them."""
+    if READ in payload:
+        return join_fields(payload, payload[READ])
     texts = [value for value in map(payload.get, COLUMNS) if value and isinstance(value, str)]
     return texts[0] if len(texts) == 1 else "\n".join(texts)
+
+
+def join_fields(payload: Payload, fields: Iterable[str]) -> str:
+    """The texts of these fields, each on a line of its own."""
+    return "\n".join(text for field in fields for text in field_texts(payload, field))
+
+
+def field_texts(payload: Payload, path: str) -> list[str]:
+    """The texts at a path such as `brand` or `attributes.colour`: of arrays each element's; numbers are texts, too."""
+    values: list[Any] = [payload]
+    for name in path.split("."):
+        values = [each[name] for each in _flatten(values) if isinstance(each, Mapping) and name in each]
+    return [str(each) for each in _flatten(values) if (isinstance(each, str) and each) or type(each) in (int, float)]
+
+
+def _flatten(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield from value
+        else:
+            yield value
 
 
 def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Candidate]:

@@ -84,7 +84,9 @@ class Admission:
         retrieval = query.retrieval
         bm25 = self.catalogue.analyser(query.asked.collection)
         parsed = retrieval.parsed = parse(text, self.columns)
+        retrieval.columns = bm25.columns
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
+        retrieval.words = bm25.words(parsed.terms)
         # Stop words are in the index of words, and not in BM25's.
         retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from typing_extensions import override
 
@@ -26,6 +26,11 @@ from schemas.errors import BackendBadResponse, BackendError
 from schemas.result import LEARNED, VECTOR, VECTOR_CONTEXT
 
 Vector = TypeVar("Vector", bound=Embedding | SparseVector)
+
+_UNREADABLE: Final = (
+    "unknown_script: the embedding model does not know the letters of the text, so it is searched for by its"
+    " words alone"
+)
 
 
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
@@ -144,6 +149,8 @@ class Embeddings(TextStage[Embedding]):
     @override
     def on_answer(self, query: InFlight, answer: Embedding) -> None:
         query.retrieval.embedding = answer
+        if not answer.readable:
+            query.outcome.warnings.append(_UNREADABLE)
 
     @override
     def check(self, answer: Embedding | BackendError) -> Embedding | BackendError:

@@ -18,11 +18,13 @@ from operators.query.canonical import Shape
 from operators.query.in_flight import Found, InFlight
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
-from operators.ranking.candidate import Leg
+from operators.ranking.candidate import Leg, union
+from operators.ranking.coverage import find_matches
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.runtime.stage import Batch, Batches, run_step, split
 from operators.stages.leg import is_searched
 from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.recipes.stages import Coverage
 from schemas.result import (
     CONTEXT_LEGS,
     KEYWORD,
@@ -191,7 +193,9 @@ def fuse_legs(query: InFlight) -> InFlight:
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     if asked.shape is Shape.SEARCH:
-        facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression)
+        if plan.recipe.stage(Coverage) is not None or asked.recorded is not None:
+            outcome.matches = find_matches(query.retrieval.words, union(legs), query.retrieval.columns)
+        facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:
         outcome.rank(keep_order(legs, explain=asked.explain))

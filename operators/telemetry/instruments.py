@@ -93,6 +93,9 @@ class Instruments:
         self.applied = self._of(
             Counter, "rankstream_documents_applied", "Documents that are in the index, with their offset committed."
         )
+        self.unreadable = self._of(
+            Counter, "rankstream_documents_unreadable", "Documents whose script the embedder does not know."
+        )
         self.dead_letters = self._of(
             Counter,
             "rankstream_dead_letters",

@@ -44,6 +44,7 @@ class FlowMetrics:
         self.answered = Children(i.answered, flow)
         self.latency = Children(i.latency, flow)
         self.applied = i.applied.labels(flow)
+        self.unreadable = i.unreadable.labels(flow)
         self.dead_letters = Children(i.dead_letters, flow)
         self.degraded = Children(i.degraded, flow)
         self.legs = Children(i.legs, flow)

@@ -8,7 +8,18 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from schemas.settings.kafka_options import Options, refusals
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import Count, Seconds, Secret, Section, TokenUrl, TopicName
+from schemas.settings.section import (
+    Count,
+    KafkaHeader,
+    Seconds,
+    Secret,
+    Section,
+    TokenUrl,
+    TopicName,
+    TopicPattern,
+    is_pattern,
+    matches,
+)
 
 S = TypeVar("S", bound=Section)
 
@@ -149,9 +160,16 @@ class Topics(Section):
     watermarks: TopicName = Field(
         default="watermarks", description="Compacted topic: how far each namespace is indexed."
     )
-    reply_to: list[TopicName] = Field(
-        default=[], description="More topics for results; a query names one of them in its field `reply_to`."
+    reply_to: list[TopicPattern] = Field(
+        default=[],
+        description="More topics for results, which queries choose among. A pattern with `*` and `?` allows each topic"
+        " whose name fits; these need not exist at the start.",
     )
+
+    @property
+    def listed_replies(self) -> list[str]:
+        """The topics for results that queries may choose and that must exist: all but the patterns."""
+        return [self.results, *(name for name in self.reply_to if not is_pattern(name))]
 
     @field_validator("reply_to")
     @classmethod
@@ -159,8 +177,8 @@ class Topics(Section):
         if len(set(topics)) < len(topics):
             raise ValueError("a topic is listed twice")
         others = ("queries", "documents", "dead_letters", "watermarks")
-        if taken := [role for role in others if info.data.get(role) in topics]:
-            raise ValueError(f"lists the topic of {', '.join(taken)}")
+        if taken := [role for role in others if role in info.data and matches(info.data[role], topics)]:
+            raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
         return topics
 
 
@@ -254,6 +272,27 @@ class KafkaSettings(Section):
         return self.model_copy(update={"group_id": f"{self.group_id}-indexing"})
 
 
+class ReplySettings(Section):
+    """The headers by which a query chooses the place of its result, and those that do not return on it.
+
+    The case of ASCII's letters does not count.
+    """
+
+    topic_headers: list[KafkaHeader] = Field(
+        default=["kafka_replyTopic", "REPLY_TOPIC", "reply-to", "reply_to"],
+        description="Headers that name the topic of the result, as the field `reply_to` does. An empty list: none.",
+    )
+    partition_headers: list[KafkaHeader] = Field(
+        default=["kafka_replyPartition", "REPLY_PARTITION"],
+        description="Headers that name its partition: four bytes, or digits. An empty list: none.",
+    )
+    withheld_headers: list[KafkaHeader] = Field(
+        default=["authorization", "proxy-authorization", "cookie", "x-api-key"],
+        description="Headers of a query that do not return on its result; `*` and `?` make a pattern. The header of"
+        " policies.identity never returns.",
+    )
+
+
 class DeliverySettings(Section):
     """The commit of results and offsets, and the bound of messages in flight in a replica."""
 
@@ -278,11 +317,23 @@ class DeliverySettings(Section):
         " be read, and a dead letter, in one transaction; or a dead letter alone. Change it if readers of results must"
         " not see refusals.",
     )
+    replies: ReplySettings = ReplySettings()
     drain_timeout: Seconds = Field(
         default=30.0, description="Seconds after SIGTERM to finish what is in flight; SIGKILL must come later."
     )
     watchdog: Seconds = Field(
         default=60.0, description="Seconds without progress of the worker or a delivery that end the process (exit 1)."
+    )
+
+
+class DocumentSettings(Section):
+    """The form in which documents come."""
+
+    envelope: Literal["none", "debezium"] = Field(
+        default="none", description="debezium: rows that Debezium's event flattening wrote; none: document events."
+    )
+    columns: dict[str, str] = Field(
+        default={}, description="Field of a document -> name that it has in the messages, such as a row's column."
     )
 
 

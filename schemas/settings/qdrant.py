@@ -176,6 +176,25 @@ class Bm25Settings(Section):
     language: str = Field(
         default="english", description="Language of stemming and stop words; none: neither, for mixed languages."
     )
+    languages: dict[str, str] = Field(
+        default={},
+        max_length=8,
+        description="A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too."
+        " Default: none, all documents are in `language`. Queries are searched in each language. Set it if documents"
+        " are in several languages.",
+    )
+    accents: Literal["keep", "fold"] = Field(
+        default="keep",
+        description="fold: accents do not count, so that `cafe` finds `café`. Default: keep. German umlauts have their"
+        " two-letter form in any case.",
+    )
+
+
+MOST_FIELDS: Final = 10
+"""Fields that are searched, or read, at most: keyword expressions look each word up in each of them."""
+
+Weight = Annotated[float, Field(gt=0, le=100)]
+DEFAULT_FIELDS: Final = dict.fromkeys(COLUMNS, 1.0)
 
 
 class SearchSettings(Section):
@@ -236,9 +255,26 @@ class QdrantSettings(Backend):
     analysers: dict[str, Bm25Settings] = Field(
         default={}, description="Qdrant collection -> its own analyser and formula, in place of `bm25`."
     )
+    search_fields: dict[str, Weight] = Field(
+        default={"title": 1.0, "text": 1.0},
+        min_length=1,
+        max_length=MOST_FIELDS,
+        description="Field that keywords are searched in -> its weight, such as {title: 2, text: 1, brand: 1, sku: 2}."
+        " Default: title and text, alike. attributes.colour is a field of an object; of an array each element counts."
+        " Add the fields of part numbers and brands. They are part of the index: after a change, index again.",
+    )
+    read_fields: list[str] = Field(
+        default=["title", "text"],
+        min_length=1,
+        max_length=MOST_FIELDS,
+        description="Fields whose texts the embedder and the reranker read, in this order. Default: title and text."
+        " Add what describes a document in words, before a long text. They are part of the index: after a change, index"
+        " again.",
+    )
     columns: dict[str, str] = Field(
         default={"title": "title", "text": "text", "content": "text"},
-        description="Column name in keyword expressions (title:pasta), in any case -> title or text.",
+        description="Column name in keyword expressions (title:pasta), in any case -> one of search_fields, which have"
+        " their own names, too.",
     )
     idf: Literal["namespace", "collection"] = Field(
         default="namespace", description="Documents over which a term's rarity (IDF) is counted."
@@ -271,11 +307,20 @@ class QdrantSettings(Backend):
 
     @model_validator(mode="after")
     def _columns(self) -> Self:
-        if unknown := sorted(name for name, field in self.columns.items() if field not in COLUMNS):
-            raise ValueError(f"columns: {', '.join(unknown)}: not title or text")
+        if unknown := sorted(
+            name for name, field in self.columns.items() if field not in {*self.search_fields, *COLUMNS}
+        ):
+            raise ValueError(f"columns: {', '.join(unknown)}: not one of search_fields")
+        for key, names in (("search_fields", self.search_fields), ("read_fields", self.read_fields)):
+            if wrong := sorted(name for name in names if not FIELD.fullmatch(name) or name.startswith("_")):
+                raise ValueError(f"{key}: {', '.join(wrong)}: no name of a field")
+        if len({name.replace(".", "_") for name in self.search_fields}) < len(self.search_fields):
+            raise ValueError("search_fields: two names differ in points and underscores only")
+        if self.of_another_tool and self.search_fields != DEFAULT_FIELDS:
+            raise ValueError("search_fields: the terms of collections that another tool filled are its own")
         if unwritable := sorted(name for name in self.columns if not name.isalnum()):
             raise ValueError(f"columns: {', '.join(unwritable)}: a name is one word")
-        if len({name.lower() for name in self.columns}) < len(self.columns):
+        if len({name.lower() for name in self.column_names}) < len(self.column_names):
             raise ValueError("columns: two names differ in their case only")
         if unknown := sorted(self.analysers.keys() - {*self.physical}):
             raise ValueError(f"analysers: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
@@ -301,6 +346,13 @@ class QdrantSettings(Backend):
         if hidden := sorted(name for name in FILTERED if "#" in self.fields.get(name, "")):
             raise ValueError(f"fields.{hidden[0]}: Qdrant cannot filter by what is in a string")
         return self
+
+    @property
+    def column_names(self) -> dict[str, str]:
+        """The names of columns in keyword expressions -> the searched fields."""
+        own = {name: name for name in self.search_fields if name.isalnum()}
+        known = {column.lower() for column in self.columns}
+        return self.columns | {name: field for name, field in own.items() if name.lower() not in known}
 
     def payload_path(self, name: str) -> str:
         """The payload's name of a field."""

@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
-from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
+from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
 from schemas.settings.policies import FirewallSettings, PolicySettings
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
-from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section
+from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section, matches
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -78,6 +78,10 @@ class Defaults(Section):
 
     namespace: str = Field(default="default", description="Namespace of events that name none.")
     destination: str = Field(default="default", description="Destination of events that name none.")
+    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",
+    )
 
 
 class TelemetrySettings(Section):
@@ -136,6 +140,7 @@ class Settings(BaseSettings):
     cache: CacheSettings = CacheSettings()
     cursor: CursorSettings = CursorSettings()
     defaults: Defaults = Defaults()
+    documents: DocumentSettings = DocumentSettings()
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
     cache_dir: Path = Field(
@@ -185,7 +190,8 @@ class Settings(BaseSettings):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in profiles")
             if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.destinations")
-            if unknown := sorted({*policy.reply_to} - {self.kafka.topics.results, *self.kafka.topics.reply_to}):
+            topics = (self.kafka.topics.results, *self.kafka.topics.reply_to)
+            if unknown := sorted(each for each in {*policy.reply_to} if not matches(each, topics)):
                 raise ValueError(
                     f"policies.{path}.reply_to: {', '.join(unknown)}: neither kafka.topics.results nor one of"
                     " kafka.topics.reply_to"
@@ -230,7 +236,7 @@ class Settings(BaseSettings):
 
     def _index_content(self) -> dict[str, Any]:
         places = {"destinations", "collections", "indexes"}
-        made = {"vectors", "context", "bm25", "analysers", "columns", "idf"}
+        made = {"vectors", "context", "bm25", "analysers", "columns", "idf", "search_fields", "read_fields"}
         named = {"fields", "ids", "namespaces", "dimension", *places, *made}
         return {
             "format": _FORMAT,
@@ -242,15 +248,17 @@ class Settings(BaseSettings):
             },
             "sparse_encoder": _model(self.sparse_encoder, {"kind", "model"}),
             "defaults": self.defaults.model_dump(mode="json"),
+            # Without them the hash is that of 0.2.0.
+            **({"documents": self.documents.model_dump(mode="json")} if self.documents != DocumentSettings() else {}),
         }
 
 
-_FORMAT: Final = 5
+_FORMAT: Final = 6
 """Version of what the indexing flow writes; raise it with every change of that.
 
 2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.
 4: texts and titles in NFC. 5: the title as one value; indexes of id and times; the ids of terms where a collection
-has several shards.
+has several shards. 6: identifiers and pairs of characters as terms; searched fields.
 """
 
 _APPROXIMATING: Final = {"shards", "m", "ef_construct", "quantization"}

@@ -1,12 +1,13 @@
 """`rankstream evaluate`: how good recipes are on judged queries, through the real flow or on recorded pools."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from flows.cli.evaluate.evaluation import Row, variants
+from flows.cli.evaluate.evaluation import Row, groups, variants
 from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, print_report
 from flows.cli.output import Json, emit, say, stderr
 from flows.process import logs
@@ -22,6 +23,10 @@ def evaluate(
     config: Models = None,
     recipe: Recipes = None,
     stages: Annotated[bool, typer.Option("--stages", help="Add a row for each stage of a recipe.")] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Column of --queries, such as `kind`: add the figures of each of its values."),
+    ] = None,
     index_dir: IndexDir = None,
     run_dir: Annotated[
         Path | None, typer.Option("--run", help="Directory for run files in TREC format, which `compare` takes.")
@@ -35,16 +40,23 @@ def evaluate(
     """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
     given = Given.check(qrels, queries, documents, pools, config, index_dir)
+    if by is not None and queries is None:
+        raise typer.BadParameter("it needs --queries, which have the column", param_hint="--by")
+    grouped = groups(queries, by) if by is not None and queries is not None else {}
     rows = []
     with given.open(variants(recipe or given.known, given.known, stages=stages), run_dir) as source:
         for row in source.rows:
             rows.append(row)
             if as_json:
-                emit({"recipe": row.name, **row.figures, "judged": len(source.judged), "answers": row.answered})
+                figures: dict[str, Any] = {"recipe": row.name, **row.figures}
+                if grouped:
+                    figures["by"] = {name: {**some, "judged": count} for name, count, some in row.split(grouped)}
+                emit({**figures, "judged": len(source.judged), "answers": row.answered})
             else:
                 say(stderr, f"{row.name}: done")
     if not as_json:
-        print_report([figures_table(rows), source.note])
+        tables = [figures_table(rows), *(group_tables(rows, by, grouped) if by is not None else ())]
+        print_report([*tables, source.note])
 
 
 def figures_table(rows: list[Row]) -> Table:
@@ -54,3 +66,12 @@ def figures_table(rows: list[Row]) -> Table:
         answers = ", ".join(f"{count} {status}" for status, count in sorted(row.answered.items()))
         found.add_row(printable(row.name), *(f"{figure:.3f}" for figure in row.figures.values()), answers)
     return found
+
+
+def group_tables(rows: list[Row], by: str, grouped: Mapping[str, str]) -> Iterator[Table]:
+    """The figures of each group of queries, a table a recipe; `by` names the column that has the groups."""
+    for row in rows:
+        found = Table(printable(by), *row.figures, title=printable(row.name), title_justify="left")
+        for name, _, figures in row.split(grouped):
+            found.add_row(printable(name), *(f"{figure:.3f}" for figure in figures.values()))
+        yield found

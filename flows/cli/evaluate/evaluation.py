@@ -17,7 +17,7 @@ from flows.cli.query_client import QueryClient
 from flows.cli.rank import find_recipe
 from flows.process.embedded import Embedded, start_embedded, start_with_settings
 from operators.evaluation.comparison import ByQuery
-from operators.evaluation.metrics import by_query, evaluate, parse_qrels, run_lines
+from operators.evaluation.metrics import by_query, evaluate, mean, parse_qrels, run_lines
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
@@ -48,6 +48,16 @@ class Row:
     answered: Mapping[str, int]
     values: ByQuery = field(default_factory=dict)
 
+    def split(self, grouped: Mapping[str, str]) -> Iterator[tuple[str, int, Mapping[str, float]]]:
+        """Each group that has a query with a relevant document, by name: how many of these, and their figures."""
+        for name in sorted(set(grouped.values())):
+            figures = {
+                metric: [value for query, value in values.items() if grouped.get(query) == name]
+                for metric, values in self.values.items()
+            }
+            if counted := len(next(iter(figures.values()), ())):
+                yield name, counted, {metric: mean(values) for metric, values in figures.items()}
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -73,6 +83,18 @@ def events(path: Path, **asked: Any) -> Iterator[dict[str, Any]]:
         event = {name: value for name, value in query.items() if name in _EVENT_FIELDS}
         metadata = {name: value for name, value in query.items() if name not in _EVENT_FIELDS}
         yield {**event, "metadata": metadata, "limit": DEPTH, "timeout_ms": TIMEOUT_MS, **asked}
+
+
+def groups(path: Path, column: str) -> dict[str, str]:
+    """The group of each query in a file: its value in this column, as text. Raises InputError if no query has one."""
+    found = {
+        str(query.get("query_id")): str(query[column])
+        for _, query in numbered_jsonl(path)
+        if query.get(column) is not None
+    }
+    if not found:
+        raise InputError(DeadLetterClass.INVALID, f"{path}: {column}: no query has this column")
+    return found
 
 
 def variants(names: Iterable[str], known: Mapping[str, Recipe] = SHIPPED, *, stages: bool) -> list[Variant]:

@@ -41,6 +41,7 @@ LAYERS = 6
 HEADS = 12
 DIMENSION = 384
 MAX_TOKENS = 256
+UNKNOWN = "[UNK]"
 EPSILON = 1e-12
 OPSET = 17
 IR_VERSION = 8
@@ -63,6 +64,7 @@ class MiniLM:
         self._tokenizer: Tokenizer = Tokenizer.from_buffer(tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._unknown = self._tokenizer.token_to_id(UNKNOWN)
         try:
             self._session = inference.session(path, threads=inference.cores(threads), optimise=False)
         except Exception as error:
@@ -104,8 +106,21 @@ class MiniLM:
         embeddings: dict[int, Embedding] = {}
         for batch in inference.batches([len(ids) for ids in token_ids], inference.TOKEN_BUDGET):
             for index, hidden in zip(batch, self._forward([token_ids[index] for index in batch]), strict=True):
-                embeddings[index] = _embedding(hidden, token_ids[index])
+                unknown = self._share(readable[index]) if self._unknown in token_ids[index] else 0.0
+                embeddings[index] = _embedding(hidden, token_ids[index], unknown)
         return [embeddings[index] for index in range(len(texts))]
+
+    def _share(self, text: str) -> float:
+        """The share of letters and digits, of those that the model reads, that are in unknown tokens."""
+        found = self._tokenizer.encode(text)
+        ends = [end for _, end in found.offsets]
+        letters = sum(map(str.isalnum, text[: max(ends, default=0)]))
+        unknown = sum(
+            sum(map(str.isalnum, text[start:end]))
+            for id_, (start, end) in zip(found.ids, found.offsets, strict=True)
+            if id_ == self._unknown
+        )
+        return unknown / letters if letters else 0.0
 
     def _forward(self, batch: list[list[int]]) -> Iterator[NDArray[np.float32]]:
         feeds = {"input_ids": inference.pad(batch), "attention_mask": inference.mask(batch)}
@@ -114,7 +129,7 @@ class MiniLM:
             yield hidden[row, : len(token_ids)]
 
 
-def _embedding(hidden: NDArray[np.float32], token_ids: list[int]) -> Embedding:
+def _embedding(hidden: NDArray[np.float32], token_ids: list[int], unknown: float) -> Embedding:
     # The first and the last row are the special tokens [CLS] and [SEP]: the model's pooling counts them.
     mean = hidden.mean(axis=0)
     words = hidden[1:-1]
@@ -122,6 +137,7 @@ def _embedding(hidden: NDArray[np.float32], token_ids: list[int]) -> Embedding:
         vector=mean / np.linalg.norm(mean),
         tokens=words / np.linalg.norm(words, axis=1, keepdims=True),
         token_ids=tuple(token_ids[1:-1]),
+        unknown=unknown,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from operators.clients.qdrant.client import Filter, QdrantClient
 from operators.query.syntax.keyword_filter import Ending, Endings
 from operators.runtime.turns import Turns
-from schemas.document import WORDS
+from schemas.document import words_key
 
 COUNTED: Final = 10_000
 """Most words that are counted; the rarest beyond them are not looked for."""
@@ -46,7 +46,7 @@ async def phrase_endings(
     async def words_in(column: str, where: Filter) -> Mapping[str | int, int]:
         async with turns.turn(namespace):
             left = deadline - time.monotonic()
-            return await client.facet(collection, WORDS[column], where, limit=counted, exact=exact, timeout=left)
+            return await client.facet(collection, words_key(column), where, limit=counted, exact=exact, timeout=left)
 
     words_of = await asyncio.gather(*(words_in(column, where) for (_, column), where in wanted.items()))
     found: dict[Ending, list[str]] = {}

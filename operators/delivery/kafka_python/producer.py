@@ -6,7 +6,14 @@ from functools import partial
 from typing import Any, Final
 
 import kafka
-from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError, RetriableError, for_code
+from kafka.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RetriableError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, find_refusal
@@ -117,9 +124,11 @@ class _Sending:
     def _send(self, records: Sequence[ProducerRecord]) -> None:
         self._records, self._sent, self._failures, self._failed = records, [], [], None
         self._requests.answers.clear()
-        for topic in {record.topic for record in records}:
-            # Waits for the topic's metadata, if they are not there.
-            self._producer.partitions_for(topic)
+        # Waits for the topics' metadata, if they are not there.
+        known = {topic: self._producer.partitions_for(topic) for topic in {record.topic for record in records}}
+        if any(record.partition is not None and record.partition not in known[record.topic] for record in records):
+            # The topic has grown; the next producer will know it.
+            raise UnknownTopicOrPartitionError
         self._requests.gathering = True
         try:
             self._gather(records)
@@ -132,6 +141,7 @@ class _Sending:
                 record.topic,
                 key=record.key,
                 value=record.value,
+                partition=record.partition,
                 headers=list(record.headers),
                 timestamp_ms=record.timestamp_ms,
             )

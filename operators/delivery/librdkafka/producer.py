@@ -44,6 +44,7 @@ _OWN_LEVEL: Final = -1
 
 _FENCED: Final = FENCED | {KafkaError._FENCED}
 _NOW: Final = 0
+_BY_KEY: Final = -1
 _LINGER_MS: Final = 1000
 """A transaction's records are flushed by its commit: until then they gather into batches."""
 
@@ -82,6 +83,7 @@ class _Sending:
                 headers=list(record.headers),
                 on_delivery=self._note_failure(record),
                 timestamp=record.timestamp_ms if record.timestamp_ms is not None else _NOW,
+                partition=record.partition if record.partition is not None else _BY_KEY,
             )
 
     def _note_failure(self, record: ProducerRecord) -> Callable[[KafkaError | None, Any], None]:
@@ -156,6 +158,11 @@ class LibrdkafkaTransactions(_Sending):
             if reason.code() in _FENCED:
                 # Of a transaction's offsets it says that they can be sent again.
                 raise self._fatal(reason) from error
+            if reason.code() == KafkaError._UNKNOWN_PARTITION and not reason.txn_requires_abort():
+                # The topic has grown, and the client doesn't know it yet; the next one will.
+                self._unfit = "a partition is not known"
+                self._abort(reason)
+                raise RetriableDelivery(f"transaction: {reason.name()}") from error
             if reason.retriable() and not reason.txn_requires_abort():
                 # Called again, it may never return. The initialisation of the next producer aborts the transaction.
                 self._unfit = f"a transaction's offsets were not taken: {reason.name()}"

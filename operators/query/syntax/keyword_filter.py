@@ -10,7 +10,7 @@ from typing import Any as Json
 
 from operators.query.syntax.expression import All, Any, Expression, Not, all_leaves
 from operators.query.syntax.lexer import Phrase, PhrasePrefix, Prefix, Word
-from schemas.document import WORDS
+from schemas.document import text_key, words_key
 
 Condition = dict[str, Json]
 Ending = tuple[PhrasePrefix, str]
@@ -37,7 +37,7 @@ def conditions(expression: Expression, fields: Sequence[str], endings: Endings) 
             }
         case Phrase(()):
             return _nothing()
-    columns = fields if expression.columns is None else expression.columns
+    columns = fields if expression.columns is None else [name for name in expression.columns if name in fields]
     matches = [match for column in columns for match in _matches(expression, column, endings)]
     if not matches:
         return _nothing()
@@ -50,7 +50,8 @@ def open_endings(expression: Expression, fields: Sequence[str]) -> dict[Ending, 
         (leaf, column): {"must": [_text(column, leaf.words), _prefix(column, leaf.prefix)]}
         for leaf in all_leaves(expression)
         if isinstance(leaf, PhrasePrefix)
-        for column in (fields if leaf.columns is None else leaf.columns)
+        for column in fields
+        if leaf.columns is None or column in leaf.columns
     }
 
 
@@ -67,11 +68,11 @@ def _matches(leaf: Word | Phrase | Prefix | PhrasePrefix, column: str, endings: 
 
 
 def _text(column: str, words: Sequence[str]) -> Condition:
-    return {"key": column, "match": {"phrase": " ".join(words)} if len(words) > 1 else {"text": words[0]}}
+    return {"key": text_key(column), "match": {"phrase": " ".join(words)} if len(words) > 1 else {"text": words[0]}}
 
 
 def _prefix(column: str, text: str) -> Condition:
-    return {"key": WORDS[column], "match": {"prefix": text.lower()}}
+    return {"key": words_key(column), "match": {"prefix": text.lower()}}
 
 
 def _nothing() -> Condition:

@@ -6,8 +6,18 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluate.command import figures_table
-from flows.cli.evaluate.evaluation import DEPTH, TIMEOUT_MS, Row, Variant, events, read_judgements, variants
+from flows.cli.evaluate.command import figures_table, group_tables
+from flows.cli.evaluate.evaluation import (
+    DEPTH,
+    TIMEOUT_MS,
+    Row,
+    Variant,
+    events,
+    groups,
+    make_row,
+    read_judgements,
+    variants,
+)
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import validate
 from schemas.query import QueryEvent
@@ -215,6 +225,28 @@ def test_a_row_a_way() -> None:
         ["0.250", "0.125"],
         ["1 failed, 3 ok", "4 ok"],
     ]
+
+
+def test_a_column_divides_the_figures(tmp_path: Path) -> None:
+    """Each value has the means of its queries that have a relevant document, without the queries of no value."""
+    path = tmp_path / "queries.jsonl"
+    kinds = {"a": "part", "b": "wish", "c": "wish", "d": None, "e": "nothing"}
+    path.write_text(
+        "\n".join(f'{{"query_id": "{name}", "kind": {orjson.dumps(kind).decode()}}}' for name, kind in kinds.items())
+    )
+    grouped = groups(path, "kind")
+    assert grouped == {"a": "part", "b": "wish", "c": "wish", "e": "nothing"}
+    found = {query: [("x", 1.0)] for query in "abd"}
+    row = make_row("rrf", found, {"ok": 5}, {query: {"x": 1} for query in "abcd"}, None)
+    assert [(name, count, figures["any@1"]) for name, count, figures in row.split(grouped)] == [
+        ("part", 1, 1.0),
+        ("wish", 2, 0.5),
+    ]
+    (shown,) = group_tables([row], "kind", grouped)
+    assert [list(column.cells) for column in shown.columns][:2] == [["part", "wish"], ["1.000", "0.500"]]
+    assert shown.title == "rrf"
+    with pytest.raises(InputError, match=r"queries\.jsonl: colour: no query has this column"):
+        groups(path, "colour")
 
 
 def test_two_recipes_of_one_name_are_an_error(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (f"{EVALUATE} --pools missing.jsonl", 2, "'missing.jsonl' does not exist"),
         (f"{EVALUATE} --pools documents.jsonl --recipe nope", 2, "recipe nope: neither a YAML file nor one of"),
         ("tune --qrels qrels.txt --pools documents.jsonl", 2, "Missing argument"),
-        (f"{TUNE} all --metric nDCG@5", 2, "'--metric': 'nDCG@5' is not one of any@5, any@10"),
+        (f"{TUNE} all --metric nDCG@5", 2, "'--metric': 'nDCG@5' is not one of any@1, any@5"),
         (f"{TUNE} score=1", 2, "'score=1' is not STAGE, STAGE.PARAMETER or"),
         (f"{TUNE} score.alpha=x", 2, "'score.alpha=x': the values are not JSON"),
         (f"{TUNE} scores", 2, "no recipe has the stages scores"),

@@ -29,7 +29,7 @@ from tests.kafka.frames import Api
 from tests.kafka.interceptor import Fate, Interceptor, Order
 from tests.operators.delivery.members import MAX_BATCH, NOW_MS, REPLICA, Make, Member, fenced, first, member, polled
 from tests.operators.delivery.scripted import until
-from tests.operators.samples import METRICS, message, way_out
+from tests.operators.samples import METRICS, REPLY_TOPICS, message, way_out
 from tests.tiers import sized
 
 PAGE = Path("docs/why/delivery.md")
@@ -126,7 +126,7 @@ class Answered:
         self._wire.order(order)
         topic = self._settings.topics.dead_letters
         out = way_out(dead_letters=topic)
-        delivery = Delivery(producer, self._reader.consumer, ledger, out, 0.001, failures.append, METRICS)
+        delivery = Delivery(producer, self._reader.consumer, ledger, out, 0.001, failures.append, METRICS, REPLY_TOPICS)
         delivery.start()
         sent = replace(message(timestamp=NOW_MS / 1000), origin=Origin(*place, self._offset, epoch))
         delivery.put([dead_letter(Rejected(sent, DeadLetterClass.NOT_JSON, "decode", "why"), topic, None)])

@@ -66,6 +66,7 @@ def test_the_figures_are_means_over_the_judged_queries() -> None:
     figures = evaluate(run, qrels)
     assert figures == pytest.approx(
         {
+            "any@1": 1 / 3,
             "any@5": 2 / 3,
             "any@10": 2 / 3,
             "recall@10": 2 / 3,
@@ -86,6 +87,6 @@ def test_the_table_cuts_where_its_names_say() -> None:
     judged = {"q": {"a": 1}}
     at_6 = evaluate({"q": [*"vwxyz", "a"]}, judged)
     assert at_6 == pytest.approx(
-        {"any@5": 0, "any@10": 1, "recall@10": 1, "MRR@10": 1 / 6, "nDCG@10": 1 / math.log2(7)}
+        {"any@1": 0, "any@5": 0, "any@10": 1, "recall@10": 1, "MRR@10": 1 / 6, "nDCG@10": 1 / math.log2(7)}
     )
     assert set(evaluate({"q": [*"0123456789", "a"]}, judged).values()) == {0}

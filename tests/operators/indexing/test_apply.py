@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from structlog.testing import capture_logs
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.apply import DocumentEmbedder, DocumentStage, Writer, until_answered
 from operators.indexing.apply import write_all as bisect
+from operators.query.backend_answers import Embedding
 from schemas.errors import (
     BackendBadResponse,
     BackendError,
@@ -33,6 +35,19 @@ STAGES: list[DocumentStage[Any]] = [
     DocumentEmbedder(NOBODY, 1.0),
     Writer(NOBODY, NOBODY, NOBODY, NOBODY, 1.0),
 ]
+
+
+def test_documents_that_the_model_cannot_read_are_counted_and_said() -> None:
+    """Each is counted, and the first has a line with its place."""
+    counted: list[None] = []
+    stage = DocumentEmbedder(NOBODY, 1.0, lambda: counted.append(None))
+    with capture_logs() as lines:
+        for unknown in (0.0, 0.2, 0.3, 1.0):
+            stage.on_answer(document(), Embedding(np.ones(DIMENSION, np.float32), unknown=unknown))
+    assert len(counted) == 2
+    assert [(line["event"], line["count"]) for line in lines] == [
+        ("embedder does not know the script of a document, whose vector says little", 1)
+    ]
 
 
 @settings(max_examples=50)

@@ -111,7 +111,31 @@ E5 = {"query": {"prefix": "query: "}, "document": {"prefix": "passage: "}}
 def test_other_prompts_than_the_indexs_are_a_warning(noted: Any, purposes: Any, differ: bool) -> None:
     """Both must be known: not so in a collection of before, nor if queries bring their own vectors."""
     fits = info({"dense": DENSE, "tokens": TOKENS})
-    known = replace(fits, metadata={"rankstream": noted})
+    known = replace(fits, metadata={"rankstream": {"analysis": 2, **noted} if noted is not None else None})
     found = list(problems(WANTED, known, late_interaction=True, purposes=purposes))
     assert [problem.level for problem in found] == ["warning"] * differ
     assert all("prompts differ" in problem.what and "embedder.prompts" in problem.remedy for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("noted", "said"),
+    [({"rankstream": {"bm25": {}}}, True), ({"rankstream": {"analysis": 2}}, False), ({"owner": "me"}, False)],
+)
+def test_the_lacks_of_an_earlier_analysis_are_a_warning(noted: Any, said: bool) -> None:
+    """Of rankstream's own collections: the terms of another program's are its affair."""
+    known = replace(info({"dense": DENSE, "tokens": TOKENS}), metadata=noted)
+    found = list(problems(WANTED, known, late_interaction=True))
+    assert [(problem.level, "made by an earlier version" in problem.what) for problem in found] == [
+        ("warning", True)
+    ] * said
+    assert all("Index all documents again" in problem.remedy for problem in found)
+
+
+@pytest.mark.parametrize(("noted", "said"), [({"title": 1.0, "text": 1}, False), (None, False), ({"title": 2.0}, True)])
+def test_other_searched_fields_than_configured_are_a_warning(noted: Any, said: bool) -> None:
+    """It names both; a collection that names none searches title and text."""
+    ours = {"analysis": 2, **({"fields": noted} if noted is not None else {})}
+    known = replace(info({"dense": DENSE, "tokens": TOKENS}), metadata={"rankstream": ours})
+    wanted = replace(WANTED, searched={"title": 1.0, "text": 1.0})
+    found = [problem.what for problem in problems(wanted, known, late_interaction=True)]
+    assert found == ["the keyword leg searches title 2, and the configuration has title 1, text 1"] * said

@@ -98,7 +98,8 @@ def test_an_explanation_is_json(name: str) -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
     """Each step has its stage's own parameters, defaults too, and the steps are the recipe's stages in order; `rerank`
-    is among them where a model scored the candidates, and what compares them where two have a vector.
+    is among them where a model scored the candidates, and what compares them where two have a vector. Coverage is told
+    ahead of the model and behind it, where the candidates' words are known.
     """
     on = {stage.name for stage in RECIPES[name].stages if getattr(stage, "enabled", True) or stage.name == "decay"}
     for seed in SEEDS:
@@ -108,9 +109,12 @@ def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
         model = ranked.run.model
         skipped = set() if model is not None and not model.selects else {"rerank"}
         skipped |= set() if asked.temporal_expression else {"temporal"}
+        skipped |= set() if asked.matches else {"coverage"}
         known = [candidate for candidate in ranked.candidates if candidate.id in ranked.run.vectors]
         skipped |= set() if len(known) > 1 else {"feedback", "smoothing"}
         ran = [stage for stage in RECIPES[name].parameters if stage in on - skipped]
+        if "rerank" in ran and "coverage" in ran[: ran.index("rerank")]:
+            ran.insert(ran.index("rerank") + 1, "coverage")
         for candidate in ranked.candidates:
             steps = explained(ranked, candidate.id)["stages"]
             assert [step["stage"] for step in steps if step["stage"] not in skipped] == ran

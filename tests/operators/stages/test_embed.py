@@ -14,6 +14,7 @@ from operators.query.backend_answers import Embedding
 from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
+from operators.query.search_bodies import vector_of
 from operators.query.terms import SparseVector
 from operators.runtime.dispatcher import Bounds
 from operators.stages.embed import Embeddings, Encodings, needs_embedding
@@ -115,6 +116,25 @@ def test_a_lost_vector_is_noted(outcome: Embedding | BackendError, reason: Reaso
     """A failure, and a vector that the collection can't be searched by, are losses with their reasons."""
     asked = by().on_result(query(), outcome)
     assert (asked.retrieval.embedding, asked.outcome.degraded) == (None, [("embed", reason)])
+
+
+@pytest.mark.parametrize(("unknown", "warned"), [(0.0, False), (0.24, False), (0.25, True), (1.0, True)])
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_script_that_the_model_does_not_know_is_warned_of(unknown: float, warned: bool, cached: bool) -> None:
+    """Cached or not, the text has no direction then, is not reranked by its tokens, and nothing counts as lost."""
+    embedding = Embedding(np.ones(DIMENSION, np.float32), unknown=unknown)
+    asked = query()
+    if cached:
+        kept: EmbeddingCache[Embedding] = EmbeddingCache(1 << 20)
+        kept.put(ASKED, embedding)
+        stage = by(kept=kept)
+        assert stage.ask(asked) is None
+        stage.on_unasked(asked)
+    else:
+        by().on_result(asked, embedding)
+    assert [warning.startswith("unknown_script: ") for warning in asked.outcome.warnings] == [True] * warned
+    assert (vector_of(asked) is None) == warned
+    assert asked.outcome.degraded == []
 
 
 def called(embeddings: Embeddings, *texts: str) -> list[Embedding]:

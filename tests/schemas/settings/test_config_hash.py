@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from schemas.settings import FirewallSettings, PolicySettings, Settings, SourcePolicy, load
+from schemas.settings.delivery import ReplySettings
 from schemas.settings.policies import Deny
 
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
@@ -41,6 +42,8 @@ CHANGED = {
     "qdrant.indexes": {"year": "integer"},
     "qdrant.analysers": {"documents": {"language": "none"}},
     "qdrant.columns": {"heading": "title"},
+    "qdrant.search_fields": {"title": 2.0, "sku": 1.0},
+    "qdrant.read_fields": ["title"],
     "qdrant.fields": {"text": "page_content"},
     "qdrant.ids": "integer",
     "qdrant.namespaces": "none",
@@ -56,6 +59,8 @@ CHANGED = {
     "qdrant.create.ef_construct": 200,
     "qdrant.create.quantization": "scalar",
     "qdrant.bm25.b": 0.5,
+    "qdrant.bm25.languages": {"de": "german"},
+    "qdrant.bm25.accents": "fold",
     "policies.identity.by": "header",
     "policies.identity.topics": {"queries": "a"},
     "policies.sources": {"a": {"read": False}},
@@ -97,9 +102,12 @@ CHANGED = {
     "kafka.sasl.aws_region": "eu-central-1",
     "kafka.sasl.extensions": {"logicalCluster": "lkc-1"},
     "kafka.client": "kafka-python",
+    "documents.envelope": "debezium",
+    "documents.columns": {"id": "sku"},
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
     "delivery.refusals": "dead_letter",
+    **{f"delivery.replies.{name}": ["other"] for name in ReplySettings.model_fields},
     "delivery.transaction_interval": 0.5,
     "chat.kind": "openai",
     "chat.url": "http://other",
@@ -185,7 +193,7 @@ def changed(path: str, value: object) -> Settings:
     elif isinstance(value, int):
         new = value - 1 if value > 1 else value + 1
     elif isinstance(value, float):
-        new = value / 2
+        new = value / 2 or 0.5
     else:
         new = f"{value or ''}other"
     document: dict[str, Any] = copy.deepcopy({**LEAST, **BESIDE.get(path, {})})
@@ -206,6 +214,8 @@ DECIDES = {
     "qdrant.indexes",
     "qdrant.analysers",
     "qdrant.columns",
+    "qdrant.search_fields",
+    "qdrant.read_fields",
     "qdrant.idf",
     "qdrant.vectors.dense",
     "qdrant.vectors.sparse",
@@ -225,6 +235,8 @@ DECIDES = {
     "qdrant.create.quantization",
     "qdrant.bm25.k",
     "qdrant.bm25.b",
+    "qdrant.bm25.languages",
+    "qdrant.bm25.accents",
     "qdrant.bm25.avg_len",
     "qdrant.bm25.language",
     "embedder.kind",
@@ -258,6 +270,9 @@ DECIDES = {
     "cache.threshold",
     "defaults.namespace",
     "defaults.destination",
+    "defaults.min_relevance",
+    "documents.envelope",
+    "documents.columns",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
     *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
 }

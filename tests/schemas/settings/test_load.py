@@ -109,7 +109,7 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
         ),
         (places(indexes={"subject": "integer"}), "indexes: subject: these have an index of their own"),
         (places(indexes={"my field": "integer"}), "indexes: my field: no filter can name this field"),
-        (places(columns={"head": "heading"}), "columns: head: not title or text"),
+        (places(columns={"head": "heading"}), "columns: head: not one of search_fields"),
         (places(columns={"my head": "title"}), "columns: my head: a name is one word"),
         (places(columns={"head": "title", "Head": "text"}), "columns: two names differ in their case only"),
         (places(analysers={"moon": {}}), "analysers: moon: not a Qdrant collection"),
@@ -146,6 +146,14 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
         ({**LEAST, "kafka": topics(reply_to=["queries"])}, "reply_to: lists the topic of queries"),
         ({**LEAST, "kafka": topics(reply_to=["x"], documents="x")}, "lists the topic of documents"),
         ({**LEAST, "kafka": topics(reply_to=["dead-letters", "y"], watermarks="y")}, "of dead_letters, watermarks"),
+        (
+            {**LEAST, "kafka": topics(reply_to=["a.*", "d*s"])},
+            "of documents, dead_letters, or has a pattern that fits it",
+        ),
+        (
+            {**LEAST, "kafka": topics(reply_to=["a.*"]), "policies": {"default": {"reply_to": ["a.b.*", "b.*"]}}},
+            "policies.default.reply_to: b.*: neither kafka.topics.results nor one of kafka.topics.reply_to",
+        ),
         ({**LEAST, "kafka": topics(reply_to=["no spaces"])}, "kafka.topics.reply_to.0"),
         ({**LEAST, "kafka": topics(reply_to="answers")}, "kafka.topics.reply_to: Input should be a valid list"),
         ({"qdrant": LEAST["qdrant"], 1: 2}, "not a mapping of sections"),

@@ -1,18 +1,25 @@
-"""Analysers: texts as sparse vectors of BM25 terms, the same that a Qdrant server makes with its `qdrant/bm25`.
+"""Analysers: texts as sparse vectors of BM25 terms.
 
 A collection's terms, in documents and in queries, are made with the parameters noted at its creation. So is the rule by
-which its contexts are made.
+which its contexts are made. Collections of other programs, and those of versions before 0.2.0, have the terms that a
+Qdrant server makes with its `qdrant/bm25`. The others have these, too, of texts in scripts with spaces; a document's
+identifiers add terms, and nothing to its length.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import qdrant_edge
 import structlog
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.query.terms import SparseVector
+from operators.query.syntax.analysis import analyse, fold_accents, fold_umlauts
+from operators.query.syntax.words import words
+from operators.query.terms import SparseVector, terms_by_word
+from operators.ranking.content import join_fields
+from schemas.document import COLUMNS, LANG
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings, Vectors
@@ -24,6 +31,19 @@ OURS: Final = "rankstream"
 
 _BM25: Final = "bm25"
 
+_ANALYSIS: Final = "analysis"
+
+_FIELDS: Final = "fields"
+ANY_COLUMN: Final = tuple((column, 1.0) for column in COLUMNS)
+"""Title and text, of the same weight."""
+
+PLAIN: Final = 1
+CURRENT: Final = 2
+"""Versions of the analysis: words as Qdrant has them; and identifiers, pairs of characters, and usual width, too."""
+
+_COUNTING: Final = 1000.0
+"""BM25's k by which a term's weight tells its count, to some ten thousand."""
+
 _CONTEXTS: Final = "contexts"
 _BY_ACCESS: Final = "same tier and labels"
 
@@ -32,7 +52,10 @@ _PROMPTS: Final = "prompts"
 Purposes = Mapping[str, Mapping[str, str]]
 """The prompts by which a model tells a `query` from a `document`: a prefix, and fields of the request."""
 
+DEFAULT_FIELDS: Final = dict(ANY_COLUMN)
+
 NO_LANGUAGE = "none"
+_GERMAN: Final = "german"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +63,124 @@ class Bm25Parameters:
     """The parameters of an index's terms, and of its queries' terms.
 
     `k` is the saturation of term frequency, `b` the share of length normalisation (0 to 1), `avg_len` the expected
-    length of a document in terms. `language` chooses stemmer and stop words; "none" has neither.
+    length of a document in terms. `language` chooses stemmer and stop words; "none" has neither. `analysis` is the
+    version of the analysis. `fields` are searched, each with its weight. `languages` has those of documents by their
+    field `lang`, which queries are searched in, too; `accents`: they count.
     """
 
     k: float = 1.2
     b: float = 0.75
     avg_len: float = 256.0
     language: str = "english"
+    analysis: int = PLAIN
+    fields: tuple[tuple[str, float], ...] = ANY_COLUMN
+    languages: tuple[tuple[str, str], ...] = ()
+    accents: bool = True
 
 
 class Bm25:
     """The analyser and the weights of one collection; raises ConfigError for parameters that the model refuses.
 
-    `name` distinguishes it from every other.
+    `name` distinguishes it from every other, `columns` are the fields that it searches.
     """
 
     def __init__(self, parameters: Bm25Parameters | None = None) -> None:
         self.parameters = parameters or Bm25Parameters()
         self.name = repr(self.parameters)
+        self.columns = tuple(field for field, _ in self.parameters.fields)
+        counting = replace(self.parameters, k=_COUNTING, b=0.0)
+        known = {self.parameters.language, *(language for _, language in self.parameters.languages)}
+        self._by_lang = dict(self.parameters.languages)
         try:
             self._model = qdrant_edge.Bm25(_config(self.parameters))
+            # In the order of their names: the terms of a query are the same in each process.
+            self._counting = {
+                name: qdrant_edge.Bm25(_config(replace(counting, language=name))) for name in sorted(known)
+            }
         except ValueError as error:
             raise ConfigError(f"bm25: {error}") from error
 
     def document(self, text: str) -> SparseVector:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
-        return _sparse(self._model.embed_document(_readable(text)))
+        if self.parameters.analysis == PLAIN:
+            return _sparse(self._model.embed_document(_readable(text)))
+        return self._weigh([(text, 1.0)], self.parameters.language)[0]
+
+    def payload(self, payload: Mapping[str, Any]) -> tuple[SparseVector, Sequence[Collection[int]]]:
+        """Return the terms of a document's searched fields, weighted by BM25F, and the terms of each field.
+
+        A field of weight 3 counts as if it stood there three times; a term's frequency is saturated over all fields.
+        Source: Robertson, Zaragoza and Taylor 2004, Simple BM25 extension to multiple weighted fields.
+        """
+        if self.parameters.analysis == PLAIN:
+            columns = (join_fields(payload, [column]) for column in COLUMNS)
+            return self.document(join_fields(payload, COLUMNS)), [self.document(text).indices for text in columns]
+        texts = [(join_fields(payload, [field]), weight) for field, weight in self.parameters.fields]
+        return self._weigh(texts, self._language(payload.get(LANG)))
+
+    def _language(self, lang: object) -> str:
+        """The language of a document: `de` and `de-AT` are those of `de`."""
+        written = lang.lower() if isinstance(lang, str) else ""
+        return self._by_lang.get(written) or self._by_lang.get(written.partition("-")[0]) or self.parameters.language
+
+    def _weigh(
+        self, texts: Sequence[tuple[str, float]], language: str
+    ) -> tuple[SparseVector, Sequence[Collection[int]]]:
+        counts: dict[int, float] = defaultdict(float)
+        by_text = []
+        length = 0.0
+        for text, weight in texts:
+            analysed = analyse(_readable(text), query=False)
+            found = self._count(self._fold(analysed.text, language), language)
+            length += weight * found.total()
+            if analysed.identifiers:
+                # An identifier is of no language, and a query has it once.
+                named = " ".join(name for name, _ in analysed.identifiers)
+                found.update(self._count(named, self.parameters.language))
+            by_text.append(found.keys())
+            for term, count in found.items():
+                counts[term] += weight * count
+        k, b = self.parameters.k, self.parameters.b
+        norm = k * (1 - b + b * length / self.parameters.avg_len)
+        weighed = sorted((term, count * (k + 1) / (count + norm)) for term, count in counts.items())
+        return SparseVector([term for term, _ in weighed], [weight for _, weight in weighed]), by_text
+
+    def words(self, text: str) -> Mapping[str, Sequence[int]]:
+        """Return the terms of each word of a query that has some; pairs of characters and identifiers are words."""
+        if self.parameters.analysis == PLAIN:
+            return terms_by_word(words(text), self.query)
+        analysed = analyse(_readable(text), query=True)
+        return terms_by_word([*words(analysed.text), *(name for name, _ in analysed.identifiers)], self.query)
 
     def query(self, text: str) -> SparseVector | None:
-        """Return a query's terms, each of weight 1, or None if it has none."""
-        sparse = _sparse(self._model.embed_query(_readable(text)))
-        return sparse if sparse.indices else None
+        """Return a query's terms, each of weight 1, or None if it has none.
+
+        An identifier weighs as much as the words that it joins: it says as much.
+        """
+        text = _readable(text)
+        if self.parameters.analysis == PLAIN:
+            sparse = _sparse(self._model.embed_query(text))
+            return sparse if sparse.indices else None
+        analysed = analyse(text, query=True)
+        weights: dict[int, float] = {}
+        for language, model in self._counting.items():
+            weights |= dict.fromkeys(model.embed_query(self._fold(analysed.text, language)).indices, 1.0)
+        for name, joined in analysed.identifiers:
+            for term in self._model.embed_query(name).indices:
+                weights[term] = max(weights.get(term, 0.0), float(joined))
+        terms = sorted(weights)
+        return SparseVector(terms, [weights[term] for term in terms]) if terms else None
+
+    def _fold(self, text: str, language: str) -> str:
+        if language == _GERMAN:
+            return fold_umlauts(text)
+        return text if self.parameters.accents else fold_accents(text)
+
+    def _count(self, text: str, language: str) -> Counter[int]:
+        """The terms of a text in a language, and how often each is in it."""
+        found = self._counting[language].embed_document(text)
+        counts = (round(_COUNTING * weight / (_COUNTING + 1 - weight)) for weight in found.values)
+        return Counter(dict(zip(found.indices, counts, strict=True)))
 
 
 def _config(parameters: Bm25Parameters) -> qdrant_edge.Bm25Config:
@@ -94,12 +204,23 @@ def _sparse(vector: qdrant_edge.SparseVector) -> SparseVector:
     return SparseVector(vector.indices, vector.values)
 
 
-def metadata(settings: Bm25Settings, purposes: Purposes | None = None) -> dict[str, Any]:
-    """A collection's metadata about its analyser, about the documents that share a context, and about the prompts that
-    its texts are embedded with, where an embedder is configured.
+def metadata(
+    settings: Bm25Settings, purposes: Purposes | None = None, fields: Mapping[str, float] = DEFAULT_FIELDS
+) -> dict[str, Any]:
+    """A collection's metadata about its analyser and the searched fields, about the documents that share a context, and
+    about the prompts that its texts are embedded with, where an embedder is configured.
     """
     prompts = {} if purposes is None else {_PROMPTS: purposes}
-    return {OURS: {_BM25: settings.model_dump(mode="json"), _CONTEXTS: _BY_ACCESS, **prompts}}
+    # An earlier version knows these parameters only.
+    newer = {name for name in ("languages", "accents") if getattr(settings, name) == getattr(Bm25Settings(), name)}
+    bm25 = {_BM25: settings.model_dump(mode="json", exclude=newer), _ANALYSIS: CURRENT, _FIELDS: dict(fields)}
+    return {OURS: {**bm25, _CONTEXTS: _BY_ACCESS, **prompts}}
+
+
+def has_plain_terms(info: CollectionInfo) -> bool:
+    """True if the collection is rankstream's, and was made before identifiers and pairs of characters were terms."""
+    ours = info.metadata.get(OURS)
+    return isinstance(ours, Mapping) and ours.get(_ANALYSIS, PLAIN) == PLAIN
 
 
 def other_prompts(purposes: Purposes | None, info: CollectionInfo) -> Purposes | None:
@@ -116,6 +237,15 @@ def mixed_contexts(names: Vectors, info: CollectionInfo) -> bool:
     return there and not (isinstance(ours, Mapping) and ours.get(_CONTEXTS) == _BY_ACCESS)
 
 
+def fields_of(info: CollectionInfo) -> Mapping[str, float] | None:
+    """The fields that a collection of rankstream's searches, with their weights; None of another program's."""
+    ours = info.metadata.get(OURS)
+    if not isinstance(ours, Mapping):
+        return None
+    fields = ours.get(_FIELDS)
+    return fields if isinstance(fields, Mapping) else DEFAULT_FIELDS
+
+
 class Analysers:
     """The analyser of each collection: the collection's own parameters once they are read, the configured ones before.
 
@@ -124,27 +254,34 @@ class Analysers:
 
     def __init__(self, settings: QdrantSettings) -> None:
         self._settings = settings
-        self._others = _model(settings.bm25)
-        self._models = {collection: _model(settings.analyser(collection)) for collection in settings.physical}
+        self._analysis = PLAIN if settings.of_another_tool else CURRENT
+        self._fields = settings.search_fields
+        self._others = _model(settings.bm25, self._analysis, self._fields)
+        self._models = {
+            name: _model(settings.analyser(name), self._analysis, self._fields) for name in settings.physical
+        }
         self._warned: set[tuple[str, str]] = set()
 
     def of(self, collection: str) -> Bm25:
         """The model that makes this collection's terms."""
         return self._models.get(collection, self._others)
 
-    def read(self, collection: str, metadata: Mapping[str, Any]) -> None:
-        """Take the parameters in a collection's metadata.
+    def read(self, collection: str, metadata: Mapping[str, Any] | None) -> None:
+        """Take the parameters in a collection's metadata; None: it isn't there, and will be made as configured.
 
         Without any, a collection keeps the configured parameters; so does one whose parameters can't be used, with a
         warning. Parameters other than the configured ones are used, with a warning.
         """
         configured = self._settings.analyser(collection)
+        if metadata is None:
+            self._models[collection] = _model(configured, self._analysis, self._fields)
+            return
         try:
-            own = _parameters(metadata)
-            model = _model(configured if own is None else own)
+            own, analysis, fields = _parameters(metadata)
+            model = _model(configured if own is None else own, analysis, fields)
         except (ValueError, ConfigError):
             self._warn(collection, "collection has bm25 metadata that cannot be used", "configured parameters")
-            self._models[collection] = _model(configured)
+            self._models[collection] = _model(configured, PLAIN, DEFAULT_FIELDS)
             return
         if own is not None and own != configured:
             self._warn(collection, "collection has other bm25 parameters than configured", "its own parameters")
@@ -157,13 +294,26 @@ class Analysers:
             log.warning(event, collection=collection, used=used)
 
 
-def _parameters(metadata: Mapping[str, Any]) -> Bm25Settings | None:
-    """The parameters in a collection's metadata, None without any; raises ValueError for others."""
+def _parameters(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int, Mapping[str, float]]:
+    """The parameters in a collection's metadata, None without any, its analysis, and the fields that it searches.
+
+    Raises ValueError for others.
+    """
     ours = metadata.get(OURS, {})
     if not isinstance(ours, Mapping):
         raise ValueError("no object")
-    return Bm25Settings.model_validate(ours[_BM25], strict=True) if _BM25 in ours else None
+    analysis = ours.get(_ANALYSIS, PLAIN)
+    if analysis not in (PLAIN, CURRENT):
+        raise ValueError("another analysis")
+    fields = ours.get(_FIELDS, DEFAULT_FIELDS)
+    if not isinstance(fields, Mapping) or not all(isinstance(weight, int | float) for weight in fields.values()):
+        raise ValueError("no fields with weights")
+    own = Bm25Settings.model_validate(ours[_BM25], strict=True) if _BM25 in ours else None
+    return own, analysis, fields
 
 
-def _model(settings: Bm25Settings) -> Bm25:
-    return Bm25(Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language))
+def _model(settings: Bm25Settings, analysis: int, fields: Mapping[str, float]) -> Bm25:
+    weights = tuple((name, float(weight)) for name, weight in fields.items())
+    languages = tuple(settings.languages.items())
+    given = settings.k, settings.b, settings.avg_len, settings.language, analysis, weights, languages
+    return Bm25(Bm25Parameters(*given, settings.accents == "keep"))

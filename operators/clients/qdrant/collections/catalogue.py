@@ -103,7 +103,7 @@ class Catalogue:
             self._note(collection, name, info)
             if info is None:
                 self._capabilities.pop(collection, None)
-                self._analysers.read(collection, {})
+                self._analysers.read(collection, None)
             else:
                 capabilities = self._capabilities[collection] = self._capable(collection, name, info)
                 # Documents are written to the collection by its own name.

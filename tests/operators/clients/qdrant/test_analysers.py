@@ -11,8 +11,16 @@ from pydantic import ValidationError
 from qdrant_client.http import models
 from structlog.testing import capture_logs
 
+from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters, metadata
+from operators.clients.qdrant.collections.analysers import (
+    CURRENT,
+    PLAIN,
+    Bm25,
+    Bm25Parameters,
+    has_plain_terms,
+    metadata,
+)
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
@@ -66,9 +74,9 @@ def read(path: Path, settings: QdrantSettings, times: int = 1) -> Catalogue:
     return made
 
 
-def parameters(settings: Bm25Settings) -> Bm25Parameters:
+def parameters(settings: Bm25Settings, analysis: int = CURRENT) -> Bm25Parameters:
     """The settings as the model has them."""
-    return Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language)
+    return Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language, analysis)
 
 
 def test_a_collection_keeps_its_parameters(tmp_path: Path) -> None:
@@ -80,12 +88,12 @@ def test_a_collection_keeps_its_parameters(tmp_path: Path) -> None:
     with capture_logs() as lines:
         same = read(tmp_path, before)
     assert lines == []
-    assert same.analyser("documents").parameters == Bm25Parameters()
+    assert same.analyser("documents").parameters == parameters(Bm25Settings())
     assert same.analyser("other").parameters == parameters(GERMAN)
     assert same.analyser("other").document(TEXT) == Bm25(parameters(GERMAN)).document(TEXT)
     with capture_logs() as lines:
         after = read(tmp_path, configured(tmp_path, bm25=GERMAN), times=2)
-    assert after.analyser("documents").parameters == Bm25Parameters()
+    assert after.analyser("documents").parameters == parameters(Bm25Settings())
     assert after.analyser("other").parameters == parameters(GERMAN)
     assert lines == [
         {
@@ -111,12 +119,13 @@ def test_a_description_has_the_metadata_back(tmp_path: Path) -> None:
 def test_a_collection_that_says_nothing_gets_the_configured_parameters(
     tmp_path: Path, noted: dict[str, Any] | None
 ) -> None:
-    """Others fill it, or it isn't there yet: nothing to warn of."""
+    """Others fill it, with Qdrant's own terms, or it isn't there yet: nothing to warn of."""
     settings = configured(tmp_path, bm25=GERMAN)
     created(tmp_path, settings, noted)
     with capture_logs() as lines:
         catalogue = read(tmp_path, settings)
-    assert catalogue.analyser("documents").parameters == catalogue.analyser("other").parameters == parameters(GERMAN)
+    assert catalogue.analyser("documents").parameters == parameters(GERMAN, PLAIN)
+    assert catalogue.analyser("other").parameters == parameters(GERMAN)
     assert lines == []
 
 
@@ -129,6 +138,10 @@ def test_a_collection_that_says_nothing_gets_the_configured_parameters(
         {"bm25": {"k": -1}},
         {"bm25": {"language": "klingon"}},
         {"bm25": {"model": "bm26"}},
+        {"analysis": 3},
+        {"fields": ["title"]},
+        {"fields": {"title": "1"}},
+        {"analysis": "2"},
     ],
 )
 def test_metadata_that_cannot_be_used_are_left(tmp_path: Path, noted: Any) -> None:
@@ -137,7 +150,7 @@ def test_metadata_that_cannot_be_used_are_left(tmp_path: Path, noted: Any) -> No
     # An object that is null goes for one that is absent.
     created(tmp_path, settings, {"rankstream": {"bm25": 0} if noted == {"bm25": None} else noted})
     with capture_logs() as lines:
-        assert read(tmp_path, settings, times=2).analyser("documents").parameters == parameters(GERMAN)
+        assert read(tmp_path, settings, times=2).analyser("documents").parameters == parameters(GERMAN, PLAIN)
     assert lines == [
         {
             "event": "collection has bm25 metadata that cannot be used",
@@ -155,7 +168,7 @@ def test_a_server_that_does_not_say_leaves_what_is_configured(tmp_path: Path, an
     catalogue = Catalogue(qdrant(Faulty(answer)), settings)
     assert list(asyncio.run(catalogue.read(TIMEOUT))) == ["documents", "other"]
     assert catalogue.analyser("other").parameters == parameters(GERMAN)
-    assert catalogue.analyser("documents").parameters == Bm25Parameters()
+    assert catalogue.analyser("documents").parameters == parameters(Bm25Settings())
 
 
 def test_parameters_that_the_model_refuses_are_a_wrong_configuration(tmp_path: Path) -> None:
@@ -195,7 +208,7 @@ def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"columns": {"body": "content"}}, "columns: body: not title or text"),
+        ({"columns": {"body": "content"}}, "columns: body: not one of search_fields"),
         ({"columns": {"my title": "title"}}, "columns: my title: a name is one word"),
         ({"columns": {"Title": "title", "title": "text"}}, "columns: two names differ in their case only"),
         ({"analysers": {"elsewhere": GERMAN}}, "analysers: elsewhere: not a Qdrant collection"),
@@ -205,3 +218,34 @@ def test_what_the_configuration_must_be(tmp_path: Path, changes: dict[str, Any],
     """Columns are those of documents under names that a query can hold, analysers are of collections that there are."""
     with pytest.raises(ValidationError, match=problem):
         configured(tmp_path, **changes)
+
+
+def test_a_collection_of_an_earlier_version_is_searched_as_before(tmp_path: Path) -> None:
+    """Its metadata name no analysis: its terms are Qdrant's, in documents and queries, and that is said."""
+    noted = metadata(GERMAN)
+    del noted["rankstream"]["analysis"]
+    settings = configured(tmp_path, bm25=GERMAN)
+    created(tmp_path, settings, noted)
+    with capture_logs() as lines:
+        analyser = read(tmp_path, settings).analyser("documents")
+    assert lines == []
+    assert analyser.parameters == parameters(GERMAN, PLAIN)
+    assert analyser.query("WH-1000XM5") == Bm25(parameters(GERMAN, PLAIN)).query("wh 1000xm5")
+    created(tmp_path / "new", settings, metadata(GERMAN))
+
+    def described(path: Path) -> CollectionInfo:
+        info: CollectionInfo = on_engine(path, lambda client: client.collection_info("documents", timeout=TIMEOUT))
+        return info
+
+    assert has_plain_terms(described(tmp_path))
+    assert not has_plain_terms(described(tmp_path / "new"))
+
+
+def test_a_collection_keeps_its_languages(tmp_path: Path) -> None:
+    """They are in its metadata where they were configured, and nowhere else: an earlier version does not know them."""
+    mixed = Bm25Settings(languages={"de": "german"}, accents="fold")
+    settings = configured(tmp_path, bm25=mixed)
+    created(tmp_path, settings, metadata(mixed))
+    found = read(tmp_path, configured(tmp_path)).analyser("documents").parameters
+    assert (found.languages, found.accents) == ((("de", "german"),), False)
+    assert not {"languages", "accents"} & metadata(GERMAN)["rankstream"]["bm25"].keys()

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters
+from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.query.syntax.analysis import fold_accents, fold_umlauts
 from schemas.errors import ConfigError
 
 EXCHANGES = json.loads((Path(__file__).parents[3] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]
@@ -95,3 +96,140 @@ def test_parameters_that_the_model_refuses_are_configuration_errors(parameters: 
     """A wrong parameter is found at start and named."""
     with pytest.raises(ConfigError, match=r"bm25: .*(language|k1|b|avg)"):
         Bm25(parameters)
+
+
+# The current analysis
+
+CURRENT_ENGLISH = Bm25(Bm25Parameters(analysis=CURRENT))
+
+
+def weights(bm25: Bm25, text: str) -> dict[int, float]:
+    """The terms of a document and their weights."""
+    found = bm25.document(text)
+    return dict(zip(found.indices, found.values, strict=True))
+
+
+@given(st.text(st.characters(max_codepoint=0x0DFF, exclude_categories=["Nd"])) | st.text("ab \n", max_size=2000))
+def test_texts_with_spaces_have_the_terms_of_qdrant(text: str) -> None:
+    """Without digits and scripts without spaces, the weights are those of Qdrant's own model, to 1e-6."""
+    assert weights(CURRENT_ENGLISH, text) == pytest.approx(weights(ENGLISH, text), rel=1e-6)
+    assert CURRENT_ENGLISH.query(text) == ENGLISH.query(text)
+
+
+def test_identifiers_add_terms_and_no_length() -> None:
+    """The words of a document weigh the same with the joined form beside them; a joined form weighs as a word."""
+    text = "the headphones WH-1000XM5 in blue"
+    before, after = weights(ENGLISH, text), weights(CURRENT_ENGLISH, text)
+    (more,) = after.keys() - before.keys()
+    assert {term: after[term] for term in before} == pytest.approx(before, rel=1e-6)
+    assert after[more] == pytest.approx(before[min(before)], rel=1e-6)
+    asked = CURRENT_ENGLISH.query("wh 1000 xm5")
+    assert asked is not None
+    assert dict(zip(asked.indices, asked.values, strict=True))[more] == 3
+
+
+@given(ANY_TEXT | st.text("ab1- 雨伞"))
+def test_the_current_analysis_takes_any_text(text: str) -> None:
+    """No string is refused, ids ascend without repeats, and weights are positive."""
+    document = CURRENT_ENGLISH.document(text)
+    assert document.indices == sorted(set(document.indices))
+    assert all(value > 0 for value in document.values)
+    query = CURRENT_ENGLISH.query(text)
+    assert query is None or query.indices == sorted(set(query.indices))
+
+
+def test_a_chinese_query_finds_a_sentence() -> None:
+    """All terms of a word are those of a sentence that holds it, which Qdrant's own model takes for one word."""
+    asked = CURRENT_ENGLISH.query("雨伞")
+    assert asked is not None
+    assert {*asked.indices} <= {*CURRENT_ENGLISH.document("这把雨伞很好。").indices}
+    plain = ENGLISH.query("雨伞")
+    assert plain is not None
+    assert not {*plain.indices} & {*ENGLISH.document("这把雨伞很好。").indices}
+
+
+@pytest.mark.parametrize("count", [1, 2, 99, 5000])
+def test_counts_are_exact(count: int) -> None:
+    """A term's weight is that of its count, however often it is there."""
+    text = " ".join(["lantern"] * count)
+    assert weights(CURRENT_ENGLISH, text) == pytest.approx(weights(ENGLISH, text), rel=1e-6)
+
+
+# Languages
+
+MIXED = Bm25(Bm25Parameters(analysis=CURRENT, languages=(("de", "german"), ("fr", "french"))))
+
+
+def finds(bm25: Bm25, query: str, text: str, lang: str | None = None) -> bool:
+    """True if the query and the document share a term."""
+    asked = bm25.query(query)
+    made, _ = bm25.payload({"text": text, **({"lang": lang} if lang is not None else {})})
+    return asked is not None and not {*asked.indices}.isdisjoint(made.indices)
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "lang"),
+    [
+        ("kopfhoerer", "Kopfhörer", "de"),
+        ("Kopfhörer", "Kopfhoerer", "de"),
+        ("KOPFHÖRERN", "Kopfhörer", "de-AT"),
+        ("haus", "alte Häuser", "DE"),
+        ("fusskörbe", "Fußkorb", "de"),
+        ("chevaux", "cheval chevaux", "fr"),
+        ("outil", "des outils", "fr"),
+        ("lanterns", "a lantern", "en"),
+        ("lanterns", "a lantern", None),
+        ("lanterns", "a lantern", "xx"),
+        ("wh 1000 xm5", "der WH-1000XM5", "de"),
+    ],
+)
+def test_a_document_is_found_by_the_words_of_its_language(query: str, text: str, lang: str | None) -> None:
+    """Its field `lang` chooses stems and stop words; a query is searched in each language, and has no language."""
+    assert finds(MIXED, query, text, lang)
+
+
+def test_each_language_has_its_own_stems() -> None:
+    """English stems do not touch German documents, and stop words of one language are words of others."""
+    assert not finds(MIXED, "haus", "alte Häuser", "en")
+    assert not finds(Bm25(Bm25Parameters(analysis=CURRENT)), "kopfhoerer", "Kopfhörer", "de")
+    german, english = (MIXED.payload({"text": "der die das", "lang": lang})[0] for lang in ("de", "en"))
+    assert german.indices == []
+    assert english.indices != []
+
+
+def test_accents_count_by_choice() -> None:
+    """Folded, they do not, on Latin, Greek and Cyrillic letters; umlauts of German stay what they are."""
+    folded = Bm25(Bm25Parameters(analysis=CURRENT, accents=False, languages=(("de", "german"),)))
+    assert finds(folded, "cafe", "un café")
+    assert finds(folded, "ομπρελα", "ομπρέλα")
+    assert not finds(MIXED, "cafe", "un café")
+    assert finds(folded, "hoerer", "Hörer", "de")
+
+
+@given(st.text("aeouäöüßxÄÖÜ "))
+def test_both_spellings_of_umlauts_are_one(text: str) -> None:
+    """Whatever stands beside them."""
+    spelt = text.lower().replace("ä", "ae").replace("ö", "oe").replace("ü", "ue").replace("ß", "ss")
+    assert fold_umlauts(spelt) == fold_umlauts(text)
+
+
+@given(ANY_TEXT | st.text("éàöüйñ e\u0301"))
+def test_accents_are_folded_once(text: str) -> None:
+    """A folded text has no more to fold."""
+    assert fold_accents(fold_accents(text)) == fold_accents(text)
+
+
+@given(st.text("ab äöü雨伞12-"))
+def test_more_languages_never_lose_terms(text: str) -> None:
+    """A query in several languages has the terms of the one alone, with the same weights."""
+    alone, several = CURRENT_ENGLISH.query(text), MIXED.query(text)
+    if alone is not None:
+        assert several is not None
+        found = dict(zip(several.indices, several.values, strict=True))
+        assert {term: found.get(term) for term in alone.indices} == dict(zip(alone.indices, alone.values, strict=True))
+
+
+def test_a_language_that_the_model_does_not_know_is_an_error() -> None:
+    """At start, like the main one."""
+    with pytest.raises(ConfigError, match="bm25"):
+        Bm25(Bm25Parameters(analysis=CURRENT, languages=(("xx", "klingon"),)))

@@ -137,8 +137,9 @@ def test_any_text_is_a_filter_that_the_engine_takes(documents: Index, texts: lis
 @settings(max_examples=40, deadline=None)
 @given(st.lists(drawn.expressions, min_size=5, max_size=30))
 def test_any_expression_is_a_filter_that_the_engine_takes(documents: Index, expressions: list[Expression]) -> None:
-    """Spelled out it is read, written and answered."""
-    read = [parse(drawn.spelled(each), NAMES) for each in expressions]
+    """Spelled out it is read, written and answered, unless too many of its phrases end in a prefix."""
+    every = (parse(drawn.spelled(each), NAMES) for each in expressions)
+    read = [parsed for parsed in every if parsed.expression is not None]
     assert documents.leg(read) == documents.matches(read)
 
 

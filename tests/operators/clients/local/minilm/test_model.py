@@ -39,6 +39,15 @@ def test_an_empty_text_has_a_vector_and_no_tokens(minilm: MiniLM) -> None:
 
 
 @weighty
+def test_the_share_of_unknown_letters_is_told(minilm: MiniLM) -> None:
+    """A word that the vocabulary cannot spell counts with all of its letters; punctuation and a cut end do not."""
+    texts = ["blue lantern, 12!", "ຄັນຮົ່ມ", "blue ຄັນຮົ່ມ", "马桶堵了", "word " * 300 + "马桶堵了", "日本に送って"]
+    shares = [found.unknown for found in minilm.encode(texts)]
+    assert shares[:5] == [0.0, 1.0, pytest.approx(1 / 2), 1.0, 0.0]
+    assert shares[5] == pytest.approx(1 / 6)
+
+
+@weighty
 def test_no_texts_have_no_embeddings(minilm: MiniLM) -> None:
     """An empty request is answered empty."""
     assert minilm.encode([]) == []

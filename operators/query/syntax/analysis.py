@@ -1,0 +1,221 @@
+"""Analysis: the words of a text as BM25 counts them, and the identifiers in it.
+
+Rules
+-----
+- Full-width and half-width forms are those of usual width: `ＷＨ` is WH, `ｶﾞ` is ガ. All else stays as it is written.
+- Chinese, Japanese, Thai, Lao, Khmer, Burmese and Korean become overlapping pairs of characters, Korean of syllables. A
+  vowel sign belongs to its letter; marks that separate words for the engine, such as tones, are left out.
+- German `ae`, `oe` and `ue` are umlauts, and `ß` is ss, as in Snowball's stemmer German2. Other languages may be read
+  without accents.
+- An identifier is made of words, one of which has a digit, by joining them: `WH-1000XM5` and `wh 1000 xm5` are
+  wh1000xm5. A single word is none: its term is there.
+- Hyphens and the signs / . _ + # join words. White space joins words with a digit and short words: in a document only
+  those in capitals, units behind a number, and the x between two numbers, so that prose makes no identifiers.
+- Only hyphens and white space join two digits, and only in an identifier of LONG characters or more. So `10 5` is not
+  105, and decimals, prices, times, fractions and versions (`1.299`, `12:30`, `2/3`, `v1.2.3`) are not joined at all.
+  Four or more numbers with full stops between are one, unless they are an IP address: `816.418.00.1` is 816418001.
+- A number of ZEROS digits or more behind leading zeros is an identifier without them.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Final, NamedTuple
+
+from operators.query.syntax.words import WORD
+
+LONG: Final = 7
+"""Characters from which on an identifier may join two digits: seven are a telephone number, six two prices."""
+
+ZEROS: Final = 5
+"""Digits from which on leading zeros say nothing."""
+
+LONGEST: Final = 32
+"""Characters of an identifier at most."""
+
+SPACED: Final = 5
+"""Parts of an identifier at most that white space joins: an ISBN has five."""
+
+SHORT: Final = 4
+"""Letters of a word at most that white space joins to a number."""
+
+ROW: Final = 8
+"""Parts side by side in a document at most: of a table's row only single parts are identifiers."""
+
+MOST: Final = 64
+"""Identifiers of a query at most: each is a term of its search."""
+
+MOST_PAIRS: Final = 1024
+"""Pairs of characters of a query at most."""
+
+_WIDE: Final = re.compile("[\u3000\uff01-\uffef]+")
+_UNSPACED: Final = re.compile(
+    "[\u3005-\u3007\u3041-\u3096\u3099-\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf"
+    "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+    "\u1100-\u11ff\u3131-\u318e\ua960-\ua97f\uac00-\ud7ff"
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecf\u0edc-\u0edf"
+    "\u1780-\u17d3\u17dc-\u17dd\u1000-\u103f\u104c-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f]+"
+)
+_UMLAUTS: Final = {"ae": "ä", "oe": "ö", "ue": "ü"}
+_DIGRAPH: Final = re.compile("ae|oe|(?<!q)ue")
+_ACCENTED: Final = re.compile("[\u00c0-\u024f\u0386-\u04ff\u1e00-\u1fff]")
+_WORDS: Final = re.compile(WORD)
+_HYPHENS: Final = "-\u2010\u2011\u2012\u2013"
+_SIGN: Final = rf"(?:[{_HYPHENS}/._+#]|(?<=\d)[,:'\u2019](?=\d))"
+_PART: Final = re.compile(rf"{WORD}(?:{_SIGN}{WORD})*+")
+_DIGIT: Final = re.compile(r"\d")
+_HYPHENATED: Final = re.compile(rf"\d[{_HYPHENS}]\d")
+_DIVIDED: Final = re.compile(r"\d[/._+#,:'\u2019]\d")
+_DOTTED: Final = re.compile(r"[0-9]+(?:\.[0-9]+){3,}")
+_SPACE: Final = re.compile(r"[^\S\r\n]{1,2}")
+_UNIT: Final = re.compile("[cmk]m|[mk]g|[cm]l|k?wh?|m?ah|[mkg]?hz|[kmgt]b|nm|bar|psi|oz|lb")
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """A text with its words divided as they are searched for, and its identifiers, in their order, repeats too.
+
+    Each identifier has the number of words that it stands for.
+    """
+
+    text: str
+    identifiers: Sequence[tuple[str, int]]
+
+
+class _Part(NamedTuple):
+    """Words that no white space divides, joined, and their number; `risky`: two digits were joined."""
+
+    text: str
+    words: int
+    risky: bool
+
+
+def analyse(text: str, *, query: bool) -> Analysed:
+    """The analysis of a document's text, or of a query's, which is bounded."""
+    text = fold_width(text)
+    found = identifiers(text, query=query)
+    return Analysed(pair(text, MOST_PAIRS if query else None), tuple(islice(found, MOST) if query else found))
+
+
+def fold_width(text: str) -> str:
+    """The text with full-width and half-width characters in their usual form."""
+    if text.isascii() or _WIDE.search(text) is None:
+        return text
+    return unicodedata.normalize("NFC", _WIDE.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text))
+
+
+def fold_umlauts(text: str) -> str:
+    """A German text in lower case with its umlauts as such, and without ß: `Fusskoerbe` and `Fußkörbe` are alike."""
+    return _DIGRAPH.sub(lambda found: _UMLAUTS[found[0]], text.lower().replace("ß", "ss"))
+
+
+def fold_accents(text: str) -> str:
+    """The text without accents on Latin, Greek and Cyrillic letters."""
+    return text if text.isascii() else _ACCENTED.sub(lambda found: _base(found[0]), text)
+
+
+def _base(letter: str) -> str:
+    return "".join(each for each in unicodedata.normalize("NFD", letter) if not unicodedata.combining(each))
+
+
+def pair(text: str, most: int | None = None) -> str:
+    """The text with each run of a script without spaces as overlapping pairs, at most that many; None is no bound.
+
+    A character that stands alone stays.
+    """
+    if text.isascii() or _UNSPACED.search(text) is None:
+        return text
+    left = most if most is not None else len(text)
+
+    def pairs(run: re.Match[str]) -> str:
+        nonlocal left
+        letters = _letters(run[0])
+        found = [f"{first}{second}" for first, second in pairwise(letters)] or letters
+        kept = found[:left]
+        left -= len(kept)
+        return f" {' '.join(kept)} "
+
+    return _UNSPACED.sub(pairs, text)
+
+
+def _letters(run: str) -> list[str]:
+    """The letters of a run, each with the vowel signs behind it."""
+    letters: list[str] = []
+    for character in "".join(_WORDS.findall(run)):
+        if letters and unicodedata.category(character).startswith("M"):
+            letters[-1] += character
+        else:
+            letters.append(character)
+    return letters
+
+
+def identifiers(text: str, *, query: bool) -> Iterator[tuple[str, int]]:
+    """The identifiers of a text, in lower case, and how many words each joins; see the module's rules."""
+    if _DIGIT.search(text) is None:
+        return
+    for row in _rows(text if text.isascii() else _UNSPACED.sub(" | ", text), query=query):
+        most = 1 if len(row) > ROW and not query else SPACED
+        for start in range(len(row)):
+            for end in range(start + 1, min(start + most, len(row)) + 1):
+                yield from _join(row[start:end])
+
+
+def _rows(text: str, *, query: bool) -> Iterator[list[_Part]]:
+    """The parts that white space may join, side by side."""
+    row: list[_Part] = []
+    end = 0
+    for found in _PART.finditer(text):
+        if row and _SPACE.fullmatch(text, end, found.start()) is None:
+            yield row
+            row = []
+        end = found.end()
+        words = _WORDS.findall(found[0])
+        dotted = _is_dotted(found[0])
+        if _joinable(words, row, query=query) and (dotted or _DIVIDED.search(found[0]) is None):
+            risky = dotted or _HYPHENATED.search(found[0]) is not None
+            row.append(_Part("".join(words).lower(), len(words), risky))
+        elif row:
+            yield row
+            row = []
+    if row:
+        yield row
+
+
+def _joinable(words: Sequence[str], row: Sequence[_Part], *, query: bool) -> bool:
+    """True if these words may be in an identifier, behind the row's parts."""
+    if len(words) > 1 or _DIGIT.search(words[0]):
+        return any(map(_DIGIT.search, words))
+    if len(words[0]) <= SHORT and (query or words[0].isupper()):
+        return True
+    return (
+        bool(row)
+        and row[-1].text[-1].isdecimal()
+        and (words[0] == "x" or _UNIT.fullmatch(words[0].lower()) is not None)
+    )
+
+
+def _is_dotted(text: str) -> bool:
+    """True for four or more numbers with full stops between that are no IP address."""
+    if _DOTTED.fullmatch(text) is None:
+        return False
+    numbers = text.split(".")
+    return len(numbers) > 4 or any(int(number) > 255 or (number[0] == "0" and len(number) > 1) for number in numbers)
+
+
+def _join(parts: Sequence[_Part]) -> Iterator[tuple[str, int]]:
+    """The identifiers that these parts make, all together."""
+    text = "".join(part.text for part in parts)
+    words = sum(part.words for part in parts)
+    if len(text) > LONGEST or _DIGIT.search(text) is None:
+        return
+    risky = any(part.risky for part in parts) or any(
+        first.text[-1].isdecimal() and second.text[0].isdecimal() for first, second in pairwise(parts)
+    )
+    if risky and len(text) < LONG:
+        return
+    if words > 1:
+        yield text, words
+    if text[0] == "0" and text.isdecimal() and len(short := text.lstrip("0")) >= (ZEROS if words == 1 else LONG):
+        yield short, words
