@@ -175,7 +175,15 @@ def _publish(settings: Settings, decode: Decoder, events: Sequence[Message]) -> 
     topics = settings.kafka.topics
     config_hash = decode.normalise.config_hash
     way_out = WayOut(
-        topics.results, topics.dead_letters, frozenset(), settings.policies, {}, "/bench", config_hash, True, SIGNALS
+        topics.results,
+        topics.dead_letters,
+        decode.normalise.replies,
+        settings.policies,
+        {},
+        "/bench",
+        config_hash,
+        True,
+        SIGNALS,
     )
     finaliser = Finaliser(Publisher(way_out, None, decode.normalise.cursors), answers(settings.cache))
 

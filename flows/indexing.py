@@ -1,10 +1,10 @@
 """The indexing flow, as its diagram:
 
-documents -> decode -> embed -> apply -> context -> publish -> watermarks
-                                                       +-----> dead letters
+documents -> decode -> embed -> encode -> apply -> context -> publish -> watermarks
+                                                                 +-----> dead letters
 
-What a stage rejects passes by the stages behind it. The stage `context` is built where documents are indexed together
-with their neighbours.
+What a stage rejects passes by the stages behind it. The stage `encode` is built where a sparse encoder is configured,
+`context` where documents are indexed together with their neighbours.
 """
 
 from bytewax import operators as op
@@ -25,7 +25,8 @@ def indexing(parts: IndexingParts) -> Dataflow:
 
     decoded = sync_stage("decode", documents, p.decoder)
     embedded = async_stage("embed", decoded, p.embedder, p.calls)
-    applied = async_stage("apply", embedded, p.writer, p.calls)
+    encoded = async_stage("encode", embedded, p.encoder, p.calls)
+    applied = async_stage("apply", encoded, p.writer, p.calls)
     in_context = async_stage("context", applied, p.context, p.calls)
     output_records = publish_watermarks("publish", in_context, p.watermarks, p.way_out)
     op.output("watermarks", output_records, DeliverySink(p.delivery))

@@ -38,6 +38,9 @@ TERMS: Final = "_terms"
 """Payload key: the ids of the content's BM25 terms, in collections of several shards. Their counts give the terms' IDF,
 which Qdrant counts in each shard by itself."""
 
+MARKS: Final = "_marks"
+"""Payload key: marks of the content's BM25 terms, by which ranking sees the words that a document has."""
+
 VERSION: Final = "_version"
 """Payload key: `updated_at`, or else the Kafka timestamp, in milliseconds. An older write never replaces a newer."""
 

@@ -18,6 +18,9 @@ E = TypeVar("E", bound=BaseModel)
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?')
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_MAGIC: Final = b"\x00"
+_PREFIX: Final = 5
+"""Bytes of Confluent's wire format ahead of a value: the byte 0, and the id of the value's schema in four."""
 
 # Each escape is taken whole, so that the one behind a backslash begins where JSON says.
 _ESCAPES: Final = re.compile(
@@ -40,8 +43,16 @@ def parse(
 
 
 def whole(value: bytes) -> bytes:
-    """The JSON without a byte order mark, and with U+FFFD in place of escapes of a half of a surrogate pair."""
-    return _without_halves(value.removeprefix(_BYTE_ORDER_MARK))
+    """The JSON without prefix or mark, and with U+FFFD in place of escapes of a half of a surrogate pair."""
+    return _without_halves(_bare(value))
+
+
+def _bare(value: bytes) -> bytes:
+    """The value without the prefix of Confluent's wire format, and without a byte order mark.
+
+    No JSON begins with the byte 0. Behind it is the id of a schema, which nothing here needs: the event has its own.
+    """
+    return value[_PREFIX if value[:1] == _MAGIC else 0 :].removeprefix(_BYTE_ORDER_MARK)
 
 
 def _without_halves(value: bytes) -> bytes:
@@ -53,8 +64,8 @@ def json_object(
 ) -> dict[str, Any]:
     """Read one JSON object of at most `max_parts` keys, objects and arrays; None: of any number.
 
-    A byte order mark is skipped. Where a half of a surrogate pair is replaced, HALF_REPLACED is added to `warnings`,
-    if there are any to add to.
+    A byte order mark and the prefix of Confluent's wire format are skipped. Where a half of a surrogate pair is
+    replaced, HALF_REPLACED is added to `warnings`, if there are any to add to.
     Raises InputError: `too_large`, `not_json` (NaN and deep nesting included), or `invalid` for anything but an object
     and for a repeated key.
     """
@@ -62,11 +73,13 @@ def json_object(
         raise InputError(DeadLetterClass.NOT_JSON, "value: missing, a JSON object is expected")
     if len(value) > max_bytes:
         raise InputError(DeadLetterClass.TOO_LARGE, f"value: {len(value)} bytes, expected at most {max_bytes}")
-    value = value.removeprefix(_BYTE_ORDER_MARK)
+    framed = value[:1] == _MAGIC
+    value = _bare(value)
     try:
         document = _load(value, warnings)
     except orjson.JSONDecodeError as error:
-        raise InputError(DeadLetterClass.NOT_JSON, f"not JSON: {error.msg} at character {error.pos}") from error
+        what = "not JSON behind the id of a schema, and no other format is read" if framed else "not JSON"
+        raise InputError(DeadLetterClass.NOT_JSON, f"{what}: {error.msg} at character {error.pos}") from error
     if not isinstance(document, dict):
         raise InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {type(document).__name__}")
     keys, levels = _shape(document, max_parts)

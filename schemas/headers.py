@@ -48,19 +48,21 @@ CAUSATION_SOURCE: Final = "causationsource"
 """An extension of rankstream: in a result, the `source` of its query. An `id` is unique within its source only."""
 
 
-_PREFIX: Final = "__connect.errors."
+ERROR_PREFIX: Final = "__connect.errors."
+"""The beginning of the names of a dead letter's own headers."""
 
-TOPIC: Final = _PREFIX + "topic"
-PARTITION: Final = _PREFIX + "partition"
-OFFSET: Final = _PREFIX + "offset"
-STAGE: Final = _PREFIX + "stage"
-CLASS: Final = _PREFIX + "exception.class.name"
-MESSAGE: Final = _PREFIX + "exception.message"
-TRACE_ID: Final = _PREFIX + "trace.id"
-TIMESTAMP: Final = _PREFIX + "timestamp"
-REFUSED: Final = _PREFIX + "refused"
+TOPIC: Final = ERROR_PREFIX + "topic"
+PARTITION: Final = ERROR_PREFIX + "partition"
+OFFSET: Final = ERROR_PREFIX + "offset"
+STAGE: Final = ERROR_PREFIX + "stage"
+CLASS: Final = ERROR_PREFIX + "exception.class.name"
+MESSAGE: Final = ERROR_PREFIX + "exception.message"
+TRACE_ID: Final = ERROR_PREFIX + "trace.id"
+TIMESTAMP: Final = ERROR_PREFIX + "timestamp"
+REFUSED: Final = ERROR_PREFIX + "refused"
 
-REPLAYED: Final = "rankstream.replayed"
+OWN_PREFIX: Final = "rankstream."
+REPLAYED: Final = f"{OWN_PREFIX}replayed"
 """The header of a message that `replay` sent: the place of the first message, and the reason why that was rejected."""
 
 MAX_MESSAGE_CHARS: Final = 512

@@ -72,6 +72,10 @@ class CandidatePool(Strict):
     now: Timestamp | None = Field(default=None, description="Clock of the ranking; missing: the query's `now`.")
     legs: list[PoolLeg]
     skip: Annotated[int, Field(ge=0)] = Field(default=0, description="Number of candidates on earlier pages.")
+    words: dict[str, dict[str, list[str]]] | None = Field(
+        default=None,
+        description="Word of the query -> id of each document that has it -> the fields that have it; null: unknown.",
+    )
     vectors: Annotated[dict[str, Float16s], AfterValidator(_of_one_length)] | None = Field(
         default=None,
         description="Document id -> its dense vector, of the candidates that the recipe compared: base64 of the"

@@ -79,6 +79,9 @@ class QueryEvent(BaseModel):
         default=None, description="Changes to parameters of the recipe: {stage: {parameter: value}}."
     )
     rerank: bool = Field(default=True, description="false: no model is asked; the other stages of the recipe run.")
+    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+        default=None, description="Leave out what has less relevance; missing: the profile's, or else the default."
+    )
     explain: bool = Field(default=False, description="Return a score explanation with each result.")
     debug: bool = Field(default=False, description="Return the stages that the query passed, with candidates and time.")
     record: bool = Field(default=False, description="Return the candidate pool, for offline ranking.")

@@ -17,12 +17,16 @@ KEYWORD: Final = "keyword"
 STRUCTURED: Final = "structured"
 VECTOR_CONTEXT: Final = "vector_context"
 KEYWORD_CONTEXT: Final = "keyword_context"
+LEARNED: Final = "learned"
 
 LEGS: Final = (VECTOR, KEYWORD, STRUCTURED)
 """In the order that breaks ties; other legs follow, by name."""
 
 CONTEXT_LEGS: Final = (KEYWORD_CONTEXT, VECTOR_CONTEXT)
-"""The legs that read each document together with its neighbours; asked only where a recipe gives them weight."""
+"""The legs that read each document together with its neighbours."""
+
+WEIGHED_LEGS: Final = (KEYWORD_CONTEXT, LEARNED, VECTOR_CONTEXT)
+"""The legs that are asked only where a recipe gives them weight, by name."""
 
 
 class DenialCode(StrEnum):
@@ -128,6 +132,10 @@ class Hit(_Strict):
     id: str
     rank: Annotated[int, Field(ge=1)]
     score: Score
+    relevance: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="How well it fits the query, comparable between queries of one configuration; null: not known.",
+    )
     text: str | None = None
     payload: dict[str, JsonValue] = {}
     legs: dict[str, LegRank]
@@ -149,11 +157,13 @@ class Degradation(_Strict):
     stage: Literal[
         "queue",
         "embed",
+        "encode",
         "temporal_expression",
         "vector",
         "keyword",
         "structured",
         "keyword_context",
+        "learned",
         "vector_context",
         "similarity",
         "fetch",
@@ -167,6 +177,7 @@ class Models(_Strict):
     """The models that were used."""
 
     embedder: str | None = None
+    sparse_encoder: str | None = Field(default=None, description="Missing where none is configured.")
     reranker: str | None = None
 
 

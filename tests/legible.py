@@ -5,8 +5,9 @@ import json
 
 def legible(value: bytes | None) -> str | None:
     """The `query_id` of a plain message; None if there isn't exactly one, and a valid one."""
+    value = (value or b"")[5 if value and value[0] == 0 else 0 :]
     try:
-        pairs = json.loads((value or b"").decode(), object_pairs_hook=tuple, parse_int=float)
+        pairs = json.loads(value.decode(), object_pairs_hook=tuple, parse_int=float)
     except (ValueError, RecursionError):
         return None
     found = [each for name, each in pairs if name == "query_id"] if isinstance(pairs, tuple) else []

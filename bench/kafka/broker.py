@@ -81,25 +81,25 @@ def missing_tools() -> list[str]:
     return missing
 
 
-def jars() -> Path:
-    """The directory of the broker's jars, downloaded once into the cache whoever asks first.
+def jars(pom: Path = POM) -> Path:
+    """The directory of the jars that `pom` names (the broker's), downloaded once into the cache whoever asks first.
 
     The cache is `.cache` in the repository, or TEST_CACHE_DIR. Raises BrokerError when Maven fails.
     """
     cache = Path(os.environ.get("TEST_CACHE_DIR") or REPOSITORY / ".cache") / "kafka"
     cache.mkdir(parents=True, exist_ok=True)
-    target = cache / f"jars-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    target = cache / f"jars-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if target.is_dir():
             return target
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
             partial = Path(scratch) / "jars"
-            command = ["mvn", "--quiet", "--batch-mode", "--file", str(POM)]
+            command = ["mvn", "--quiet", "--batch-mode", "--file", str(pom)]
             command += ["dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
-                raise BrokerError(f"mvn could not fetch the broker's jars:\n{_tail(done.stdout + done.stderr)}")
+                raise BrokerError(f"mvn could not fetch the jars:\n{_tail(done.stdout + done.stderr)}")
             partial.rename(target)
     return target
 

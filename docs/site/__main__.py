@@ -1,11 +1,12 @@
-"""Write the generated pages of the reference: `python -m docs.site`."""
+"""Write the generated pages of the reference, and the schema of the chart's values: `python -m docs.site`."""
 
 from pathlib import Path
 from typing import Final
 
-from docs.site import command_line, configuration, manners
+from docs.site import chart, command_line, configuration, manners
 
 REFERENCE: Final = Path(__file__).parents[1] / "reference"
+VALUES: Final = Path(__file__).parents[2] / "deploy" / "helm" / "rankstream" / "values.schema.json"
 
 
 def pages() -> dict[Path, str]:
@@ -15,6 +16,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "configuration.md": configuration.page(),
         REFERENCE / "command-line.md": command_line.page(),
         backends: manners.page(backends),
+        VALUES: chart.page(VALUES),
     }
 
 

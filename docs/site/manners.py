@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.operators.clients.chat.manners import MANNERS
 from tests.operators.clients.chat.playing import Manner as ChatManner
-from tests.operators.clients.model_servers.manners import EMBEDDERS, RERANKERS
+from tests.operators.clients.model_servers.manners import EMBEDDERS, RERANKERS, SPARSE_ENCODERS
 from tests.operators.clients.model_servers.playing import Manner
 
 _BEGIN: Final = "<!-- generated: manners -->\n"
@@ -29,6 +29,8 @@ def page(file: Path) -> str:
     parts = [
         "**Embedders**\n",
         *_table(("server", "`embedder.kind`", "manner", "outcome"), map(_row, EMBEDDERS)),
+        "\n**Sparse encoders**\n",
+        *_table(("server", "`sparse_encoder.kind`", "manner", "outcome"), map(_row, SPARSE_ENCODERS)),
         "\n**Rerankers**\n",
         *_table(("server", "`rerank.kind`", "manner", "outcome"), map(_row, RERANKERS)),
         "\n**Chat models**\n",

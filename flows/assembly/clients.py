@@ -14,8 +14,8 @@ from flows.assembly.resources import Resources
 from operators.clients.chat import ChatModel
 from operators.clients.chat.completions import AnthropicChat, HttpChat, OpenAIChat
 from operators.clients.chat.parameters import CHAT
-from operators.clients.embedders import Embedder
-from operators.clients.embedders.bi_encoders import APIS, BiEncoder
+from operators.clients.embedders import Embedder, SparseEncoder
+from operators.clients.embedders.bi_encoders import APIS, SPARSE_APIS, BiEncoder, dense, sparse
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.dialect import MODEL, Dialect
 from operators.clients.http.transport import MIB, Endpoint, http_transport, proxy_for
@@ -32,7 +32,7 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import BackendError, ConfigError
-from schemas.settings import ChatSettings, QdrantSettings, RerankSettings, Settings
+from schemas.settings import ChatSettings, QdrantSettings, RerankSettings, Settings, SparseEncoderSettings
 from schemas.settings.section import Backend as Section
 from schemas.settings.section import ModelServer
 
@@ -101,6 +101,7 @@ class Clients:
 
     qdrant: QdrantClient
     embedder: Embedder | None
+    sparse_encoder: SparseEncoder | None
     reranker: Reranker | None
     chat: ChatModel | None
 
@@ -115,7 +116,7 @@ class Clients:
             return _server("reranker", section, section.url, _key_header("rerank", section), metrics)
 
         reranks = reranker(settings, client, embeds, chat, reranking_server, lambda: in_process.cross_encoder)
-        return cls(client, embeds, reranks, chat)
+        return cls(client, embeds, sparse_encoder(settings.sparse_encoder, metrics), reranks, chat)
 
     @property
     def connections(self) -> dict[str, Closable]:
@@ -123,6 +124,7 @@ class Clients:
         opened: dict[str, Closable | None] = {
             "qdrant": self.qdrant.backend,
             "embedder": self.embedder,
+            "sparse_encoder": self.sparse_encoder,
             "reranker": self.reranker,
             "chat": self.chat,
         }
@@ -249,12 +251,21 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetr
     return BiEncoder(
         server,
         section.model,
-        settings.qdrant.dimension,
+        dense(settings.qdrant.dimension),
         APIS[section.kind],
         max_batch=section.max_batch,
         dimensions=section.dimensions,
         purposes=section.purposes or {},
     )
+
+
+def sparse_encoder(section: SparseEncoderSettings, metrics: FlowMetrics) -> SparseEncoder | None:
+    """The sparse encoder that the settings name."""
+    if section.kind == "none":
+        return None
+    key = _key_header("sparse_encoder", section)
+    server = _server("sparse_encoder", section, section.url, key, metrics)
+    return BiEncoder(server, section.model, sparse, SPARSE_APIS[section.kind], max_batch=section.max_batch)
 
 
 def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> HttpChat | None:

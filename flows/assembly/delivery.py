@@ -10,14 +10,17 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Tracer
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
+from flows.assembly.query import replies
 from flows.assembly.resources import Resources
 from operators.delivery import topics
-from operators.delivery.broker import reach, warn_of_untried
-from operators.delivery.client import KafkaClient, Producer
+from operators.delivery.broker import reach, require_features
+from operators.delivery.client import ANY_BATCH, KafkaClient, Producer
+from operators.delivery.embedded_broker import PARTITIONS
 from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
 from operators.delivery.ledger import Ledger
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.producers import AcknowledgedProducer, FencedProducer
+from operators.delivery.reply_topics import ReplyTopics
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
@@ -27,6 +30,7 @@ from operators.telemetry.export import tracer_provider
 from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import Signals
 from schemas.settings import KafkaSettings, Settings
+from schemas.settings.section import is_pattern
 
 
 def kafka_client(settings: KafkaSettings, dialect: Dialect = KAFKA) -> KafkaClient:
@@ -82,8 +86,10 @@ def replication(
     Raises ConfigError and DeliveryError.
     """
     dead_letters, results = kafka.topics.dead_letters, kafka.topics.results
+    present = [topic, *follows, *writes, dead_letters]
     if dialect is KAFKA:
-        topics.require(kafka, [topic, *follows, *writes, dead_letters])
+        require_features(kafka, kafka.client, settings.delivery.mode)
+        topics.require(kafka, present)
         topics.warn_of_room(kafka, topic)
     # What is compressed may fit whatever its size: a dead letter keeps its original as long as the broker takes it.
     bounded = list(writes) if kafka.compression else [*writes, dead_letters]
@@ -94,11 +100,12 @@ def replication(
     calls = EventLoopThread(wakeup)
     resources.register("calls", calls.close)
     delivery, client, max_batch = settings.delivery, kafka_client(kafka, dialect), min(max_bytes.values())
-    ledger = Ledger(delivery.max_in_flight)
+    if any(map(is_pattern, kafka.topics.reply_to)):
+        max_batch = min(max_batch, ANY_BATCH)
+    ledger = Ledger(delivery.max_in_flight, kafka.offset_metadata)
     longest_try = delivery.watchdog
     if delivery.mode == "exactly_once":
         longest_try = min(longest_try, kafka.transaction_timeout + _TRANSACTION_END)
-        warn_of_untried(kafka, client.name)
         # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
         producer: Producer = FencedProducer(
             lambda: client.transactional_producer(f"{kafka.group_id}-{delivery.replica}", max_batch),
@@ -111,22 +118,30 @@ def replication(
         producer = AcknowledgedProducer(client.plain_producer(max_batch), consumer)
     loop = ConsumerLoop(consumer, ledger, topic, wakeup, delivery.drain_timeout, metrics)
     interval = delivery.transaction_interval or client.transaction_interval
+    reply_topics = ReplyTopics(present, max_bytes, lambda names: _look(kafka, names, dialect))
     way_out = WayOut(
         results,
         dead_letters,
-        frozenset((results, *kafka.topics.reply_to)),
+        replies(settings),
         settings.policies,
-        max_bytes,
+        reply_topics.limits,
         f"/rankstream/{quote(settings.kafka.group_id, safe='')}",
         settings.config_hash(),
         tells,
         signals,
     )
-    sink = Delivery(producer, consumer, ledger, way_out, interval, loop.fail, metrics)
+    sink = Delivery(producer, consumer, ledger, way_out, interval, loop.fail, metrics, reply_topics)
     metrics.watch(
         lambda: ledger.in_flight, lambda: ledger.credit, lambda: time.monotonic() - loop.moved_at, delivery.watchdog
     )
     return Replication(client, loop, sink, longest_try, way_out, wakeup, calls, signals)
+
+
+def _look(kafka: KafkaSettings, names: Sequence[str], dialect: Dialect) -> dict[str, topics.TopicState | None]:
+    if dialect is KAFKA:
+        return topics.find_states(kafka, names)
+    # The embedded broker has every topic as soon as it is named.
+    return dict.fromkeys(names, topics.TopicState(PARTITIONS, topics.DEFAULT_MAX))
 
 
 def _tracer(provider: AnyTracerProvider | None, resources: Resources) -> Tracer:

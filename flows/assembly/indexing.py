@@ -12,7 +12,7 @@ from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
-from operators.indexing.apply import DocumentEmbedder, Writer
+from operators.indexing.apply import DocumentEmbedder, DocumentEncoder, Writer
 from operators.indexing.context import ContextWriter
 from operators.indexing.decode import DocumentDecoder
 from operators.runtime.event_loop import EventLoopThread
@@ -33,6 +33,7 @@ class IndexingParts:
     way_out: WayOut
     decoder: DocumentDecoder
     embedder: DocumentEmbedder
+    encoder: DocumentEncoder | None
     writer: Writer
     context: ContextWriter | None
     watermarks: str
@@ -55,6 +56,7 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication) -> Ind
         way_out=given.way_out,
         decoder=query.document_decoder(settings),
         embedder=DocumentEmbedder(made.embedder, _TIMEOUT, given.signals.metrics.unreadable.inc),
+        encoder=DocumentEncoder(made.sparse_encoder, _TIMEOUT) if made.sparse_encoder is not None else None,
         writer=Writer(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT),
         context=ContextWriter(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT)
         if index.context.on

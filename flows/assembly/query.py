@@ -7,7 +7,9 @@ from operators.query.filters import ORDERING
 from operators.query.normalise import Normaliser
 from operators.query.paging import ORDERED
 from operators.query.plan import Planner
+from operators.query.reply import Replies
 from operators.query.search_bodies import Searches
+from operators.ranking.run import Measure
 from operators.stages.decode import Decoder
 from operators.telemetry.traces import Signals
 from schemas.errors import ConfigError
@@ -38,6 +40,7 @@ def searches(settings: QdrantSettings) -> Searches:
         settings.search.hnsw_ef,
         names.dense_context,
         names.sparse_context,
+        names.learned,
     )
 
 
@@ -55,12 +58,33 @@ def cursors(settings: Settings) -> CursorCodec:
 def planner(settings: Settings) -> Planner:
     """Plans how queries are ranked."""
     chat = settings.chat.kind != "none"
-    return Planner(settings.profiles, settings.recipes, settings.limits.overrides, settings.decay, chat)
+    return Planner(
+        settings.profiles,
+        settings.recipes,
+        settings.limits.overrides,
+        settings.decay,
+        chat,
+        settings.defaults.min_relevance,
+    )
 
 
 def selects(settings: RerankSettings) -> bool:
     """True if the reranker only says which candidate is the best."""
     return settings.kind == "chat" and settings.mode == "pick"
+
+
+def replies(settings: Settings) -> Replies:
+    """Chooses the places of results, and the headers that return on them."""
+    topics = settings.kafka.topics
+    chosen = (topics.results, *topics.reply_to)
+    return Replies(chosen, settings.delivery.replies, settings.policies.identity.header)
+
+
+def measure(settings: RerankSettings) -> Measure:
+    """The measure of the reranker's scores."""
+    if settings.kind == "chat":
+        return "order"
+    return "logit" if settings.kind in {"onnx", "nim"} else "share"
 
 
 def normaliser(settings: Settings) -> Normaliser:
@@ -72,16 +96,15 @@ def normaliser(settings: Settings) -> Normaliser:
         settings.firewall,
         planner(settings),
         cursors(settings),
+        replies(settings),
         settings.config_hash(),
     )
 
 
 def decoder(settings: Settings, signals: Signals) -> Decoder:
     """Turns messages into queries. Raises ConfigError for a secret that cannot be used."""
-    topics = settings.kafka.topics
     return Decoder(
         settings.limits,
-        frozenset((topics.results, *topics.reply_to)),
         settings.qdrant.dimension,
         settings.telemetry.record_content,
         signals,
@@ -97,5 +120,6 @@ def document_decoder(settings: Settings) -> DocumentDecoder:
         settings.defaults.destination,
         settings.defaults.namespace,
         settings.qdrant.dimension,
+        settings.documents,
         tuple(settings.qdrant.read_fields),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from flows.assembly.query import selects
+from flows.assembly.query import measure, selects
 from operators.clients.chat import ChatModel
 from operators.clients.embedders import Embedder
 from operators.clients.http.backend import Backend
@@ -91,6 +91,7 @@ def reranking(settings: Settings, reranker: Reranker | None, metrics: FlowMetric
         selects=selects(section),
         max_doc_chars=section.max_doc_chars,
         compares=compares,
+        measure=measure(section),
         cache=ScoreCache(kept) if kept and lasting and not compares else None,
         verdicts=VerdictCache(kept) if kept and lasting else None,
         load=metrics.load("rerank", calls),

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import structlog
 
@@ -16,7 +17,7 @@ from operators.caching.payload_cache import TTL, PayloadCache
 from operators.caching.semantic_cache import SemanticCache
 from operators.clients.chat import ChatModel
 from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
-from operators.clients.embedders import Embedder
+from operators.clients.embedders import Embedder, SparseEncoder
 from operators.clients.http.transport import MIB
 from operators.clients.model_caches import EmbeddingCache
 from operators.clients.qdrant.collections.catalogue import Catalogue
@@ -30,7 +31,7 @@ from operators.runtime.wakeup import Wakeup
 from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
-from operators.stages.embed import Embeddings, needs_embedding
+from operators.stages.embed import Embeddings, Encodings, needs_embedding
 from operators.stages.fetch import Comparing, Fetching
 from operators.stages.leg import Leg, SearchWriter
 from operators.stages.lookup import Lookup, Watermarks
@@ -38,8 +39,8 @@ from operators.stages.publish import Finaliser, Publisher
 from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
-from schemas.result import CONTEXT_LEGS, LEGS
-from schemas.settings import CacheSettings, Settings
+from schemas.result import CONTEXT_LEGS, LEARNED, LEGS
+from schemas.settings import CacheSettings, EmbedderSettings, Settings, SparseEncoderSettings
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -57,6 +58,7 @@ class Parts:
     answers: Answers
     lookup: Lookup
     embeddings: Embeddings | None
+    encodings: Encodings | None
     temporal_expressions: ByChatModel | None
     searches: SearchWriter
     legs: Mapping[str, Leg]
@@ -78,7 +80,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     known = _read(catalogue, given.calls, settings.qdrant.timeout)
     able = [catalogue.of(name) for name in settings.qdrant.physical]
     context = settings.qdrant.context.on or not known or any(each.dense_context or each.sparse_context for each in able)
-    built = (*LEGS, *CONTEXT_LEGS) if context else LEGS
+    built = (*LEGS, *(CONTEXT_LEGS if context else ()), *((LEARNED,) if clients.sparse_encoder is not None else ()))
     if clients.embedder is not None:
         try_embedder(clients.embedder, settings, given.calls)
     cached = answers(settings.cache)
@@ -89,7 +91,8 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
     idf = TermIdf(clients.qdrant)
     embedder = clients.embedder.model if clients.embedder is not None else None
-    publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors)
+    encoder = clients.sparse_encoder.model if clients.sparse_encoder is not None else None
+    publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors, encoder)
     return Parts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,
@@ -108,6 +111,9 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         embeddings=embeddings(settings, clients.embedder, given.signals.metrics, tokens=tokens)
         if clients.embedder is not None
         else None,
+        encodings=encodings(settings, clients.sparse_encoder, given.signals.metrics)
+        if clients.sparse_encoder is not None
+        else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
         searches=SearchWriter(query.searches(settings.qdrant), frozenset(built)),
         legs={name: Leg(name, clients.qdrant, given.signals.tracer, qdrant, idf) for name in built},
@@ -123,11 +129,25 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
 def embeddings(settings: Settings, embedder: Embedder, metrics: FlowMetrics, *, tokens: bool) -> Embeddings:
     """The embed stage; `tokens`: a reranker reads token vectors."""
     section = settings.embedder
-    cached = EmbeddingCache(section.cache_mib * MIB) if section.cache_mib else None
-    bounds = Bounds(section.timeout, section.max_batch, section.max_concurrency)
-    load = metrics.load("embed", section.max_concurrency)
-    given = {} if section.kind == "minilm" else {"provider": section.kind}
-    return Embeddings(embedder, settings.qdrant.dimension, tokens, bounds, cached, load, **given)
+    load = metrics.load(Embeddings.name, section.max_concurrency)
+    provider = {} if section.kind == "minilm" else {"provider": section.kind}
+    dimension = settings.qdrant.dimension
+    return Embeddings(embedder, _bounds(section), _cache(section), load, dimension=dimension, tokens=tokens, **provider)
+
+
+def encodings(settings: Settings, encoder: SparseEncoder, metrics: FlowMetrics) -> Encodings:
+    """The encode stage."""
+    section = settings.sparse_encoder
+    load = metrics.load(Encodings.name, section.max_concurrency)
+    return Encodings(encoder, _bounds(section), _cache(section), load, section.kind)
+
+
+def _bounds(section: EmbedderSettings | SparseEncoderSettings) -> Bounds:
+    return Bounds(section.timeout, section.max_batch, section.max_concurrency)
+
+
+def _cache(section: EmbedderSettings | SparseEncoderSettings) -> EmbeddingCache[Any] | None:
+    return EmbeddingCache(section.cache_mib * MIB) if section.cache_mib else None
 
 
 def by_chat_model(settings: Settings, chat: ChatModel) -> ByChatModel:
@@ -163,6 +183,9 @@ def _warn(settings: Settings) -> None:
     selecting = sorted(name for name, recipe in settings.recipes.items() if recipe.picking is not None)
     if selecting and settings.chat.kind == "none":
         log.warning("chat.kind is none: the stage llm_rerank is skipped", recipes=selecting)
+    weighing = sorted(name for name, recipe in settings.recipes.items() if LEARNED in recipe.fusion.legs)
+    if weighing and not settings.sparse_encoder.served:
+        log.warning("sparse_encoder.kind is none: the leg learned is skipped", recipes=weighing)
     hiding = [path for path, policy in settings.policies.by_path.items() if policy.hides]
     if hiding and not settings.firewall.enabled:
         log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)

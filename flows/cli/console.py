@@ -1,8 +1,9 @@
 """`rankstream console`: a page on loopback that searches by one recipe or two, side by side.
 
-It listens on loopback. A page of another site can neither read from it nor have it search: requests under another
-host's name, from another origin or site, or in a form that browsers send without asking are refused. A link of another
-site gets the page with its search filled in, and the user decides whether to search.
+It listens on loopback, and authenticates nobody: a proxy that serves it to others must. A page of another site can
+neither read from it nor have it search: requests under another host's name, from another origin or site, or in a form
+that browsers send without asking are refused. A link of another site gets the page with its search filled in, and the
+user decides whether to search.
 """
 
 import base64
@@ -42,6 +43,8 @@ _DISCARDED: Final = 16 * MAX_BODY
 
 _OWN: Final = frozenset({"same-origin", "none"})
 """Sec-Fetch-Site of the page's own requests, and of an address that the user typed."""
+
+_ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?")
 
 _JSON: Final = "application/json"
 _HTML: Final = "text/html; charset=utf-8"
@@ -118,8 +121,11 @@ def policy(html: str) -> str:
 class ConsoleServer(BoundedServer):
     """Serves the page, and has `ask` called for its searches, each on a thread of its own."""
 
-    def __init__(self, port: int, choices: Mapping[str, Any], ask: Ask) -> None:
-        """Listen on `port` of 127.0.0.1, 0 for any free one. Raises ConfigError if that is not possible."""
+    def __init__(self, port: int, choices: Mapping[str, Any], ask: Ask, origin: str | None = None) -> None:
+        """Listen on `port` of 127.0.0.1, 0 for any free one; a proxy may serve the page at `origin`.
+
+        Raises ConfigError if that is not possible.
+        """
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
@@ -135,6 +141,9 @@ class ConsoleServer(BoundedServer):
         named = {f"{name}:{self.port}" for name in (HOST, "localhost")}
         # Browsers leave out the port that HTTP has by default.
         self.hosts = named | ({HOST, "localhost"} if self.port == 80 else set())
+        self.origin = origin
+        if origin is not None:
+            self.hosts.add(origin.partition("://")[2])
         self._ask = ask
 
     def search(self, body: bytes) -> Reply:
@@ -214,8 +223,8 @@ class _Handler(BoundedHandler):
         """The refusal of a request that a page of another site may send."""
         if refused := self._foreign_site():
             return refused
-        origins = self.headers.get_all("origin", [])
-        if any(origin != f"http://{self.headers['host'].lower()}" for origin in origins):
+        ours = {f"http://{self.headers['host'].lower()}", self.server.origin}
+        if not ours.issuperset(self.headers.get_all("origin", [])):
             return Reply.error(HTTPStatus.FORBIDDEN, "Origin: searches of other sites are refused")
         # Browsers ask before they send JSON to another site; nothing here answers that they may.
         if self.headers.get_content_type() != _JSON:
@@ -271,15 +280,22 @@ def console(
     port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Port of the page on 127.0.0.1; 0: any that is free.")
     ] = 8082,
+    origin: Annotated[
+        str | None,
+        typer.Option(help="Address at which a proxy on this machine serves the page: https://console.example.com."),
+    ] = None,
 ) -> None:
     """Serve a page on which to search, and to compare the results of two recipes, until Ctrl-C.
 
-    Only browsers on this machine reach it. Each search is a query event for each recipe, through Kafka.
+    Only browsers on this machine reach it, or a proxy on it. Each search is a query event for each recipe, through
+    Kafka.
     """
+    if origin is not None and not _ORIGIN.fullmatch(origin):
+        raise ConfigError("--origin: expected a scheme and a host in lower case, such as https://console.example.com")
     settings = load(config)
     logs.configure(settings.telemetry)
     tracer = tracer_provider().get_tracer("rankstream.console")
-    with ConsoleServer(port, choices(settings), searcher(settings.kafka, tracer)) as server:
+    with ConsoleServer(port, choices(settings), searcher(settings.kafka, tracer), origin) as server:
         connect(settings.kafka)
         StopSignals(server.shutdown)
         say(out, f"console: http://127.0.0.1:{server.port}")

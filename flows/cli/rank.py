@@ -24,6 +24,7 @@ from operators.query.plan import Planner
 from operators.query.result import clock, page, result, status_of
 from operators.ranking.candidate import Leg, union
 from operators.ranking.pipeline import first_phase, keep_order
+from operators.ranking.run import Measure
 from operators.ranking.temporal import temporal_expression
 from operators.stages.decode import check_text
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
@@ -31,7 +32,8 @@ from schemas.event import json_object, validate
 from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
-from schemas.result import CONTEXT_LEGS, KEYWORD, LEGS, STRUCTURED, VECTOR, LegStatus, Status
+from schemas.recipes.stages import Coverage
+from schemas.result import KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
 from schemas.settings import Defaults, Limits, Settings, load
 from schemas.settings.document import read
 from schemas.settings.ranking import PROFILES
@@ -61,13 +63,14 @@ class RankedPool(NamedTuple):
 class PoolRanker:
     """Ranks pools under one configuration, every one by `recipe` if there is one, explained if `explain` says so.
 
-    `selects`: recorded rerank scores only say which candidate is the best.
+    `selects`: recorded rerank scores only say which candidate is the best; `measure`: what they are.
     """
 
     planner: Planner
     limits: Limits
     destination: str = DESTINATION
     selects: bool = False
+    measure: Measure = "share"
     config_hash: str | None = None
     recipe: Recipe | None = None
     explain: bool = False
@@ -85,6 +88,7 @@ class PoolRanker:
                 settings.limits,
                 settings.defaults.destination,
                 query_assembly.selects(settings.rerank),
+                query_assembly.measure(settings.rerank),
                 settings.config_hash(),
             )
         named = None if recipe is None else find_recipe(recipe, known)
@@ -153,8 +157,11 @@ class PoolRanker:
             at = temporal_expression(canonical.text, pool.clock)
             if extractor == "chat":
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
-        outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at)))
+        if plan.recipe.stage(Coverage) is not None and canonical.text is not None and pool.words is None:
+            outcome.warnings.append("the pool has no words: the stage coverage changes nothing")
+        outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, pool.words)))
         self._by_model(asked, outcome, pool)
+        outcome.judge(plan.min_relevance)
         return asked, outcome
 
     def _by_model(self, asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
@@ -174,7 +181,7 @@ class PoolRanker:
                 read = _read_first(outcome, scores)
             if read:
                 left = unscored.intersection(each.id for each in outcome.candidates[:read])
-                outcome.rerank_scores = RerankScores("", scores, read, self.selects, left)
+                outcome.rerank_scores = RerankScores("", scores, read, self.selects, left, self.measure)
         outcome.vectors = pool.vectors or {}
         outcome.rerank(plan.recipe)
         if plan.picking is not None and picked:
@@ -227,7 +234,7 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     if fusion.unasked and offered.keys().isdisjoint(wanted):
         wanted = fusion.unasked
     for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
-        used = name in wanted or name not in {*LEGS, *CONTEXT_LEGS}
+        used = name in wanted or name not in {*LEGS, *WEIGHED_LEGS}
         if used and name in offered:
             legs[name] = _leg(offered[name])
         elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.vector is None:

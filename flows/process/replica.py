@@ -109,7 +109,7 @@ def search_replica(
     metrics = in_process.metrics("search")
     clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
-        writes = [topics.results, *topics.reply_to]
+        writes = topics.listed_replies
         follows = [topics.watermarks]
         tells = settings.delivery.refusals == "result_and_dead_letter"
         member = replication(

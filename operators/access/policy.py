@@ -12,6 +12,7 @@ from schemas.errors import DeadLetterClass, InputError
 from schemas.headers import fold
 from schemas.result import Denial, DenialCode
 from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings, PolicySettings, SourcePolicy
+from schemas.settings.section import matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Den
 
 def replies(policy: SourcePolicy, topic: str) -> bool:
     """True if the policy lets a query choose this topic for its result."""
-    return not _forbids(topic, policy.reply_to, ())
+    return not policy.reply_to or matches(topic, policy.reply_to)
 
 
 def may_reply(

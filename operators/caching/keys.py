@@ -45,6 +45,7 @@ class Scope:
     recipe: str
     overrides: str
     rerank: bool
+    min_relevance: float | None
     include_reflections: bool | None
     reflections_only: bool
     reflection_boost: float | None

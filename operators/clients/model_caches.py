@@ -6,10 +6,13 @@ Each namespace has its own entries for its queries, so that nobody can time what
 import hashlib
 import threading
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from operators.caching.bounded import BoundedCache
 from operators.query.backend_answers import Embedding, Scores
+from operators.query.terms import SparseVector
+
+Vector = TypeVar("Vector", bound=Embedding | SparseVector)
 
 _OVERHEAD: Final = 1024
 """Bytes that an embedding takes over its arrays and its text, roughly."""
@@ -25,16 +28,19 @@ def digests(*texts: str) -> bytes:
     return hashlib.blake2b(b"".join(map(digest, texts)), digest_size=16).digest()
 
 
-class EmbeddingCache(BoundedCache[tuple[str, str], Embedding]):
-    """Embeddings by namespace and text; they take at most `max_bytes`."""
+class EmbeddingCache(BoundedCache[tuple[str, str], Vector]):
+    """Vectors of one model by namespace and text; they take at most `max_bytes`."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(max_bytes, _embedding_size)
 
 
-def _embedding_size(key: tuple[str, str], embedding: Embedding) -> int:
-    size = _OVERHEAD + 4 * sum(map(len, key)) + embedding.vector.nbytes
-    return size if embedding.tokens is None else size + embedding.tokens.nbytes + 64 * len(embedding.token_ids)
+def _embedding_size(key: tuple[str, str], vector: Embedding | SparseVector) -> int:
+    size = _OVERHEAD + 4 * sum(map(len, key))
+    if isinstance(vector, SparseVector):
+        return size + 72 * len(vector.indices)
+    size += vector.vector.nbytes
+    return size if vector.tokens is None else size + vector.tokens.nbytes + 64 * len(vector.token_ids)
 
 
 class ScoreCache:

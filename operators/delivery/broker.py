@@ -1,4 +1,6 @@
-"""The broker: if it can be reached, its administration, and the versions with which the delivery was tried.
+"""The broker: if it can be reached, its administration, the features that it lacks, and the versions that were tried.
+
+Not every server of Kafka's protocol has all of Kafka. A broker says itself which requests it takes.
 
 The protection of a transaction (see `producers`) depends on what each client reports of its connections, and on what
 the broker refuses. The fault harness ran with the versions below; with any other a warning is logged at start.
@@ -6,16 +8,18 @@ the broker refuses. The fault harness ran with the versions below; with any othe
 
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
 
 import structlog
 from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import IncompatibleBrokerVersion, KafkaError
 
-from operators.delivery.kafka_python.connection import KAFKA, connection, unmade
+from operators.delivery.kafka_python.connection import KAFKA, connection, describe, unmade
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
+from schemas.settings.delivery import DeliveryMode
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -29,6 +33,64 @@ TRANSACTION_VERSIONS: Final = frozenset({0, 2})
 """Levels of the broker's feature `transaction.version` that were tried, on Kafka 4.1.1."""
 
 _FEATURE: Final = "transaction.version"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature of Kafka: the requests that it needs, each with the least version, and the consequence of its absence.
+
+    `needed`: the flows do not start without it.
+    """
+
+    name: str
+    requests: Mapping[int, int]
+    follows: str
+    remedy: str
+    needed: bool = False
+
+
+_PRODUCE_ONCE: Final = {22: 0}
+_TRANSACTION: Final = {**_PRODUCE_ONCE, 24: 0, 25: 0, 26: 0, 28: 0}
+_FOLLOWER: Final = {1: 11}
+
+TRANSACTIONS: Final = Feature(
+    "transactions",
+    _TRANSACTION,
+    "no flow can deliver exactly once",
+    "Set delivery.mode to at_least_once: after a crash, some queries are answered twice.",
+    needed=True,
+)
+IDEMPOTENCE: Final = Feature(
+    "idempotent producers",
+    _PRODUCE_ONCE,
+    "no flow can write",
+    "Use a broker that has InitProducerId, as Kafka since 0.11.",
+    needed=True,
+)
+NEAREST: Final = Feature(
+    "fetching from followers",
+    _FOLLOWER,
+    "kafka.rack changes nothing: rankstream reads from the leaders",
+    "Leave kafka.rack out.",
+)
+SIZES: Final = Feature(
+    "DescribeConfigs",
+    {32: 0},
+    "the sizes that the topics take are not known: rankstream takes Kafka's default, 1048588 bytes, for them",
+    "Let every topic take records of 1048588 bytes, or lower limits.max_message_bytes and limits.max_document_bytes.",
+)
+MEMBERS: Final = Feature(
+    "DescribeGroups",
+    {15: 0},
+    "rankstream check does not see the members of a group",
+    "Look at the service's own view of its groups.",
+)
+CREATION: Final = Feature(
+    "CreateTopics",
+    {19: 0},
+    "rankstream topics cannot create topics",
+    "Create the topics with the service's own tools.",
+)
 
 _CONNECT: Final = 5.0
 _PORT: Final = 9092
@@ -87,18 +149,50 @@ class Admin:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._client.close()
         if isinstance(error, KafkaError):
-            raise FatalDelivery(f"{self._settings.bootstrap_servers}: {type(error).__name__}") from error
+            raise FatalDelivery(describe(self._settings.bootstrap_servers, error)) from error
 
 
-def warn_of_untried(settings: KafkaSettings, client: str) -> None:
-    """Log each version that was not tried. Raises FatalDelivery if the broker doesn't answer."""
+def lacking(settings: KafkaSettings, mode: DeliveryMode) -> list[Feature]:
+    """The features that the broker lacks, of those that these settings need or could use. Raises FatalDelivery."""
+    with Admin(settings) as admin:
+        return _lacking(admin, settings, mode)
+
+
+def _lacking(admin: Any, settings: KafkaSettings, mode: DeliveryMode) -> list[Feature]:
+    versions = admin._manager.broker_version_data.api_versions
+    wanted = [TRANSACTIONS if mode == "exactly_once" else IDEMPOTENCE, SIZES, MEMBERS, CREATION]
+    if settings.rack:
+        wanted.append(NEAREST)
+    return [
+        each for each in wanted if any(versions.get(key, (0, -1))[1] < least for key, least in each.requests.items())
+    ]
+
+
+def require_features(settings: KafkaSettings, client: str, mode: DeliveryMode) -> None:
+    """Log each feature that the broker lacks and the flows can do without, and each version that was not tried.
+
+    Raises FatalDelivery if the broker lacks what a flow needs, or doesn't answer.
+    """
+    with Admin(settings) as admin:
+        for each in _lacking(admin, settings, mode):
+            if each.needed:
+                raise FatalDelivery(f"the broker has no {each.name}: {each.follows}. {each.remedy}")
+            if each not in (MEMBERS, CREATION):
+                log.warning("broker lacks a feature", feature=each.name, follows=each.follows, remedy=each.remedy)
+        if mode == "exactly_once":
+            _warn_of_untried(admin, client)
+
+
+def _warn_of_untried(admin: Any, client: str) -> None:
     distribution, tried = CLIENTS[client]
     if (found := version(distribution)) != tried:
         log.warning("client version was not tried", client=distribution, version=found, tried=tried)
-    with Admin(settings) as admin:
+    try:
         feature = admin.describe_features().get(_FEATURE)
+    except IncompatibleBrokerVersion:
+        feature = None
     if feature is None:
-        log.warning("broker version was not tried: it is older than Kafka 4.0", feature=_FEATURE)
+        log.warning("broker version was not tried: it is older than Kafka 4.0, or no Kafka", feature=_FEATURE)
         return
     _, level = feature.get("finalized", (0, 0))
     if level not in TRANSACTION_VERSIONS:

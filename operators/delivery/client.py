@@ -108,6 +108,10 @@ class ProducerRecord(Protocol):
     def timestamp_ms(self) -> int | None:
         """Its timestamp, or None for the time of sending."""
 
+    @property
+    def partition(self) -> int | None:
+        """Its partition, which the topic has; None for that of its key."""
+
 
 Partitions = Iterable[TopicPartition]
 
@@ -254,6 +258,7 @@ class PlainRecord:
     value: bytes
     headers: tuple[tuple[str, bytes], ...] = ()
     timestamp_ms: int | None = None
+    partition: int | None = None
 
 
 class PlainProducer(Protocol):

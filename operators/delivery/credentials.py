@@ -1,13 +1,15 @@
 """Credentials: the files, secrets and tokens for a secured broker.
 
 A file that can't be used is a ConfigError that names its setting, before the first connection, instead of a client's
-error half a minute later. Tokens for SASL OAUTHBEARER come from a file that another process renews, or by the client
-credentials of OAuth 2 (RFC 6749, 4.4). No error holds a token, a secret or the issuer's text.
+error half a minute later. Tokens for SASL OAUTHBEARER come from a file that another process renews, by the client
+credentials of OAuth 2 (RFC 6749, 4.4), or from AWS's signer for Amazon MSK. No error holds a token, a secret or the
+issuer's text.
 """
 
 import base64
 import binascii
 import functools
+import math
 import re
 import ssl
 import threading
@@ -116,7 +118,8 @@ class TokenSource:
     def token(self) -> Token:
         """A valid token: the file's present one, or an issued one, which is renewed after three quarters of its life.
 
-        Raises ConfigError for a file that can't be used and RetriableDelivery for an issuer that gives none.
+        Raises ConfigError for a file that can't be used or a missing signer, and RetriableDelivery for an issuer that
+        gives none.
         """
         path = self._sasl.token_file
         if path is not None:
@@ -133,7 +136,7 @@ class TokenSource:
     def _renew(self) -> None:
         asked = self._now()
         try:
-            value, lifetime = self._ask()
+            value, lifetime = self._sign(asked) if self._sasl.aws_region else self._ask()
         except RetriableDelivery:
             if self._issued is None or asked >= self._issued.expires:
                 raise
@@ -156,10 +159,23 @@ class TokenSource:
             code = body.get("error")
             told = f" {code}" if code in _ERRORS else ""
             raise RetriableDelivery(f"kafka.sasl.token_url: HTTP {answer.status_code}{told}")
-        value, lifetime = _bearer(body.get("access_token")), body.get("expires_in", _UNTOLD_LIFETIME)
-        if value is None or not isinstance(lifetime, int | float) or lifetime <= 0:
+        value = _bearer(body.get("access_token"))
+        lifetime = _number(body["expires_in"]) if body.get("expires_in") is not None else _UNTOLD_LIFETIME
+        if value is None or lifetime is None or lifetime <= 0:
             raise RetriableDelivery("kafka.sasl.token_url: the answer holds no token")
-        return value, float(lifetime)
+        return value, lifetime
+
+    def _sign(self, now: float) -> tuple[str, float]:
+        try:
+            from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
+        except ImportError:  # It is an extra.
+            raise ConfigError("kafka.sasl.aws_region: install the extra msk, pip install 'rankstream[msk]'") from None
+        try:
+            value, expires_ms = MSKAuthTokenProvider.generate_auth_token(self._sasl.aws_region)
+        except Exception as error:  # noqa: BLE001  it has no errors of its own, and none without credentials
+            name = "no AWS credentials" if isinstance(error, AttributeError) else type(error).__name__
+            raise RetriableDelivery(f"kafka.sasl.aws_region: {name}") from None
+        return value, expires_ms / 1000 - now
 
 
 @functools.cache
@@ -172,6 +188,15 @@ def _bearer(value: Any) -> str | None:
     return value if isinstance(value, str) and _BEARER.fullmatch(value) else None
 
 
+def _number(value: Any) -> float | None:
+    """A finite number; some issuers write it as a string."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def _expiry(token: str) -> float:
     """A JWT's expiry in Unix seconds; infinity for a token without one."""
     try:
@@ -179,7 +204,8 @@ def _expiry(token: str) -> float:
         expiry = _object(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4))).get("exp")
     except (IndexError, binascii.Error):
         return float("inf")
-    return float(expiry) if isinstance(expiry, int | float) else float("inf")
+    number = _number(expiry)
+    return float("inf") if number is None else number
 
 
 def _object(content: bytes) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Rules
 - What is `Passing` ends by itself, by another producer, or by another membership: the delivery is tried again.
 - Every other code ends the process, also one that is not known here: to try again would change nothing.
 - Codes below -1 are a client's own; the client says which of them are fatal.
+- A code that a setting mends has a cure, which every message with the code says.
 """
 
 from enum import IntEnum
@@ -30,6 +31,11 @@ class Refusal(IntEnum):
         return self in {Refusal.MESSAGE_TOO_LARGE, Refusal.RECORD_LIST_TOO_LARGE}
 
     @property
+    def remedy(self) -> str | None:
+        """The change that lets such records be taken, where the broker's settings are the cause."""
+        return _REMEDIES.get(self)
+
+    @property
     def kind(self) -> DeadLetterClass:
         """The class of a dead letter in place of a record that is refused."""
         return DeadLetterClass.TOO_LARGE if self.of_size else DeadLetterClass.INTERNAL
@@ -44,6 +50,12 @@ class Refusal(IntEnum):
         if self.of_size:
             return too_large(topic)
         return f"{topic} refuses the record: {self.name}"
+
+
+_REMEDIES: Final = {
+    Refusal.UNSUPPORTED_FOR_MESSAGE_FORMAT: "set kafka.compression to null if the broker takes no compressed records",
+    Refusal.POLICY_VIOLATION: "look at the policies and quotas of the service",
+}
 
 
 class Passing(IntEnum):
@@ -96,6 +108,26 @@ class Passing(IntEnum):
 FENCED: Final = frozenset({47, 90})
 """INVALID_PRODUCER_EPOCH and PRODUCER_FENCED: a later producer has the transactional id."""
 
+_PERMISSION: Final = "allow it: docs/how-to/managed-kafka.md lists the permissions"
+_OWN_TOOLS: Final = "create the topics with the service's own tools: docs/how-to/managed-kafka.md says how"
+
+_CURES: Final = {
+    12: "lower kafka.offset_metadata to the broker's offset.metadata.max.bytes",
+    26: "set kafka.session_timeout between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
+    29: _PERMISSION,
+    30: _PERMISSION,
+    31: _PERMISSION,
+    35: "the broker lacks a feature of Kafka: `rankstream check` says which, and what follows",
+    37: "set kafka.partitions to a number that the cluster takes",
+    38: "set kafka.replication_factor to a number that the cluster takes",
+    40: _OWN_TOOLS,
+    44: _OWN_TOOLS,
+    50: "lower kafka.transaction_timeout to the broker's transaction.max.timeout.ms",
+    53: "allow the transactional ids, or set delivery.mode to at_least_once",
+    76: "set kafka.compression to gzip, or to null",
+    89: "raise delivery.transaction_interval",
+}
+
 _NO_ERROR: Final = 0
 _PASSING: Final = frozenset(Passing)
 _REFUSALS: Final = frozenset(Refusal)
@@ -104,6 +136,12 @@ _REFUSALS: Final = frozenset(Refusal)
 def too_large(topic: str) -> str:
     """The message about a record too large for `topic`."""
     return f"the record for {topic} is larger than its topic takes"
+
+
+def curing(message: str, code: int | None) -> str:
+    """The message about a code, with the cure if there is one."""
+    cure = _CURES.get(code) if code is not None else None
+    return message if cure is None else f"{message}; {cure}"
 
 
 def refusal(code: int | None) -> Refusal | None:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from operators.delivery.client import GroupMetadata, TopicPartition
 from operators.delivery.output_record import OutputRecord
-from operators.delivery.tracker import Commit, CommitPlan, OffsetTracker
+from operators.delivery.tracker import METADATA_LIMIT, Commit, CommitPlan, OffsetTracker
 from operators.query.message import Origin
 
 
@@ -59,8 +59,10 @@ class _Assignment:
 class Ledger:
     """The assignments of one member of the group. Every method may be called from any thread."""
 
-    def __init__(self, max_in_flight: int) -> None:
+    def __init__(self, max_in_flight: int, metadata_limit: int = METADATA_LIMIT) -> None:
+        """Take at most `max_in_flight` messages; a commit's metadata has at most `metadata_limit` bytes."""
         self._max_in_flight = max_in_flight
+        self._metadata_limit = metadata_limit
         self._lock = threading.Lock()
         self._epoch = 0
         self._assignments: dict[TopicPartition, _Assignment] = {}
@@ -137,8 +139,9 @@ class Ledger:
                     answered.setdefault(origin.offset, []).append(answer)
                 else:
                     dropped.append(answer)
+            limit = self._metadata_limit
             plans = {
-                partition: (assignment.epoch, assignment.tracker.plan(offsets.get(partition, ())))
+                partition: (assignment.epoch, assignment.tracker.plan(offsets.get(partition, ()), limit=limit))
                 for partition, assignment in self._assignments.items()
                 if partition in offsets or assignment.tracker.advances
             }

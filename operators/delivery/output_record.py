@@ -60,6 +60,7 @@ class OutputRecord:
     headers: Headers
     trace: Trace | None = None
     timestamp_ms: int | None = None
+    partition: int | None = None
     form: Form = Form.RESULT
     cause: Cause | None = None
     message: Message | None = None

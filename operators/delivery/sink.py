@@ -11,6 +11,8 @@ Rules
 - All records of a message are delivered together, always.
 - A record that the broker refuses for itself takes its next form (`operators.delivery.way_out`), and the others are
   tried again. Where it isn't said which of several it is, each half of the messages is tried alone.
+- A record for a place that its query chose, and that can't take it, gives way to others before the transaction
+  (`operators.delivery.reply_topics`).
 - Dead letters are logged once they are durable (`operators.delivery.dead_letter_log`).
 - A retriable failure is retried without end, but not once the sink is closed: what is left then was not committed, and
   is read again. Any other failure ends the process.
@@ -31,6 +33,7 @@ from operators.delivery.client import Consumer, Producer, RecordRefused
 from operators.delivery.dead_letter_log import DeadLetterLog
 from operators.delivery.ledger import Ledger, Transaction
 from operators.delivery.output_record import OutputRecord, by_message
+from operators.delivery.reply_topics import ReplyTopics
 from operators.delivery.way_out import WayOut
 from operators.query.trace import Trace
 from operators.runtime.batching.policy import divide
@@ -64,6 +67,7 @@ class Delivery:
         interval: float,
         failed: Callable[[BaseException], None],
         metrics: FlowMetrics,
+        reply_topics: ReplyTopics,
     ) -> None:
         self._producer = producer
         self._consumer = consumer
@@ -73,6 +77,7 @@ class Delivery:
         self._interval = interval
         self._failed = failed
         self._metrics = metrics
+        self._reply_topics = reply_topics
         self._queue: deque[OutputRecord] = deque()
         self._changed = threading.Condition()
         self._closing = False
@@ -178,10 +183,11 @@ class Delivery:
 
     def _deliver(self, answers: Sequence[OutputRecord]) -> list[OutputRecord]:
         while True:
-            if not self._prepare():
+            if (prepared := self._prepare(answers)) is None:
                 if self._closing:
                     return []
                 continue
+            answers = prepared
             transaction = self._ledger.committable(answers, self._consumer)
             if transaction.dropped:
                 self._abandon(transaction.dropped)
@@ -200,10 +206,12 @@ class Delivery:
                     halves = [[record for each in half for record in each] for half in divide(messages)]
                     return [waiting for half in halves for waiting in self._deliver(half)]
                 for refused in error.records:
-                    log.error("topic refused a record", topic=refused.topic, reason=error.refusal.name)
+                    reason, remedy = error.refusal.name, error.refusal.remedy
+                    log.error("topic refused a record", topic=refused.topic, reason=reason, remedy=remedy)
                 answers = self._way_out.fall_back(answers, error)
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
+                self._reply_topics.forget()
                 if self._closing:
                     return []
                 time.sleep(_RETRY)
@@ -217,19 +225,26 @@ class Delivery:
                 self._metrics.transactions["committed" if committed else "failed",].inc()
                 self._metrics.transaction_duration.observe(time.monotonic() - began)
 
-    def _prepare(self) -> bool:
+    def _prepare(self, answers: Sequence[OutputRecord]) -> Sequence[OutputRecord] | None:
+        """The records, with others in place of those that have nowhere to go; None while the broker doesn't answer."""
         began = self._began = time.monotonic()
         try:
             self._producer.prepare()
+            refused = {id(record): reason for record, reason in self._reply_topics.refuse(answers)}
         except RetriableDelivery as error:
             self._note(began, committed=False)
             log.warning("producer is not ready", reason=str(error), retry_in_s=_RETRY)
             time.sleep(_RETRY)
-            return False
-        else:
-            return True
+            return None
         finally:
             self._began = None
+        if not refused:
+            return answers
+        return [
+            form
+            for record in answers
+            for form in (self._way_out.redirect(record, refused[id(record)]) if id(record) in refused else [record])
+        ]
 
     def _note(self, began: float, *, committed: bool) -> None:
         if committed:

@@ -1,13 +1,14 @@
 """The topics: which exist, how large a record each takes, and how they are created."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import structlog
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import IncompatibleBrokerVersion
 
 from operators.delivery.broker import Admin
-from schemas.errors import FatalDelivery
+from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -19,6 +20,15 @@ DEFAULT_MAX: Final = 1_048_588
 
 DEAD_LETTER_ROOM: Final = 65_536
 """Bytes that a dead letter may need beyond the message that it holds."""
+
+
+class TopicState(NamedTuple):
+    """A topic, as a broker describes it. Partitions that are `away` have no leader, or too few replicas in sync."""
+
+    partitions: int
+    max_bytes: int
+    writable: bool = True
+    away: frozenset[int] = frozenset()
 
 
 def require(settings: KafkaSettings, names: Sequence[str]) -> None:
@@ -55,8 +65,47 @@ def max_message_bytes(settings: KafkaSettings, names: Iterable[str]) -> dict[str
         return _max_message_bytes(admin, names)
 
 
+def find_states(settings: KafkaSettings, names: Sequence[str]) -> dict[str, TopicState | None]:
+    """The state of each topic, None for those that don't exist; none is created by this.
+
+    Raises RetriableDelivery.
+    """
+    try:
+        with Admin(settings) as admin:
+            found = {each["name"]: each for each in admin.describe_topics([*names])}
+            configs = _found_configs(admin, names) or {}
+    except FatalDelivery as error:
+        # It was there at the start.
+        raise RetriableDelivery(f"reply topics: {error}") from error
+    return {name: _state(found.get(name), configs.get(name, {})) for name in names}
+
+
+def _state(topic: Mapping[str, Any] | None, config: Mapping[str, str]) -> TopicState | None:
+    if topic is None or topic["error_code"] in _ABSENT:
+        return None
+    partitions, needed = topic["partitions"], int(config.get(_MIN_IN_SYNC, 1))
+    away = {each["partition_index"] for each in partitions if each["leader_id"] < 0 or len(each["isr_nodes"]) < needed}
+    # A broker that is not asked for it, or does not know it, says nothing.
+    operations = topic.get("authorized_operations")
+    writable = topic["error_code"] != _UNAUTHORIZED and (not operations or _WRITE in operations)
+    return TopicState(len(partitions), max_of(config), writable, frozenset(away))
+
+
+_ABSENT: Final = frozenset({3, 17})
+"""UNKNOWN_TOPIC_OR_PARTITION and INVALID_TOPIC_EXCEPTION."""
+
+_UNAUTHORIZED: Final = 29
+"""TOPIC_AUTHORIZATION_FAILED."""
+
+_WRITE: Final = "WRITE"
+_MIN_IN_SYNC: Final = "min.insync.replicas"
+
+
 def describe_topics(settings: KafkaSettings) -> dict[str, dict[str, str] | None]:
-    """The configuration of every topic of the settings, None where it does not exist. Raises FatalDelivery."""
+    """The configuration of every topic of the settings as far as the broker tells it, None where it does not exist.
+
+    Raises FatalDelivery.
+    """
     names = [*_plan(settings)]
     with Admin(settings) as admin:
         there = set(admin.list_topics())
@@ -93,8 +142,7 @@ def _plan(settings: KafkaSettings) -> dict[str, dict[str, str]]:
     roles = settings.topics
     return {
         roles.queries: {},
-        roles.results: {},
-        **{name: {} for name in roles.reply_to},
+        **{name: {} for name in roles.listed_replies},
         roles.documents: {},
         roles.dead_letters: {},
         roles.watermarks: _COMPACTED,
@@ -110,15 +158,31 @@ _COMPACTED: Final = {
 
 
 def _max_message_bytes(admin: Any, names: Iterable[str]) -> dict[str, int]:
-    return {name: int(config[MAX]) for name, config in _configs(admin, names).items()}
+    return {name: max_of(config) for name, config in _configs(admin, names).items()}
+
+
+def max_of(config: Mapping[str, str]) -> int:
+    """The largest record batch that a topic takes; Kafka's default where the broker does not tell."""
+    return int(config.get(MAX, DEFAULT_MAX))
 
 
 def _configs(admin: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    names = [*names]
+    found = _found_configs(admin, names)
+    if found is None:
+        return {name: {} for name in names}
+    # A broker that has just started may leave out what it does not know yet.
+    if unknown := [name for name in dict.fromkeys(names) if not found.get(name)]:
+        raise FatalDelivery(f"topics whose {MAX} the broker did not tell: {', '.join(unknown)}")
+    return found
+
+
+def _found_configs(admin: Any, names: Iterable[str]) -> dict[str, dict[str, str]] | None:
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in dict.fromkeys(names)]
     if not resources:
         return {}
-    found = admin.describe_configs(resources, config_filter="all")["topic"]
-    # A broker that has just started may leave out what it does not know yet.
-    if unknown := [resource.name for resource in resources if MAX not in found.get(resource.name, {})]:
-        raise FatalDelivery(f"topics whose {MAX} the broker did not tell: {', '.join(unknown)}")
+    try:
+        found = admin.describe_configs(resources, config_filter="all")["topic"]
+    except IncompatibleBrokerVersion:
+        return None
     return {topic: {name: each["value"] for name, each in config.items()} for topic, config in found.items()}

@@ -6,6 +6,10 @@ Before sending, the first of these that fits its topic:
    a refusal in the same transaction; of two forms, the second one lacks the metadata, a long key and the envelope.
 3. A dead letter has the original unchanged; without payload it leads to the original.
 
+A query's headers return on its result, and count in its size; a short refusal has those alone that correlate. A place
+that the query chose, and that the broker doesn't have, makes it a refused message, whose refusal goes to the results
+topic.
+
 What a topic refuses in spite of that takes its next form, until one is taken:
 1. A result becomes a dead letter without payload and its refusal. A watermark becomes that dead letter alone.
 2. A refusal becomes a short one; a refused short one is left out, since its dead letter goes alone.
@@ -27,22 +31,27 @@ from operators.access.policy import may_reply
 from operators.delivery.client import RecordRefused
 from operators.delivery.error_codes import Refusal, too_large
 from operators.delivery.output_record import Cause, Form, OutputRecord
+from operators.delivery.topics import DEFAULT_MAX
 from operators.query import cloud_event, shortening
 from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin, Rejected
 from operators.query.refusal import Caller, caller, refused_result
+from operators.query.reply import Replies, correlating
 from operators.query.result import clock
 from operators.query.trace import Headers, Trace
 from operators.runtime.stage import defect
 from operators.telemetry.traces import DEAD_LETTER, Signals
 from schemas import headers as names
-from schemas.errors import DeadLetterClass, FatalDelivery, Reason
+from schemas.errors import DeadLetterClass, FatalDelivery, InputError, Reason
 from schemas.fields import unix_seconds
 from schemas.result import Status
 from schemas.settings import PolicySettings
 
 _SEND: Final = "send"
 """The stage that dead letters without payload name, and no others."""
+
+_REPLY: Final = "reply"
+"""The stage of dead letters in place of results that can't go where their queries chose."""
 
 _MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
@@ -51,14 +60,14 @@ _MAX_TIMESTAMP_MS: Final = 2**63 - 1
 class WayOut:
     """Makes the output records of one flow.
 
-    `reply_to` are the topics that a query may choose for its result, as far as `policies` let its source; others go to
-    `results`. `max_bytes` is the largest record of each topic whose limit is known. `source` is that of results that
-    are CloudEvents. Without `tells`, refused messages have dead letters alone.
+    `replies` choose the place of a result, as far as `policies` let its source; others go to `results`. `max_bytes` is
+    the largest record of each topic whose limit is known. `source` is that of results that are CloudEvents. Without
+    `tells`, refused messages have dead letters alone.
     """
 
     results: str
     dead_letters: str
-    reply_to: frozenset[str]
+    replies: Replies
     policies: PolicySettings
     max_bytes: Mapping[str, int]
     source: str
@@ -95,6 +104,21 @@ class WayOut:
         if not self._fits(record):
             record = without_payload(record, self.dead_letters)
         return self._with_refusal(replace(record, trace=trace), message, cause)
+
+    def redirect(self, record: OutputRecord, reason: str) -> list[OutputRecord]:
+        """The records in place of one that cannot go where its query chose, for this reason.
+
+        A result becomes a dead letter and its refusal, which goes to the results topic.
+        """
+        if record.form is not Form.RESULT or record.message is None:
+            return [self._to_results(record)]
+        rejected = Rejected(record.message, DeadLetterClass.INVALID, _REPLY, reason, record.trace, "reply_to")
+        return [self._to_results(each) if each.form in _REFUSALS else each for each in self.refuse(rejected)]
+
+    def _to_results(self, record: OutputRecord) -> OutputRecord:
+        if record.trace is not None:
+            record.trace.send(self.results, Status.INVALID)
+        return replace(record, topic=self.results, partition=None)
 
     def fall_back(self, records: Sequence[OutputRecord], refused: RecordRefused) -> list[OutputRecord]:
         """The records, with their next form in place of those that were refused. Raises FatalDelivery without one."""
@@ -160,7 +184,7 @@ class WayOut:
         if message is None or sent_by is None or cause is None or trace is None:
             return []
         event = refused_result(sent_by, message.origin, self.config_hash, cause.kind, cause.field, cause.reason)
-        topic = self._choose_topic(message, sent_by)
+        topic, partition = self._choose_place(message, sent_by)
         context = trace.send(topic, Status.INVALID)
         headers: Headers = context
         document: Mapping[str, Any] = event
@@ -172,22 +196,28 @@ class WayOut:
             topic,
             message.key,
             orjson.dumps(document),
-            headers,
+            self.replies.returning(message.headers, headers) + headers,
             trace,
+            partition=partition,
             form=Form.REFUSAL,
             cause=cause,
             message=message,
         )
         bare = orjson.dumps({**event, "metadata": None})
         key = short(message.key) or b""
-        return [whole, replace(whole, key=key, value=bare, headers=context, form=Form.SHORT_REFUSAL)]
+        least = correlating(self.replies.returning(message.headers, context)) + context
+        return [whole, replace(whole, key=key, value=bare, headers=least, form=Form.SHORT_REFUSAL)]
 
-    def _choose_topic(self, message: Message, sent_by: Caller) -> str:
-        chosen = sent_by.reply_to
-        if chosen is None or chosen not in self.reply_to:
-            return self.results
-        allowed = may_reply(self.policies, sent_by.source, message.headers, message.origin.topic, chosen)
-        return chosen if allowed else self.results
+    def _choose_place(self, message: Message, sent_by: Caller) -> tuple[str, int | None]:
+        try:
+            chosen = self.replies.choose(sent_by.reply_to, message.headers)
+        except InputError:
+            return self.results, None
+        topic = chosen.topic or self.results
+        named = chosen.topic is not None
+        if named and not may_reply(self.policies, sent_by.source, message.headers, message.origin.topic, topic):
+            return self.results, None
+        return topic, chosen.partition
 
     def _write_result(self, query: InFlight, topic: str, context: Headers, event: Mapping[str, Any]) -> OutputRecord:
         """The record of a result, in the kind of event that the query came as."""
@@ -198,12 +228,21 @@ class WayOut:
             stable = asked.own_clock or message.timestamp >= 0
             time = clock(asked.now) if stable else None
             headers, document = cloud_event.result_message(query.envelope, event, self.source, time, context)
-        value = orjson.dumps(document)
-        return OutputRecord(message.origin, topic, message.key, value, headers, query.trace, message=message)
+        headers = self.replies.returning(message.headers, headers) + headers
+        return OutputRecord(
+            message.origin,
+            topic,
+            message.key,
+            orjson.dumps(document),
+            headers,
+            query.trace,
+            partition=asked.reply_partition,
+            message=message,
+        )
 
     def _fits(self, record: OutputRecord) -> bool:
-        """True for a topic without a known limit."""
-        limit = self.max_bytes.get(record.topic)
+        """True for dead letters without a known limit; without one, other topics are taken to have Kafka's default."""
+        limit = self.max_bytes.get(record.topic, None if record.topic == self.dead_letters else DEFAULT_MAX)
         return limit is None or record.size <= limit
 
     def _begin_trace(self, message: Message) -> Trace:
@@ -248,6 +287,9 @@ def without_payload(
 def short(key: bytes | None) -> bytes | None:
     """The key; an empty one in place of a long one."""
     return key if key is None or len(key) <= names.MAX_MESSAGE_CHARS else b""
+
+
+_REFUSALS: Final = frozenset({Form.REFUSAL, Form.SHORT_REFUSAL})
 
 
 def _why(origin: Origin, cause: Cause) -> Headers:

@@ -1,10 +1,10 @@
-"""Embed and apply: documents are embedded and written in the order in which they were read.
+"""Embed, encode and apply: documents are embedded and written in the order in which they were read.
 
-Both stages make one call at a time. So the applied documents are always a prefix, and the watermark only grows. A
-backend that can't be reached is waited for: a document has no deadline. A document that Qdrant or the embedder refuses
+The stages make one call at a time. So the applied documents are always a prefix, and the watermark only grows. A
+backend that can't be reached is waited for: a document has no deadline. A document that Qdrant or a model refuses
 becomes a dead letter alone.
 
-An embedder may fail for one text with any error, and go on to fail for it. So after a failure it is asked for a control
+A model may fail for one text with any error, and go on to fail for it. So after a failure it is asked for a control
 text. If it embeds that, the failed call is divided, down to the one document that fails alone; that document is refused
 once it has failed as often as ENOUGH says, each time with the control text answered after it. If the control text
 fails, too, the embedder is waited for. A document that fails among n costs about 2 log n calls, and as many controls.
@@ -13,6 +13,7 @@ fails, too, the embedder is waited for. A document that fails among n costs abou
 import asyncio
 import math
 import time
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -21,7 +22,7 @@ import structlog
 from typing_extensions import override
 
 from operators.clients.admission import LONGEST_REST
-from operators.clients.embedders import Embedder
+from operators.clients.embedders import Encoder, Vector
 from operators.clients.failures import REFUSALS, Kind, Outages, bisect, doubtful
 from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.client import QdrantClient
@@ -29,6 +30,8 @@ from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.indexing.decode import Occurrences
 from operators.indexing.document import DocumentInFlight, chunks, deletion, newest, not_newer, point
 from operators.query.backend_answers import Embedding
+from operators.query.terms import SparseVector
+from operators.ranking.content import is_blank
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError, Reason
@@ -153,12 +156,52 @@ class DocumentStage(AsyncStage[DocumentInFlight, Outcome]):
         """Apply the backend's answer to the document."""
 
 
-class DocumentEmbedder(DocumentStage[Embedding | None]):
+class DocumentTexts(DocumentStage[Vector | None]):
+    """Has a model make a vector of each document's text, where the document needs one."""
+
+    def __init__(self, encoder: Encoder[Vector] | None, timeout: float) -> None:
+        self._encoder = encoder
+        self._timeout = timeout
+
+    @abstractmethod
+    def needs(self, document: DocumentInFlight) -> bool:
+        """True if a document that is written needs a vector."""
+
+    @override
+    async def call(
+        self, batch_key: BatchKey, documents: Sequence[DocumentInFlight], timeout: float
+    ) -> list[Vector | BackendError | None]:
+        """The vector of each document that needs one."""
+        outcomes: list[Vector | BackendError | None] = [None] * len(documents)
+        encoder = self._encoder
+        if encoder is None:
+            return outcomes
+        needing = [
+            index for index, document in enumerate(documents) if document.event.op == "upsert" and self.needs(document)
+        ]
+
+        async def embed(indices: Sequence[int]) -> None:
+            texts = [documents[index].content for index in indices]
+            vectors = await encoder.embed(texts, purpose="document", timeout=self._timeout)
+            for index, vector in zip(indices, vectors, strict=True):
+                outcomes[index] = vector
+
+        async def control() -> None:
+            await encoder.embed([CONTROL], purpose="document", timeout=self._timeout)
+
+        if needing:
+            for index, error in zip(needing, await write_all(needing, embed, control), strict=True):
+                outcomes[index] = error if error is not None else outcomes[index]
+        return outcomes
+
+
+class DocumentEmbedder(DocumentTexts[Embedding]):
     """Embeds the documents that bring no vector of their own; `count` is called for each that the model can't read."""
 
-    def __init__(self, embedder: Embedder | None, timeout: float, count: Callable[[], None] = lambda: None) -> None:
-        self._embedder = embedder
-        self._timeout = timeout
+    def __init__(
+        self, encoder: Encoder[Embedding] | None, timeout: float, count: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__(encoder, timeout)
         self._count = count
         self._unreadable = Occurrences("embedder does not know the script of a document, whose vector says little")
 
@@ -168,40 +211,32 @@ class DocumentEmbedder(DocumentStage[Embedding | None]):
         return "embed"
 
     @override
+    def needs(self, document: DocumentInFlight) -> bool:
+        return document.event.vector is None
+
+    @override
     def on_answer(self, document: DocumentInFlight, answer: Embedding | None) -> None:
         document.embedding = answer
         if answer is not None and not answer.readable:
             self._count()
             self._unreadable.note(document.message)
 
+
+class DocumentEncoder(DocumentTexts[SparseVector]):
+    """Encodes the documents for the leg `learned`; those with a vector of their own, too."""
+
+    @property
     @override
-    async def call(
-        self, batch_key: BatchKey, documents: Sequence[DocumentInFlight], timeout: float
-    ) -> list[Embedding | BackendError | None]:
-        """The embedding of each document that needs one."""
-        outcomes: list[Embedding | BackendError | None] = [None] * len(documents)
-        embedder = self._embedder
-        if embedder is None:
-            return outcomes
-        needing = [
-            index
-            for index, document in enumerate(documents)
-            if document.event.op == "upsert" and document.event.vector is None
-        ]
+    def step(self) -> str:
+        return "encode"
 
-        async def embed(indices: Sequence[int]) -> None:
-            texts = [documents[index].content for index in indices]
-            embeddings = await embedder.embed(texts, purpose="document", timeout=self._timeout)
-            for index, embedding in zip(indices, embeddings, strict=True):
-                outcomes[index] = embedding
+    @override
+    def needs(self, document: DocumentInFlight) -> bool:
+        return not is_blank(document.content)
 
-        async def control() -> None:
-            await embedder.embed([CONTROL], purpose="document", timeout=self._timeout)
-
-        if needing:
-            for index, error in zip(needing, await write_all(needing, embed, control), strict=True):
-                outcomes[index] = error if error is not None else outcomes[index]
-        return outcomes
+    @override
+    def on_answer(self, document: DocumentInFlight, answer: SparseVector | None) -> None:
+        document.encoding = answer
 
 
 class Writer(DocumentStage[None]):

@@ -8,11 +8,14 @@ import orjson
 import structlog
 
 from operators.indexing.document import DocumentInFlight
+from operators.indexing.rows import from_debezium, read_tombstone, rename
+from operators.query.cloud_event import open_event
 from operators.query.collection import Destinations
 from operators.query.message import Message, check_headers, sent_at
 from schemas.document import COLUMNS, MAX_DOCUMENT_PARTS, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError
-from schemas.event import HALF_REPLACED, check_dimension, parse, validate
+from schemas.event import HALF_REPLACED, check_dimension, validate
+from schemas.settings import DocumentSettings
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -48,6 +51,7 @@ class DocumentDecoder:
     default_destination: str
     default_namespace: str
     dimension: int
+    documents: DocumentSettings = field(default_factory=DocumentSettings)
     read: tuple[str, ...] = COLUMNS
     mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
@@ -72,13 +76,15 @@ class DocumentDecoder:
         )
 
     def _read(self, message: Message) -> dict[str, Any]:
+        rows = self.documents.envelope == "debezium"
+        columns = self.documents.columns
         if message.value is None:
-            return tombstone(message.key)
+            return read_tombstone(message.key, columns) if rows else tombstone(message.key)
         warnings: list[str] = []
-        document = parse(message.value, self.max_bytes, MAX_DOCUMENT_PARTS, warnings=warnings)
+        _, document = open_event(message.headers, message.value, self.max_bytes, MAX_DOCUMENT_PARTS, warnings)
         if warnings:
             self.mended.note(message)
-        return document
+        return from_debezium(document, columns) if rows else rename(document, columns) if columns else document
 
 
 def _version(message: Message) -> float:

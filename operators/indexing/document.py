@@ -12,13 +12,16 @@ from operators.indexing.neighbourhood import position
 from operators.query.backend_answers import Embedding
 from operators.query.message import Message, Rejected
 from operators.query.syntax.words import words
+from operators.query.terms import SparseVector
 from operators.ranking.content import field_texts, fingerprint, join_fields
+from operators.ranking.coverage import marks
 from schemas.document import (
     COLUMNS,
     CONTENT,
     CREATED,
     DESTINATION,
     GROUP,
+    MARKS,
     NAMESPACE,
     ORDER,
     READ,
@@ -56,6 +59,7 @@ class DocumentInFlight:
     version: int
     physical: str = ""
     embedding: Embedding | None = None
+    encoding: SparseVector | None = None
     read: tuple[str, ...] = COLUMNS
     answered: ClassVar = False
 
@@ -136,12 +140,20 @@ def point(
         if names.tokens is not None and tokens is not None and len(tokens):
             vectors[names.tokens] = np.round(tokens, DECIMALS)
     fields = payload(document, context, bm25.columns)
-    terms = bm25.payload(fields)
+    terms, by_field = bm25.payload(fields)
+    if names.sparse is not None:
+        fields[MARKS] = marks(by_field)
     if names.sparse is not None and terms.indices:
-        vectors[names.sparse] = {"indices": terms.indices, "values": terms.values}
+        vectors[names.sparse] = _sparse(terms)
         if counted:
             fields[TERMS] = terms.indices
+    if names.learned is not None and document.encoding is not None and document.encoding.indices:
+        vectors[names.learned] = _sparse(document.encoding)
     return {"id": document.point_id, "vector": vectors, "payload": fields}
+
+
+def _sparse(terms: SparseVector) -> dict[str, Any]:
+    return {"indices": terms.indices, "values": terms.values}
 
 
 def not_newer(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Rules
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from operators.clients.qdrant.answers import CollectionInfo
@@ -45,8 +45,9 @@ _NO_STEMMER: Final = {"type": "none"}
 class Wanted:
     """The needs of rankstream in a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them.
 
-    `context` names the dense and the sparse vector of documents with their neighbours, None where there are none.
-    `searched` are the fields of the keyword leg, with their weights; None: another tool made them.
+    `context` names the dense and the sparse vector of documents with their neighbours, `learned` the one of a sparse
+    encoder, None where there are none. `searched` are the fields of the keyword leg, with their weights; None: another
+    tool made them.
     """
 
     dense: str
@@ -56,6 +57,7 @@ class Wanted:
     sparse_vectors: Mapping[str, Schema]
     indexes: Mapping[str, Schema]
     context: tuple[str, str] | None = None
+    learned: str | None = None
     searched: Mapping[str, float] | None = None
 
 
@@ -81,13 +83,19 @@ class Lack:
     sparse: list[Difference]
     tokens: list[Difference]
     context: list[Difference]
+    learned: list[Difference]
     indexes: list[Difference]
     missing: Mapping[str, Schema]
 
     @property
     def differences(self) -> list[Difference]:
         """All that can't be added."""
-        return [*self.dense, *self.sparse, *self.tokens, *self.context, *self.indexes]
+        return [*self.vectors, *self.indexes]
+
+    @property
+    def vectors(self) -> list[Difference]:
+        """The differences of vectors."""
+        return [*self.dense, *self.sparse, *self.tokens, *self.context, *self.learned]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,12 @@ def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
         sparse=[] if wanted.sparse is None else _sparse(wanted.sparse, wanted.sparse_vectors, info.sparse_vectors),
         tokens=tokens,
         context=context,
+        # An IDF on top of learned weights is no mild difference: the leg does without such a vector.
+        learned=[]
+        if wanted.learned is None
+        else [
+            replace(each, mild=False) for each in _sparse(wanted.learned, wanted.sparse_vectors, info.sparse_vectors)
+        ],
         indexes=[
             difference
             for field, schema in wanted.indexes.items()

@@ -44,7 +44,7 @@ class Problem:
 
 
 def vectors(settings: QdrantSettings) -> Wanted:
-    """The needs of rankstream in a collection's vectors, without the indexes: cosine, BM25, token vectors, context."""
+    """The needs of rankstream in a collection's vectors, without the indexes: cosine, BM25, token vectors, others."""
     names = settings.vectors
     wanted: dict[str, Schema] = {names.dense: {"size": settings.dimension, "distance": "Cosine"}}
     if names.tokens is not None:
@@ -56,16 +56,10 @@ def vectors(settings: QdrantSettings) -> Wanted:
         context = names.dense_context, names.sparse_context
         wanted[names.dense_context] = wanted[names.dense]
         sparse[names.sparse_context] = {"modifier": "idf"}
-    return Wanted(
-        names.dense,
-        names.sparse,
-        names.tokens,
-        wanted,
-        sparse,
-        {},
-        context,
-        None if settings.of_another_tool else settings.search_fields,
-    )
+    if names.learned is not None:
+        sparse[names.learned] = {}
+    searched = None if settings.of_another_tool else settings.search_fields
+    return Wanted(names.dense, names.sparse, names.tokens, wanted, sparse, {}, context, names.learned, searched)
 
 
 def searchable(wanted: Wanted, info: CollectionInfo) -> bool:
@@ -113,6 +107,9 @@ def problems(
     elif wanted.searched is not None and (fields := fields_of(info)) is not None and fields != wanted.searched:
         differ = f"searches {_weights(fields)}, and the configuration has {_weights(wanted.searched)}"
         yield Problem("warning", f"the keyword leg {differ}", _INDEX_AGAIN)
+    if lacking.learned:
+        remedy = "Index into a collection that rankstream creates, or correct qdrant.vectors.learned."
+        yield Problem("warning", f"the leg learned finds nothing: {describe(lacking.learned)}", remedy)
     if lacking.context:
         remedy = "Index into a collection that rankstream creates, or set qdrant.context.order_by to null."
         yield Problem(

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from operators.ranking.run import Measure
 from schemas.errors import BackendError
 
 UNREADABLE: Final = 0.25
@@ -69,6 +70,7 @@ class RerankScores(NamedTuple):
     """A reranker's scores of the first `read` candidates of a query. `selects`: it only said which is the best.
 
     It has no scores of those of the candidates that are `unscored`: it was not asked about them, or cannot read them.
+    `measure` says what a score is.
     """
 
     model: str
@@ -76,6 +78,7 @@ class RerankScores(NamedTuple):
     read: int
     selects: bool = False
     unscored: frozenset[str] = frozenset()
+    measure: Measure = "share"
 
 
 class Hits(NamedTuple):

@@ -51,6 +51,7 @@ class CanonicalQuery:
     debug: bool
     recorded: Mapping[str, Any] | None
     reply_to: str | None
+    reply_partition: int | None
     metadata: Mapping[str, Any] | None
 
     @property
@@ -105,6 +106,7 @@ def canonicalise(
         # The cursor cannot be read without its secret: what it says of the page is recorded apart.
         recorded=event.model_dump(mode="json", exclude_unset=True, exclude={"cursor"}) if event.record else None,
         reply_to=event.reply_to,
+        reply_partition=None,
         metadata=event.metadata,
     )
 

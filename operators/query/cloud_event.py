@@ -21,6 +21,7 @@ from typing import Any, Final
 from operators.query.trace import Headers
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
+from schemas.event import json_object, parse, readable
 from schemas.fields import unix_seconds
 from schemas.headers import fold
 
@@ -69,6 +70,22 @@ def content_mode(headers: Headers) -> Mode | None:
                 raise invalid(names.CONTENT_TYPE, f"{names.ENVELOPE} in UTF-8 is expected", content_type)
             return Mode.STRUCTURED
     return Mode.BINARY if binary else None
+
+
+def open_event(
+    headers: Headers, value: bytes | None, max_bytes: int, max_parts: int, warnings: list[str]
+) -> tuple[CloudEvent | None, dict[str, Any]]:
+    """The envelope of a message, None for a plain one, and the event in it. Raises InputError."""
+    mode = content_mode(headers)
+    if mode is not Mode.STRUCTURED:
+        envelope = from_headers(headers) if mode is Mode.BINARY else None
+        return envelope, parse(value, max_bytes, max_parts, warnings=warnings)
+    envelope, data = from_envelope(json_object(value, max_bytes, max_parts, warnings=warnings))
+    if isinstance(data, bytes):
+        return envelope, parse(data, max_bytes, max_parts, warnings=warnings)
+    if not isinstance(data, dict):
+        raise invalid("data", "an object is expected", data)
+    return envelope, readable(data)
 
 
 def check_plain(document: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -15,12 +14,12 @@ from operators.query.cursor import Cursor, CursorCodec
 from operators.query.in_flight import Query
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
-from schemas.errors import DeadLetterClass, InputError, invalid
+from operators.query.reply import Replies
+from operators.query.trace import Headers
+from schemas.errors import DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.ranking import BALANCED
-
-Headers = Sequence[tuple[str, bytes]]
 
 READ: Final = "read"
 """The operation that every query is, in policies."""
@@ -49,6 +48,7 @@ class Normaliser:
     firewall: FirewallSettings
     planner: Planner
     cursors: CursorCodec
+    replies: Replies
     config_hash: str
     _hashes: dict[str | None, str] = field(default_factory=dict, init=False, repr=False)
 
@@ -57,13 +57,16 @@ class Normaliser:
 
         Raises InputError: `invalid`, or `cursor_invalid` for a cursor that isn't this query's.
         """
+        reply = self.replies.choose(event.reply_to, headers)
         source = identify(self.policies.identity, event.source, headers, topic)
         policy = self.policies.of(source)
         # Before a denial, which is answered on the topic that the query names.
-        if event.reply_to is not None and not replies(policy, event.reply_to):
-            raise invalid("reply_to", "not a topic that this source may choose", event.reply_to)
+        if reply.topic is not None and not replies(policy, reply.topic):
+            raise reply.refuse("not a topic that this source may choose")
         warnings: list[str] = []
         query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent)
+        if reply.topic != query.reply_to or reply.partition is not None:
+            query = replace(query, reply_to=reply.topic, reply_partition=reply.partition)
         denial = judge(policy, self.firewall, self._request(event, query))
         if denial is not None:
             # Before anything that depends on what is configured: a refusal mustn't tell what there is.
@@ -104,6 +107,7 @@ class Normaliser:
             recipe=f"{plan.recipe.name} {plan.recipe.hash}",
             overrides=_json(event.overrides) if event.overrides else "",
             rerank=event.rerank,
+            min_relevance=event.min_relevance,
             include_reflections=event.include_reflections,
             reflections_only=event.reflections_only,
             reflection_boost=event.reflection_boost,

@@ -9,11 +9,12 @@ from operators.query.cursor import After
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
-from operators.ranking.run import ModelScores, ScoreExplanations
+from operators.ranking.relevance import relevance
+from operators.ranking.run import Matches, ModelScores, ScoreExplanations
 from schemas.errors import Reason
 from schemas.recipes import Recipe
 from schemas.recipes.stages import LlmRerank
-from schemas.result import RetrievalStage
+from schemas.result import VECTOR, RetrievalStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +59,21 @@ class CachedAnswer:
 class Outcome:
     """The outcome of a query, from which its result is written.
 
-    `vectors` are the dense ones of the candidates that are compared with each other, `payloads` those of the fetched
-    ones. `degraded` lists the stages that were lost, and why; `removed` the
+    `matches` says which candidates have which words of the query, None where that isn't known. `vectors` are the dense
+    ones of the candidates that are compared with each other, `payloads` those of the fetched ones, `relevance`
+    says how well each candidate fits, as far as that is known. `degraded` lists the
+    stages that were lost, and why; `removed` the
     documents that the post-filter check took out. `more`: an ordered lookup has a further page.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
     ranked: Ranked | None = None
+    matches: Matches | None = None
     rerank_scores: RerankScores | None = None
     vectors: Vectors = field(default_factory=dict)
     payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    relevance: Mapping[str, float] = field(default_factory=dict)
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     removed: set[str] = field(default_factory=set)
@@ -88,6 +93,12 @@ class Outcome:
         said = self.rerank_scores
         model = ModelScores(*said[1:]) if said is not None else None
         self.rank(second_phase(recipe, Ranked(self.candidates, self.ranked.run), model, self.vectors))
+
+    def judge(self, least: float) -> None:
+        """Work out how well each candidate fits the query, and drop those that fit less than that."""
+        if self.ranked is not None:
+            self.relevance = relevance(self.candidates, self.legs.get(VECTOR), self.ranked.run)
+            self.candidates = [each for each in self.candidates if self.relevance.get(each.id, 1.0) >= least]
 
     def pick(self, stage: LlmRerank) -> None:
         """Put the candidate first that the chat model selected of those that it read."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from operators.query.canonical import CanonicalQuery, Shape
-from operators.ranking.run import Facts, TemporalExpression
+from operators.ranking.run import Facts, Matches, TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
@@ -36,6 +36,7 @@ class RankingPlan:
     picking: LlmRerank | None
     decay: tuple[DecayTier, ...]
     include_reflections: bool
+    min_relevance: float = 0.0
 
     def extractor(self, asked: CanonicalQuery) -> str | None:
         """Which extractor reads the time in the query (`rules` or `chat`); None if no stage that runs uses it."""
@@ -60,13 +61,20 @@ class RankingPlan:
     def _by_model(self, asked: CanonicalQuery) -> bool:
         return asked.rerank and asked.text is not None and asked.shape is Shape.SEARCH and not asked.reflections_only
 
-    def facts(self, asked: CanonicalQuery, now: float | None, temporal_expression: TemporalExpression | None) -> Facts:
+    def facts(
+        self,
+        asked: CanonicalQuery,
+        now: float | None,
+        temporal_expression: TemporalExpression | None,
+        matches: Matches | None = None,
+    ) -> Facts:
         """The facts of the query for the recipe's stages; `now` in Unix seconds, None if it has no clock."""
         return Facts(
             now=now,
             cycle=asked.current_cycle,
             text=asked.text,
             temporal_expression=temporal_expression,
+            matches=matches,
             include_reflections=self.include_reflections,
             reflections_only=asked.reflections_only,
             decay=self.decay,
@@ -87,6 +95,7 @@ class Planner:
     allowed: Mapping[str, Between] | None = None
     decay: DecaySettings = field(default_factory=DecaySettings)
     chat: bool = True
+    min_relevance: float = 0.0
     _overridden: OrderedDict[tuple[str, str], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
 
     def plan(
@@ -127,6 +136,7 @@ class Planner:
             picking,
             (*tiers, policy.decay) if policy.decay is not None else tiers,
             event.include_reflections if event.include_reflections is not None else included,
+            next(each for each in (event.min_relevance, profile.min_relevance, self.min_relevance) if each is not None),
         )
 
     def profile(self, event: QueryEvent) -> str:

@@ -163,6 +163,11 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
         recorded["reranked_candidates"] = outcome.rerank_scores.read
         if outcome.rerank_scores.unscored:
             recorded["unscored"] = sorted(own[id_] for id_ in outcome.rerank_scores.unscored)
+    if outcome.matches is not None:
+        recorded["words"] = {
+            word: {own[id_]: list(fields) for id_, fields in found.items() if id_ in own}
+            for word, found in outcome.matches.items()
+        }
     if outcome.vectors:
         recorded["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()}
     return recorded
@@ -201,6 +206,7 @@ def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome)
         "id": own_id,
         "rank": rank,
         "score": candidate.score,
+        "relevance": outcome.relevance.get(id_),
         "text": text,
         "payload": payload,
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},

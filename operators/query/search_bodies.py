@@ -11,7 +11,7 @@ from operators.query.in_flight import InFlight
 from operators.query.paging import FIELDS, OrderValue, equal, wanted_order
 from operators.query.syntax.keyword_filter import Ending, Endings, open_endings
 from operators.query.syntax.keyword_filter import conditions as keyword_conditions
-from operators.query.terms import Corpus
+from operators.query.terms import Corpus, SparseVector
 from operators.query.trace import Trace
 from schemas.document import (
     ACTOR_TYPE,
@@ -25,7 +25,7 @@ from schemas.document import (
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite, RecipeStage
-from schemas.result import KEYWORD, KEYWORD_CONTEXT, STRUCTURED, VECTOR, VECTOR_CONTEXT
+from schemas.result import KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
 
 ENDINGS: Final = 256
 """Endings of one phrase at most: each is one condition of the search."""
@@ -40,7 +40,7 @@ _SIGNALS: Final[tuple[RecipeStage, ...]] = (Weighted(graph_weight=1.0), Composit
 _RECORDED: Final = frozenset().union(
     *(stage.model_construct().reads for stage in STAGES.values()), *(stage.reads for stage in _SIGNALS)
 ) - {CONTENT}
-"""The fields that any recipe reads: a recorded pool has all of them."""
+"""The fields that any recipe reads: a recorded pool has all of them, or what was read from them."""
 
 Condition = Mapping[str, Any]
 
@@ -94,6 +94,7 @@ class Searches:
     hnsw_ef: int | None = None
     dense_context: str = "dense_context"
     sparse_context: str = "bm25_context"
+    learned: str | None = None
 
     def __call__(self, query: InFlight) -> dict[Hashable, Search | Unfinished]:
         """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
@@ -114,6 +115,8 @@ class Searches:
                 searches[leg] = Search(body, query.trace)
             elif leg in {KEYWORD, KEYWORD_CONTEXT}:
                 searches[leg] = self._keyword(query, leg, seen, common)
+            elif leg == LEARNED and (encoding := query.retrieval.encoding) is not None:
+                searches[leg] = Search(_by_terms(encoding, self.learned, seen, common), query.trace)
             elif leg == STRUCTURED:
                 searches[leg] = self._listing(query, {"filter": seen, **common})
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
@@ -152,7 +155,7 @@ class Searches:
             body = {"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **common}
         elif retrieval.terms is not None:
             counted = self._corpus(query)
-            body = self._by_terms(query, self.sparse, counted, seen, common)
+            body = _by_terms(retrieval.terms, self.sparse, seen, common, counted)
             if retrieval.capabilities.counted:
                 # The watermark is the namespace's, and tells nothing of the whole collection.
                 watermark = query.cache.watermark if self.idf_of_namespace else None
@@ -160,16 +163,9 @@ class Searches:
         return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None, corpus=corpus)
 
     def _by_context_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
-        body = self._by_terms(query, self.sparse_context, self._corpus(query), seen, common)
-        return Search(body, query.trace)
-
-    def _by_terms(
-        self, query: InFlight, using: str | None, counted: Condition | None, seen: Condition, common: Condition
-    ) -> Condition:
         assert query.retrieval.terms is not None
-        terms = {"indices": query.retrieval.terms.indices, "values": query.retrieval.terms.values}
-        params = {"params": {"idf": {"corpus": counted}}} if counted is not None else {}
-        return {"query": terms, "using": using, "filter": seen, **common, **params}
+        body = _by_terms(query.retrieval.terms, self.sparse_context, seen, common, self._corpus(query))
+        return Search(body, query.trace)
 
     def _listing(self, query: InFlight, common: Mapping[str, Any]) -> Search:
         asked = query.asked.canonical
@@ -219,6 +215,14 @@ class Searches:
         return {"must": must, "must_not": [reflections]}
 
 
+def _by_terms(
+    terms: SparseVector, using: str | None, seen: Condition, common: Condition, counted: Condition | None = None
+) -> Condition:
+    params = {"params": {"idf": {"corpus": counted}}} if counted is not None else {}
+    sparse = {"indices": terms.indices, "values": terms.values}
+    return {"query": sparse, "using": using, "filter": seen, **common, **params}
+
+
 def _narrow(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
     return {**seen, "must": [*seen["must"], condition]}
 
@@ -250,6 +254,8 @@ def askable(query: InFlight, leg: str) -> bool:
             return able.keywords and (retrieval.terms is not None or retrieval.uncovered)
         case "keyword_context":
             return able.sparse_context and retrieval.terms is not None
+        case "learned":
+            return able.learned and retrieval.encoding is not None and bool(retrieval.encoding.indices)
     return True
 
 

@@ -1,9 +1,11 @@
 """Terms of the keyword leg: sparse vectors, and the rarity of terms where Qdrant's own count isn't to be used."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from operators.query.syntax.words import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +14,12 @@ class SparseVector:
 
     indices: list[int]
     values: list[float]
+
+
+def terms_by_word(text: str, analyse: Callable[[str], SparseVector | None]) -> dict[str, Sequence[int]]:
+    """The terms of each word that has some, by the word in lower case; `analyse` makes the terms of a text."""
+    read = ((word, analyse(word)) for word in dict.fromkeys(words(text)))
+    return {word: terms.indices for word, terms in read if terms is not None}
 
 
 NOTHING: Final[Mapping[str, Any]] = {"must": [{"has_id": []}]}
@@ -54,10 +62,3 @@ def weigh(body: Mapping[str, Any], rarities: Mapping[int, float]) -> Mapping[str
     # Qdrant's factor can't be left out; over no documents it is the same for all terms, and is divided out.
     values = [value * each / math.log(2) for value, each in zip(terms["values"], rarity, strict=True)]
     return {**body, "query": {**terms, "values": values}, "params": {"idf": {"corpus": NOTHING}}}
-
-
-def rarity(documents: int, frequency: int) -> float:
-    """BM25's ln(1 + (N - df + 0.5) / (df + 0.5)), always positive. Source: the IDF of BM25 in Qdrant."""
-    # Documents written between two counts are in one of them only.
-    frequency = min(frequency, documents)
-    return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))

@@ -9,7 +9,7 @@ from operators.ranking.normalise import NORMALISERS, Scale
 from operators.ranking.run import Run
 from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, Linear, OneLeg, Rrf, Score
 from schemas.recipes.stages import FusionStage
-from schemas.result import CONTEXT_LEGS, KEYWORD, STRUCTURED, VECTOR, LegStatus
+from schemas.result import KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
 
 def _weight(weights: Weights, leg: str) -> float:
     # The structured leg's scores are all equal: normalised, they would outweigh the hits of the other legs.
-    return weights.get(leg, 0.0 if leg in {STRUCTURED, *CONTEXT_LEGS} else 1.0)
+    return weights.get(leg, 0.0 if leg in {STRUCTURED, *WEIGHED_LEGS} else 1.0)
 
 
 def _normalise(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dict[str, Scale]]:

@@ -72,7 +72,7 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
         return candidates
     if run.model.selects:
         return pick(candidates, run.model, stage, run)
-    scores, top, _, unscored = run.model
+    scores, top, unscored = run.model.scores, run.model.top, run.model.unscored
     asked = [candidate for candidate in candidates[:top] if candidate.id not in unscored]
     read = [candidate for candidate in asked if candidate.id in scores]
     unread = [candidate for candidate in candidates[:top] if candidate.id in unscored] + candidates[top:]

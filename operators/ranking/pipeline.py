@@ -11,6 +11,7 @@ from operators.ranking.blend import rank_by_blend
 from operators.ranking.candidate import Candidate, Leg, list_candidates
 from operators.ranking.composite import composite
 from operators.ranking.content import dedupe
+from operators.ranking.coverage import coverage
 from operators.ranking.decay import rank_by_decay
 from operators.ranking.distance import rank_by_distance
 from operators.ranking.fusion import dbsf, linear, one_leg, rrf, score
@@ -21,6 +22,7 @@ from schemas.recipes import Recipe
 from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Linear, Rrf, Score, VectorLeg, Weighted
 from schemas.recipes.stages import (
     Composite,
+    Coverage,
     Dedupe,
     DistanceStage,
     Feedback,
@@ -44,6 +46,7 @@ _FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], li
 }
 
 _LATER: Final[Mapping[type[RecipeStage], Callable[[list[Candidate], Any, Run], list[Candidate]]]] = {
+    Coverage: coverage,
     Dedupe: dedupe,
     Rerank: rerank,
     Feedback: feedback,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,18 +28,24 @@ class TemporalExpression:
     tolerance: int
 
 
+Matches = Mapping[str, Mapping[str, Sequence[str]]]
+"""Word of the query -> id of each candidate that has it -> the fields that have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of a query that stages read.
 
-    `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `decay` are the tiers below
-    the recipe's, the least specific first; `decay_half_life` is the default in days, None if the profile has no decay.
+    `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `matches` is None where
+    nothing is known of the candidates' words. `decay` are the tiers below the recipe's, the least specific first;
+    `decay_half_life` is the default in days, None if the profile has no decay.
     """
 
     now: float | None = None
     cycle: int | None = None
     text: str | None = None
     temporal_expression: TemporalExpression | None = None
+    matches: Matches | None = None
     include_reflections: bool = True
     reflections_only: bool = False
     decay: tuple[DecayTier, ...] = ()
@@ -47,17 +53,44 @@ class Facts:
     explain: bool = False
 
 
+Measure = Literal["share", "logit", "order"]
+
+
 class ModelScores(NamedTuple):
     """A model's scores of the first `top` candidates: point id -> relevance, higher is better.
 
     A candidate of these without a score is irrelevant to the model, unless it is `unscored`: the model was not asked.
-    `selects`: the model only said which is the best.
+    `selects`: the model only said which is the best. `measure`: what a score is; `order`: it says only who is better.
     """
 
     scores: Mapping[str, float]
     top: int
     selects: bool = False
     unscored: frozenset[str] = frozenset()
+    measure: Measure = "share"
+
+
+class Shares(NamedTuple):
+    """The share of the query that each word gives, what it weighs of all words, the candidates that have it, and which
+    words are rare.
+    """
+
+    words: Mapping[str, float]
+    weights: Mapping[str, float]
+    matches: Matches
+    rare: frozenset[str]
+
+    def of(self, id_: str) -> dict[str, float]:
+        """The share that each word gives which the candidate has."""
+        return {word: share for word, share in self.words.items() if id_ in self.matches[word]}
+
+    def sum_of(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The sum of the words' values for each candidate, those without any word left out."""
+        summed: dict[str, float] = {}
+        for word, value in values.items():
+            for id_ in self.matches[word]:
+                summed[id_] = summed.get(id_, 0.0) + value
+        return summed
 
 
 Steps = list[dict[str, Any]]
@@ -110,14 +143,16 @@ class Run:
     """The state of one query's ranking. `explanations` is None unless they are asked for.
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
-    that are compared with each other, by point id, as far as they were read. `reranked`: a model or a distance stage
-    changed a score. `aged`: a stage read how old candidates are. `backends` are those other than the legs.
+    that are compared with each other, by point id, as far as they were read. `shares` are those of the query's
+    words, once they are known. `reranked`: a model or a distance stage changed a score. `aged`: a stage read how old
+    candidates are. `backends` are those other than the legs.
     """
 
     facts: Facts
     explanations: ScoreExplanations | None = None
     model: ModelScores | None = None
     vectors: Mapping[str, NDArray[np.float16]] = field(default_factory=dict)
+    shares: Shares | None = None
     reranked: bool = False
     aged: bool = False
     backends: list[str] = field(default_factory=list)

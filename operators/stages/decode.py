@@ -1,17 +1,16 @@
 """Decode: a message's bytes become a query in flight, or a named error."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from operators.query import cloud_event
-from operators.query.cloud_event import CloudEvent, Mode
 from operators.query.in_flight import CacheLookup, InFlight
 from operators.query.message import Message, check_headers, sent_at
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
+from operators.query.reply import MAX_RETURNED, MAX_RETURNED_BYTES, fits
 from operators.telemetry.traces import Signals
-from schemas.errors import DeadLetterClass, InputError, invalid
-from schemas.event import check_dimension, json_object, parse, readable, validate
+from schemas.errors import DeadLetterClass, InputError
+from schemas.event import check_dimension, validate
 from schemas.query import MAX_QUERY_PARTS, QueryEvent
 from schemas.settings import Limits
 from schemas.texts import nfc
@@ -22,7 +21,6 @@ class Decoder:
     """Turns messages into queries under one configuration."""
 
     limits: Limits
-    reply_to: frozenset[str]
     dimension: int
     record_content: bool
     signals: Signals
@@ -32,12 +30,17 @@ class Decoder:
         """The query that the message asks. Raises InputError."""
         check_headers(message)
         mended: list[str] = []
-        envelope, document = self._open(message, mended)
+        limit = self.limits.max_message_bytes
+        envelope, document = cloud_event.open_event(message.headers, message.value, limit, MAX_QUERY_PARTS, mended)
+        if envelope is None:
+            cloud_event.check_plain(document)
+        if not fits(message.headers):
+            mended.append(
+                f"headers: more than {MAX_RETURNED} or {MAX_RETURNED_BYTES} bytes: they may be missing on the result"
+            )
         check_text(document.get("text"), self.limits)
         event = validate(QueryEvent, document)
         check_dimension(event.vector, self.dimension)
-        if event.reply_to is not None and event.reply_to not in self.reply_to:
-            raise invalid("reply_to", "not a topic that a query may choose", event.reply_to)
         sent = event.now if event.now is not None else sent_at(message)
         normalised = self.normalise(event, message.headers, message.origin.topic, sent)
         timeout = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
@@ -59,23 +62,6 @@ class Decoder:
             envelope=envelope,
             outcome=Outcome(warnings=[*mended, *normalised.warnings]),
         )
-
-    def _open(self, message: Message, mended: list[str]) -> tuple[CloudEvent | None, dict[str, Any]]:
-        limit = self.limits.max_message_bytes
-        mode = cloud_event.content_mode(message.headers)
-        if mode is None:
-            document = parse(message.value, limit, MAX_QUERY_PARTS, warnings=mended)
-            cloud_event.check_plain(document)
-            return None, document
-        if mode is Mode.BINARY:
-            envelope = cloud_event.from_headers(message.headers)
-            return envelope, parse(message.value, limit, MAX_QUERY_PARTS, warnings=mended)
-        envelope, data = cloud_event.from_envelope(json_object(message.value, limit, MAX_QUERY_PARTS, warnings=mended))
-        if isinstance(data, bytes):
-            return envelope, parse(data, limit, MAX_QUERY_PARTS, warnings=mended)
-        if not isinstance(data, dict):
-            raise invalid("data", "an object is expected", data)
-        return envelope, readable(data)
 
 
 def check_text(text: object, limits: Limits) -> None:

@@ -1,25 +1,31 @@
-"""Embed: the texts of many queries become vectors in one request; a text that was embedded before needs none.
+"""Embed and encode: the texts of many queries become vectors in one request, dense ones by the embedder and sparse ones
+by the sparse encoder; a text that was embedded before needs none.
 
-The stage is a step of a query's way whether or not its text was cached.
+Each is a step of a query's way whether or not its text was cached.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 from typing_extensions import override
 
-from operators.clients.embedders import Embedder
+from operators.clients.embedders import Encoder
 from operators.clients.failures import Chance, bisect
 from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
+from operators.query.terms import SparseVector
 from operators.query.trace import Attributes
+from operators.ranking.content import is_blank
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.stages.backend_stage import BackendStage
 from schemas.errors import BackendBadResponse, BackendError
-from schemas.result import VECTOR, VECTOR_CONTEXT
+from schemas.result import LEARNED, VECTOR, VECTOR_CONTEXT
+
+Vector = TypeVar("Vector", bound=Embedding | SparseVector)
 
 _UNREADABLE: Final = (
     "unknown_script: the embedding model does not know the letters of the text, so it is searched for by its"
@@ -38,93 +44,141 @@ def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
     return searched or (tokens and plan.reranks(asked) > 0)
 
 
+def needs_encoding(query: InFlight) -> bool:
+    """True if the query has a text, its plan gives weight to the leg `learned`, and its collection has the vector."""
+    asked, plan = query.asked.canonical, query.asked.plan
+    if asked.text is None or is_blank(asked.text) or asked.reflections_only or not plan.profile.semantic:
+        return False
+    return query.retrieval.capabilities.learned and LEARNED in plan.recipe.fusion.legs
+
+
 Asked = tuple[str, str]
 """A query's namespace and its text."""
 
 
 @dataclass(frozen=True)
-class Embeddings(BackendStage[Asked, Embedding]):
-    """Embeds queries' texts as vectors of `dimension`; `tokens`: a reranker reads token vectors.
+class TextStage(BackendStage[Asked, Vector]):
+    """Has a model make a vector of each query's text. `provider` serves the model; by default this process does."""
 
-    `provider` serves the model; by default this process does.
-    """
-
-    name: ClassVar = "embed"
-
-    embedder: Embedder
-    dimension: int
-    tokens: bool
+    encoder: Encoder[Vector]
     bounds: Bounds
-    cached: EmbeddingCache | None = None
+    cached: EmbeddingCache[Vector] | None = None
     load: Load | None = None
     provider: str = "rankstream"
     chance: Chance = field(default_factory=Chance, init=False)
 
-    @override
-    def wants(self, item: InFlight) -> bool:
-        return needs_embedding(item, tokens=self.tokens)
+    cache: ClassVar[str]
+    """The name of the cache in metrics."""
+
+    @abstractmethod
+    def vector(self, query: InFlight) -> Vector | None:
+        """The vector that the query has."""
 
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Asked] | None:
         text = query.asked.canonical.text
-        if text is None or not needs_embedding(query, tokens=self.tokens):
+        if text is None or not self.wants(query):
             return None
         asked = query.asked.canonical.namespace, text
         if self.cached is not None:
-            query.retrieval.embedding = found = self.cached.get(asked)
-            query.trace.looked_up("embedding", found is not None, found is None)
-        return (self.name, asked) if query.retrieval.embedding is None else None
+            found = self.cached.get(asked)
+            query.trace.looked_up(self.cache, found is not None, found is None)
+            if found is not None:
+                self.on_answer(query, found)
+        return (self.name, asked) if self.vector(query) is None else None
 
     @override
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Asked], timeout: float
-    ) -> list[Embedding | BackendError]:
-        """One call for the texts, in which no text is asked for twice; usable embeddings are cached.
+    async def call(self, batch_key: BatchKey, requests: Sequence[Asked], timeout: float) -> list[Vector | BackendError]:
+        """One call for the texts, in which no text is asked for twice; usable vectors are cached.
 
         If the call is refused, say for a text longer than the model's context, its texts are bisected.
         """
         deadline = monotonic() + timeout
         texts = list(dict.fromkeys(text for _, text in requests))
 
-        async def embed(some: Sequence[str]) -> list[Embedding]:
-            return await self.embedder.embed(some, purpose="query", timeout=deadline - monotonic())
+        async def embed(some: Sequence[str]) -> list[Vector]:
+            return await self.encoder.embed(some, purpose="query", timeout=deadline - monotonic())
 
         answers = await bisect(texts, embed, chance=self.chance)
-        found = {text: self._check(answer) for text, answer in zip(texts, answers, strict=True)}
+        found = {text: self.check(answer) for text, answer in zip(texts, answers, strict=True)}
         if self.cached is not None:
             for asked in requests:
-                if isinstance(answer := found[asked[1]], Embedding):
+                answer = found[asked[1]]
+                if not isinstance(answer, BackendError):
                     self.cached.put(asked, answer)
         return [found[text] for _, text in requests]
 
-    @override
-    def on_answer(self, query: InFlight, answer: Embedding) -> None:
-        query.retrieval.embedding = answer
-        _warn(query, answer)
+    def check(self, answer: Vector | BackendError) -> Vector | BackendError:
+        """The answer for a text, or why it cannot be searched by."""
+        return answer
 
     def on_unasked(self, item: InFlight) -> InFlight:
-        """A cached embedding is passed like one that was asked for."""
-        if item.retrieval.embedding is not None:
-            _warn(item, item.retrieval.embedding)
+        """A cached vector is passed like one that was asked for."""
+        if self.vector(item) is not None:
             item.passed(self.step)
         return item
 
     @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:
         """By the conventions for generative AI."""
-        return "embed", {
+        return self.name, {
             "gen_ai.operation.name": "embeddings",
             "gen_ai.provider.name": self.provider,
-            "gen_ai.request.model": self.embedder.model,
-            "gen_ai.embeddings.dimension.count": self.dimension,
+            "gen_ai.request.model": self.encoder.model,
         }
 
-    def _check(self, answer: Embedding | BackendError) -> Embedding | BackendError:
+
+@dataclass(frozen=True)
+class Embeddings(TextStage[Embedding]):
+    """Embeds queries' texts as vectors of `dimension`; `tokens`: a reranker reads token vectors."""
+
+    name: ClassVar = "embed"
+    cache: ClassVar = "embedding"
+
+    dimension: int = field(kw_only=True)
+    tokens: bool = field(default=False, kw_only=True)
+
+    @override
+    def wants(self, item: InFlight) -> bool:
+        return needs_embedding(item, tokens=self.tokens)
+
+    @override
+    def vector(self, query: InFlight) -> Embedding | None:
+        return query.retrieval.embedding
+
+    @override
+    def on_answer(self, query: InFlight, answer: Embedding) -> None:
+        query.retrieval.embedding = answer
+        if not answer.readable:
+            query.outcome.warnings.append(_UNREADABLE)
+
+    @override
+    def check(self, answer: Embedding | BackendError) -> Embedding | BackendError:
         if isinstance(answer, BackendError) or len(answer.vector) == self.dimension:
             return answer
         return BackendBadResponse(f"embedder: {len(answer.vector)} dimensions, expected {self.dimension}")
 
+    @override
+    def span(self, query: InFlight) -> tuple[str, Attributes]:
+        name, attributes = super().span(query)
+        return name, {**attributes, "gen_ai.embeddings.dimension.count": self.dimension}
 
-def _warn(query: InFlight, embedding: Embedding) -> None:
-    if not embedding.readable:
-        query.outcome.warnings.append(_UNREADABLE)
+
+@dataclass(frozen=True)
+class Encodings(TextStage[SparseVector]):
+    """Encodes queries' texts for the leg `learned`."""
+
+    name: ClassVar = "encode"
+    cache: ClassVar = "encoding"
+
+    @override
+    def wants(self, item: InFlight) -> bool:
+        return needs_encoding(item)
+
+    @override
+    def vector(self, query: InFlight) -> SparseVector | None:
+        return query.retrieval.encoding
+
+    @override
+    def on_answer(self, query: InFlight, answer: SparseVector) -> None:
+        query.retrieval.encoding = answer

@@ -22,11 +22,11 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Vectors
 from operators.runtime.dispatcher import Bounds
 from operators.stages.backend_stage import PointStage
-from schemas.document import CONTENT, TERMS, TOKEN_IDS, WORDS
+from schemas.document import CONTENT, MARKS, TERMS, TOKEN_IDS, WORDS
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
-_FETCHED: Final = AllBut((TERMS, TOKEN_IDS, *WORDS.values()))
+_FETCHED: Final = AllBut((MARKS, TERMS, TOKEN_IDS, *WORDS.values()))
 """Qdrant counts and matches a document's tokens and words; nothing here reads them."""
 
 

@@ -18,19 +18,23 @@ from operators.query.canonical import Shape
 from operators.query.in_flight import Found, InFlight
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
-from operators.ranking.candidate import Leg
+from operators.ranking.candidate import Leg, union
+from operators.ranking.coverage import find_matches
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.runtime.stage import Batch, Batches, run_step, split
 from operators.stages.leg import is_searched
 from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.recipes.stages import Coverage
 from schemas.result import (
     CONTEXT_LEGS,
     KEYWORD,
     KEYWORD_CONTEXT,
+    LEARNED,
     LEGS,
     STRUCTURED,
     VECTOR,
     VECTOR_CONTEXT,
+    WEIGHED_LEGS,
     LegStatus,
     RetrievalStage,
 )
@@ -40,6 +44,10 @@ _SAID: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
 _NO_CONTEXT: Final = (
     f"{Reason.NO_CONTEXT}: the recipe searches documents together with their neighbours, and the collection has no"
     " vectors of them: see qdrant.context"
+)
+_NO_LEARNED: Final = (
+    f"{Reason.NO_SPARSE_VECTOR}: the recipe gives weight to the leg learned, and the collection has no vector for it:"
+    " see sparse_encoder and qdrant.vectors.learned"
 )
 
 
@@ -95,7 +103,7 @@ def take_over(query: InFlight) -> InFlight:
     asked = query.asked.canonical
     wanted = legs(query)
     found, query.retrieval.found = query.retrieval.found, {}
-    for name in (*LEGS, *(leg for leg in CONTEXT_LEGS if leg in wanted)):
+    for name in (*LEGS, *(leg for leg in WEIGHED_LEGS if leg in wanted)):
         outcome = found.get(name)
         if outcome is None and name == VECTOR and _against(query):
             query.outcome.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.REFUSED)
@@ -111,12 +119,14 @@ def take_over(query: InFlight) -> InFlight:
             query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
     if any(leg.reason is Reason.NO_CONTEXT for leg in query.outcome.legs.values()):
         query.outcome.warnings.append(_NO_CONTEXT)
+    if LEARNED in query.outcome.legs and query.outcome.legs[LEARNED].reason is Reason.NO_SPARSE_VECTOR:
+        query.outcome.warnings.append(_NO_LEARNED)
     query.check_found()
     for name, leg in query.outcome.legs.items():
         if leg.status is not LegStatus.SKIPPED:
             query.passed(name, len(leg.ids))
     answered = any(leg.status is LegStatus.OK for leg in query.outcome.legs.values())
-    if not answered and {"embed", *LEGS, *CONTEXT_LEGS} & dict(query.outcome.degraded).keys():
+    if not answered and {"embed", "encode", *LEGS, *WEIGHED_LEGS} & dict(query.outcome.degraded).keys():
         query.outcome.failed = query.answered = True
     elif not answered and not any(said.startswith(_SAID) for said in query.outcome.warnings):
         query.outcome.warnings.append(_UNASKED)
@@ -167,9 +177,13 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
         return Reason.NO_TERMS
     if leg == KEYWORD:
         return Reason.NO_TERMS if query.retrieval.capabilities.keywords else Reason.NO_SPARSE_VECTOR
-    if not query.asked.plan.profile.semantic and query.asked.canonical.vector is None:
+    lost, semantic = dict(query.outcome.degraded), query.asked.plan.profile.semantic
+    if leg == LEARNED:
+        if not able.learned:
+            return Reason.NO_SPARSE_VECTOR
+        return lost.get("encode", Reason.NO_TERMS) if semantic else Reason.PROFILE
+    if not semantic and query.asked.canonical.vector is None:
         return Reason.PROFILE
-    lost = dict(query.outcome.degraded)
     return lost.get("embed", Reason.NO_VECTOR)
 
 
@@ -179,7 +193,12 @@ def fuse_legs(query: InFlight) -> InFlight:
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     if asked.shape is Shape.SEARCH:
-        facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression)
+        if plan.recipe.stage(Coverage) is not None or asked.recorded is not None:
+            retrieval = query.retrieval
+            outcome.matches = find_matches(
+                retrieval.words, union(legs), retrieval.columns, identifiers=retrieval.identifiers
+            )
+        facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:
         outcome.rank(keep_order(legs, explain=asked.explain))

@@ -38,7 +38,7 @@ from operators.runtime.turns import Turns
 from operators.stages.backend_stage import QueryStage
 from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError
-from schemas.result import CONTEXT_LEGS, LEGS, STRUCTURED
+from schemas.result import LEGS, STRUCTURED, WEIGHED_LEGS
 
 _APART: Final = "apart"
 _FACETS: Final = 16
@@ -52,7 +52,7 @@ class SearchWriter:
     """Writes what each leg of those that are built is asked for a query."""
 
     searches: Searches
-    built: frozenset[str] = frozenset((*LEGS, *CONTEXT_LEGS))
+    built: frozenset[str] = frozenset((*LEGS, *WEIGHED_LEGS))
 
     def __call__(self, query: InFlight) -> InFlight:
         """The query with its searches."""

@@ -34,6 +34,7 @@ class Publisher:
     way_out: WayOut
     embedder: str | None
     cursors: CursorCodec
+    sparse_encoder: str | None = None
 
     def answer(self, query: InFlight) -> Answer:
         """The query's whole answer; `own` adds the fields of one query."""
@@ -46,6 +47,7 @@ class Publisher:
             "config_hash": self.way_out.config_hash,
             "models": {
                 "embedder": self.embedder,
+                **({"sparse_encoder": self.sparse_encoder} if self.sparse_encoder is not None else {}),
                 "reranker": outcome.rerank_scores.model if outcome.rerank_scores is not None else None,
             },
             "index_watermark": list(mark) if mark is not None else None,

@@ -23,6 +23,7 @@ from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.ranking.content import content, is_blank
+from operators.ranking.run import Measure
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.stages.backend_stage import BackendStage
@@ -48,6 +49,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     `picking`: it serves the stage `llm_rerank` of recipes, otherwise the stage `rerank`. `selects`: the reranker only
     says which candidate is the best. `compares`: it judges all candidates together, and may find none of them relevant.
+    `measure` says what its scores are.
     `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that
     judges each candidate by itself, `verdicts` for one that compares them or leaves some out. `load` is told of its
     calls.
@@ -61,6 +63,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     picking: bool = False
     selects: bool = False
     compares: bool = False
+    measure: Measure = "share"
     max_doc_chars: int = 0
     cache: ScoreCache | None = None
     verdicts: VerdictCache | None = None
@@ -177,7 +180,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         # In the candidates' order, however the reranker or a cache gave them: a result is the same to the byte.
         scores = {each.id: answer[each.id] for each in result.candidates[:read] if each.id in answer}
         unscored = self._without_score(query, read, answer)
-        result.rerank_scores = RerankScores(self.reranker.model, scores, read, self.selects, unscored)
+        result.rerank_scores = RerankScores(self.reranker.model, scores, read, self.selects, unscored, self.measure)
         if self.picking and picking is not None:
             result.pick(picking)
 
@@ -250,10 +253,14 @@ def rank(query: InFlight) -> InFlight:
     it was asked for.
     """
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
-    if asked.shape is not Shape.SEARCH or not plan.recipe.later or outcome.ranked is None:
+    if asked.shape is not Shape.SEARCH or outcome.ranked is None:
+        return query
+    if not plan.recipe.later:
+        outcome.judge(plan.min_relevance)
         return query
     query.started = monotonic()
     outcome.rerank(plan.recipe)
+    outcome.judge(plan.min_relevance)
     candidates = len(outcome.candidates)
     query.trace.child("rank", query.started, {"rankstream.candidates": candidates})
     query.passed("rank", candidates)

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from schemas.recipes.stages import FusionStage, Legs, RecipeStage, Share, Span, Weight
-from schemas.result import CONTEXT_LEGS, KEYWORD, STRUCTURED, VECTOR
+from schemas.result import KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
 
 LegName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Weights = dict[LegName, Weight]
@@ -16,7 +16,7 @@ SMALLEST_K = 1e-3
 
 
 def _weighted_legs(weights: Weights) -> Legs:
-    return (VECTOR, KEYWORD, *(leg for leg in (*CONTEXT_LEGS, STRUCTURED) if weights.get(leg)))
+    return (VECTOR, KEYWORD, *(leg for leg in (*WEIGHED_LEGS, STRUCTURED) if weights.get(leg)))
 
 
 class Rrf(FusionStage):
@@ -24,7 +24,9 @@ class Rrf(FusionStage):
 
     name: ClassVar = "rrf"
     k: Annotated[float, Field(le=1e6, allow_inf_nan=False, description="Rank constant; 0 or less means 5.")] = DEFAULT_K
-    weights: Weights = Field(default={}, description="Leg -> weight. Default: 1; structured and context legs: 0.")
+    weights: Weights = Field(
+        default={}, description="Leg -> weight. Default: 1; structured, learned and context legs: 0."
+    )
 
     @field_validator("k")
     @classmethod
@@ -35,7 +37,7 @@ class Rrf(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; also structured and the context legs if they have a weight."""
+        """Vector and keyword; also structured, learned and the context legs if they have a weight."""
         return _weighted_legs(self.weights)
 
 
@@ -48,7 +50,7 @@ class Score(FusionStage):
     )
     weights: Weights | None = Field(
         default=None,
-        description="Leg -> weight, in place of `alpha`. Default: 1; structured and context legs: 0.",
+        description="Leg -> weight, in place of `alpha`. Default: 1; structured, learned and context legs: 0.",
     )
     normaliser: Literal["min_max", "z_score", "l2"] = Field(
         default="min_max", description="How the scores of a leg are normalised."
@@ -67,7 +69,7 @@ class Score(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; also structured and the context legs if they have a weight."""
+        """Vector and keyword; also structured, learned and the context legs if they have a weight."""
         return _weighted_legs(self.weights or {})
 
 
@@ -85,11 +87,13 @@ class Dbsf(FusionStage):
     """Distribution-based score fusion: a leg's mean - 3 deviations is 0, mean + 3 deviations is 1; the legs' sum."""
 
     name: ClassVar = "dbsf"
-    weights: Weights = Field(default={}, description="Leg -> weight. Default: 1; structured and context legs: 0.")
+    weights: Weights = Field(
+        default={}, description="Leg -> weight. Default: 1; structured, learned and context legs: 0."
+    )
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; also structured and the context legs if they have a weight."""
+        """Vector and keyword; also structured, learned and the context legs if they have a weight."""
         return _weighted_legs(self.weights)
 
 

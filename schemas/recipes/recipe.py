@@ -25,6 +25,7 @@ from schemas.errors import problem
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.stages import (
     LATER,
+    Coverage,
     DistanceStage,
     FusionStage,
     LlmRerank,
@@ -162,8 +163,14 @@ class Recipe:
 
     @cached_property
     def later(self) -> tuple[RecipeStage, ...]:
-        """The other ones: from the first that needs a model's scores or dense vectors on."""
-        return self.stages[self._fetching :]
+        """The other ones: from the first that needs a model's scores or dense vectors on.
+
+        Exact words count ahead of a model, for what it reads, and behind it.
+        """
+        stages = list(self.stages[self._fetching :])
+        if stages and isinstance(stages[0], Rerank):
+            stages[1:1] = [stage for stage in self.ahead if isinstance(stage, Coverage)]
+        return tuple(stages)
 
     @cached_property
     def behind(self) -> tuple[RecipeStage, ...]:
@@ -291,7 +298,7 @@ _OF_CONTEXT = {"weight": 0.7, "context": 0.5}
 _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
-    "hybrid": ["score", "dedupe", {"rerank": {"weight": 0.6}}],
+    "hybrid": ["score", "coverage", "dedupe", {"rerank": {"weight": 0.6}}],
     "composite": ["score", "rerank", "composite", "temporal", "dedupe"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],

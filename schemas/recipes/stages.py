@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from schemas.document import COLUMNS, CONTENT
+from schemas.document import COLUMNS, CONTENT, MARKS
 from schemas.result import KEYWORD, VECTOR
 
 Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -109,6 +109,18 @@ class Dedupe(RecipeStage):
     def reads(self) -> frozenset[str]:
         """The fingerprint of the content, which the index stores."""
         return frozenset({CONTENT})
+
+
+class Coverage(RecipeStage):
+    """Exact words first: a document's score grows by weight * the share of the query's words that it has."""
+
+    name: ClassVar = "coverage"
+    weight: Weight = Field(default=1.0, description="Weight of the share of the words, the rare ones counting more.")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The marks of the document's terms."""
+        return frozenset({MARKS})
 
 
 class Rerank(RecipeStage):
@@ -255,6 +267,7 @@ class LlmRerank(DistanceStage):
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
 LATER: tuple[type[RecipeStage], ...] = (
+    Coverage,
     Dedupe,
     Rerank,
     Feedback,

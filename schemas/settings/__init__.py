@@ -1,7 +1,7 @@
 """Settings: one YAML file, overridden by environment variables; all errors are reported at once, by path."""
 
-from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings
-from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits, Topics
+from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
+from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits, Topics
 from schemas.settings.policies import FirewallSettings, IdentitySettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import Between, DecaySettings, Profile
@@ -16,6 +16,7 @@ __all__ = [
     "DecaySettings",
     "Defaults",
     "DeliverySettings",
+    "DocumentSettings",
     "EmbedderSettings",
     "FirewallSettings",
     "IdentitySettings",
@@ -27,6 +28,7 @@ __all__ = [
     "RerankSettings",
     "Settings",
     "SourcePolicy",
+    "SparseEncoderSettings",
     "TelemetrySettings",
     "Topics",
     "load",

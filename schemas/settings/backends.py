@@ -1,4 +1,4 @@
-"""Sections `embedder`, `rerank` and `chat`: the models that the flows call."""
+"""Sections `embedder`, `sparse_encoder`, `rerank` and `chat`: the models that the flows call."""
 
 import json
 from collections.abc import Mapping
@@ -103,6 +103,37 @@ _INPUT_TYPES: Final[Mapping[str, Mapping[str, str]]] = {
     "nim": {"query": "query", "document": "passage"},
 }
 """By kind and purpose."""
+
+
+class SparseEncoderSettings(ModelServer):
+    """The sparse encoder: a model such as SPLADE or BGE-M3 behind a server, for the leg learned; or none."""
+
+    kind: Literal["tei", "openai", "none"] = Field(
+        default="none",
+        description="tei: /embed_sparse of text-embeddings-inference; openai: /embeddings whose embeddings are objects"
+        " of token ids and weights, as SGLang and Xinference have it; none: no sparse encoder.",
+    )
+    url: Url | None = Field(default=None, description="Address of the server, without the kind's path.")
+    model: str = Field(
+        default="", description="Model name; sent to servers of kind openai, recorded in results. All kinds need it."
+    )
+    timeout: Seconds = Field(default=2.0, description="Seconds to encode a query, its wait in the queue included.")
+    max_batch: Count = Field(default=32, description="Texts in one request.")
+    max_concurrency: Concurrency = 8
+    cache_mib: int = Field(
+        default=64, ge=0, description="MiB of encoded queries to cache, by namespace and text; 0: no cache."
+    )
+
+    @property
+    def served(self) -> bool:
+        """True if there is a sparse encoder, which is a server."""
+        return self.kind != "none"
+
+    @model_validator(mode="after")
+    def _has_url(self) -> Self:
+        if self.served and (self.url is None or not self.model):
+            raise ValueError(f"{self.kind} needs url and model")
+        return self
 
 
 class RerankSettings(ModelServer):

@@ -4,18 +4,45 @@ import socket
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeVar
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from schemas.settings.kafka_options import Options, refusals
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import Count, Seconds, Secret, Section, TokenUrl, TopicName
+from schemas.settings.section import (
+    Count,
+    KafkaHeader,
+    Seconds,
+    Secret,
+    Section,
+    TokenUrl,
+    TopicName,
+    TopicPattern,
+    is_pattern,
+    matches,
+)
 
 S = TypeVar("S", bound=Section)
+
+DeliveryMode = Literal["exactly_once", "at_least_once"]
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 _PASSWORD: Final = ("username", "password", "password_file")
-_CLIENT: Final = ("token_url", "client_id", "client_secret", "client_secret_file", "scope")
-_TOKEN: Final = ("token_file", *_CLIENT)
+_CLIENT: Final = ("client_id", "client_secret", "client_secret_file", "scope")
+_SOURCES: Final = ("token_file", "token_url", "aws_region")
+_TOKEN: Final = (*_SOURCES, *_CLIENT, "extensions")
+
+
+def _not_auth(name: str) -> str:
+    if name.lower() == "auth":
+        raise ValueError("the token's own name")
+    return name
+
+
+Extensions = dict[
+    Annotated[str, Field(pattern=r"^[A-Za-z]+$"), AfterValidator(_not_auth)],
+    Annotated[str, Field(pattern=r"^[\x20-\x7e]+$")],
+]
+"""SASL extensions, as RFC 7628, 3.1, writes them."""
 
 
 class TlsSettings(Section):
@@ -39,7 +66,7 @@ class TlsSettings(Section):
 
 
 class SaslSettings(Section):
-    """SASL, for SASL_PLAINTEXT and SASL_SSL: user and password, or an OAuth 2 token from a file or an issuer."""
+    """SASL, for SASL_PLAINTEXT and SASL_SSL: user and password, or a token of a file, an OAuth 2 issuer or AWS IAM."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
         default=None, description="SASL mechanism; null: no SASL."
@@ -57,6 +84,20 @@ class SaslSettings(Section):
     client_secret: Secret = None
     client_secret_file: Path | None = Field(default=None, description="File that holds the client secret.")
     scope: str | None = Field(default=None, description="Scope of the requested token; null: the issuer's default.")
+    aws_region: str | None = Field(
+        default=None,
+        pattern=r"^[a-z]+(-[a-z0-9]+)+$",
+        description="For OAUTHBEARER with IAM of Amazon MSK: region of the cluster. Tokens are signed with the default"
+        " credentials of AWS; it needs the extra `msk`.",
+    )
+    extensions: Extensions = Field(
+        default={},
+        description="For OAUTHBEARER: SASL extensions that are sent with the token, such as logicalCluster and"
+        " identityPoolId of Confluent Cloud.",
+    )
+
+    def __hash__(self) -> int:
+        return hash((self.mechanism, self.username, self.token_file, self.token_url, self.client_id, self.aws_region))
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -75,11 +116,12 @@ class SaslSettings(Section):
         return [f"{self.mechanism} needs {' and '.join(absent)}"] if absent else []
 
     def _token_problems(self) -> list[str]:
-        if (self.token_file is None) == (self.token_url is None):
-            return ["OAUTHBEARER needs one of token_file and token_url"]
-        if self.token_url is None:
+        sources = _names_given(self, _SOURCES)
+        if len(sources) != 1:
+            return [f"OAUTHBEARER needs one of {', '.join(_SOURCES)}"]
+        if sources != ["token_url"]:
             unused = _names_given(self, _CLIENT)
-            return [f"{', '.join(unused)}: not with token_file"] if unused else []
+            return [f"{', '.join(unused)}: not with {sources[0]}"] if unused else []
         absent = [] if self.client_id else ["client_id"]
         if not _names_given(self, ("client_secret", "client_secret_file")):
             absent.append("client_secret or client_secret_file")
@@ -99,7 +141,7 @@ def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> 
 
 
 def _names_given(section: Section, names: tuple[str, ...]) -> list[str]:
-    return [name for name in names if getattr(section, name) is not None]
+    return [name for name in names if getattr(section, name) not in (None, {})]
 
 
 def _sound(section: S, problems: list[str]) -> S:
@@ -118,9 +160,16 @@ class Topics(Section):
     watermarks: TopicName = Field(
         default="watermarks", description="Compacted topic: how far each namespace is indexed."
     )
-    reply_to: list[TopicName] = Field(
-        default=[], description="More topics for results; a query names one of them in its field `reply_to`."
+    reply_to: list[TopicPattern] = Field(
+        default=[],
+        description="More topics for results, which queries choose among. A pattern with `*` and `?` allows each topic"
+        " whose name fits; these need not exist at the start.",
     )
+
+    @property
+    def listed_replies(self) -> list[str]:
+        """The topics for results that queries may choose and that must exist: all but the patterns."""
+        return [self.results, *(name for name in self.reply_to if not is_pattern(name))]
 
     @field_validator("reply_to")
     @classmethod
@@ -128,8 +177,8 @@ class Topics(Section):
         if len(set(topics)) < len(topics):
             raise ValueError("a topic is listed twice")
         others = ("queries", "documents", "dead_letters", "watermarks")
-        if taken := [role for role in others if info.data.get(role) in topics]:
-            raise ValueError(f"lists the topic of {', '.join(taken)}")
+        if taken := [role for role in others if role in info.data and matches(info.data[role], topics)]:
+            raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
         return topics
 
 
@@ -162,6 +211,11 @@ class KafkaSettings(Section):
         default=10.0, description="Seconds after which the broker aborts an open transaction."
     )
     request_timeout: Seconds = Field(default=30.0, description="Seconds to wait for the answer to one request.")
+    offset_metadata: Annotated[int, Field(ge=256, le=1_048_576)] = Field(
+        default=4096,
+        description="Bytes that a commit may carry about messages that were answered out of order: at most the broker's"
+        " offset.metadata.max.bytes. With less, more answers wait for an earlier one.",
+    )
     compression: Literal["lz4", "zstd", "gzip"] | None = Field(
         default="gzip",
         description="Compression of results, dead letters and watermarks; null: none. Every Kafka client reads gzip;"
@@ -170,7 +224,7 @@ class KafkaSettings(Section):
     rack: str | None = Field(
         default=None,
         description="Zone of this process, as the brokers name it in broker.rack: it reads from a replica there, if the"
-        " cluster has a replica.selector.class for that. null: from the leader.",
+        " cluster has a replica.selector.class for that. null or empty: from the leader.",
     )
     options: Options = Field(
         default={},
@@ -197,7 +251,7 @@ class KafkaSettings(Section):
     @property
     def options_of_consumers(self) -> Options:
         """The further options of a consumer, its rack among them."""
-        rack: Options = {} if self.rack is None else {"client.rack": self.rack}
+        rack: Options = {"client.rack": self.rack} if self.rack else {}
         return {**rack, **self.options, **self.consumer_options}
 
     @property
@@ -218,12 +272,31 @@ class KafkaSettings(Section):
         return self.model_copy(update={"group_id": f"{self.group_id}-indexing"})
 
 
+class ReplySettings(Section):
+    """The headers by which a query chooses the place of its result, and those that do not return on it.
+
+    The case of ASCII's letters does not count.
+    """
+
+    topic_headers: list[KafkaHeader] = Field(
+        default=["kafka_replyTopic", "REPLY_TOPIC", "reply-to", "reply_to"],
+        description="Headers that name the topic of the result, as the field `reply_to` does. An empty list: none.",
+    )
+    partition_headers: list[KafkaHeader] = Field(
+        default=["kafka_replyPartition", "REPLY_PARTITION"],
+        description="Headers that name its partition: four bytes, or digits. An empty list: none.",
+    )
+    withheld_headers: list[KafkaHeader] = Field(
+        default=["authorization", "proxy-authorization", "cookie", "x-api-key"],
+        description="Headers of a query that do not return on its result; `*` and `?` make a pattern. The header of"
+        " policies.identity never returns.",
+    )
+
+
 class DeliverySettings(Section):
     """The commit of results and offsets, and the bound of messages in flight in a replica."""
 
-    mode: Literal["exactly_once", "at_least_once"] = Field(
-        default="exactly_once", description="at_least_once: for brokers without transactions."
-    )
+    mode: DeliveryMode = Field(default="exactly_once", description="at_least_once: for brokers without transactions.")
     replica: str = Field(
         default_factory=socket.gethostname,
         description="Name of the replica, different for each and the same after a restart; default: the host's name.",
@@ -244,11 +317,23 @@ class DeliverySettings(Section):
         " be read, and a dead letter, in one transaction; or a dead letter alone. Change it if readers of results must"
         " not see refusals.",
     )
+    replies: ReplySettings = ReplySettings()
     drain_timeout: Seconds = Field(
         default=30.0, description="Seconds after SIGTERM to finish what is in flight; SIGKILL must come later."
     )
     watchdog: Seconds = Field(
         default=60.0, description="Seconds without progress of the worker or a delivery that end the process (exit 1)."
+    )
+
+
+class DocumentSettings(Section):
+    """The form in which documents come."""
+
+    envelope: Literal["none", "debezium"] = Field(
+        default="none", description="debezium: rows that Debezium's event flattening wrote; none: document events."
+    )
+    columns: dict[str, str] = Field(
+        default={}, description="Field of a document -> name that it has in the messages, such as a row's column."
     )
 
 

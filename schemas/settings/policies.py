@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from schemas.recipes.fusion import DecayTier
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import Section, TopicName
+from schemas.settings.section import Section, TopicPattern
 
 Tier = Literal["public", "internal", "confidential", "restricted"]
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
@@ -43,10 +43,10 @@ class SourcePolicy(Section):
     allowed_profiles: list[str] = Field(
         default=[], description="Allowed profiles; others are denied with the code policy_denied."
     )
-    reply_to: list[TopicName] = Field(
+    reply_to: list[TopicPattern] = Field(
         default=[],
-        description="Results topics that a query may name in `reply_to`; one that names none is answered on"
-        " kafka.topics.results in any case.",
+        description="Results topics that a query may choose, by name or by a pattern with `*` and `?`; one that chooses"
+        " none is answered on kafka.topics.results in any case.",
     )
     deny: Deny = Deny()
     overrides: Allowed | None = Field(

@@ -152,6 +152,19 @@ class Vectors(Section):
         description="Sparse vector of BM25 terms of a document with its neighbours, searched by the leg"
         " keyword_context; a collection without it does without the leg. Default: bm25_context.",
     )
+    learned: str | None = Field(
+        default=None,
+        description="Sparse vector of what `sparse_encoder` makes of a text, searched by the leg learned; a collection"
+        " without it does without the leg. Default: null, there is none. Name it where a sparse encoder is configured.",
+    )
+
+    @model_validator(mode="after")
+    def _check_learned(self) -> Self:
+        if self.learned is not None and self.learned in {self.dense, self.sparse, self.tokens}:
+            raise ValueError(f"learned: {self.learned}: another vector has this name")
+        if self.learned == "":
+            raise ValueError("learned: a sparse vector has a name")
+        return self
 
 
 class Bm25Settings(Section):

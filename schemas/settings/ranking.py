@@ -36,6 +36,9 @@ class Profile(Section):
     rerank_top: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=50, description="Candidates that are reranked; 0: no reranking."
     )
+    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+        default=None, description="Relevance of a result at least; null: defaults.min_relevance."
+    )
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
         default=7.0, description="Half-life in days where no decay tier gives one; null: scores never decay."
     )

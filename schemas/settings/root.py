@@ -9,12 +9,12 @@ import orjson
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings
-from schemas.settings.delivery import DeliverySettings, KafkaSettings, Limits
+from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
+from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
 from schemas.settings.policies import FirewallSettings, PolicySettings
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
-from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section
+from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section, matches
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -78,6 +78,10 @@ class Defaults(Section):
 
     namespace: str = Field(default="default", description="Namespace of events that name none.")
     destination: str = Field(default="default", description="Destination of events that name none.")
+    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",
+    )
 
 
 class TelemetrySettings(Section):
@@ -125,6 +129,7 @@ class Settings(BaseSettings):
     delivery: DeliverySettings = DeliverySettings()
     qdrant: QdrantSettings
     embedder: EmbedderSettings = EmbedderSettings()
+    sparse_encoder: SparseEncoderSettings = SparseEncoderSettings()
     rerank: RerankSettings = RerankSettings()
     chat: ChatSettings = ChatSettings()
     profiles: Profiles = {}
@@ -135,6 +140,7 @@ class Settings(BaseSettings):
     cache: CacheSettings = CacheSettings()
     cursor: CursorSettings = CursorSettings()
     defaults: Defaults = Defaults()
+    documents: DocumentSettings = DocumentSettings()
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
     cache_dir: Path = Field(
@@ -160,6 +166,11 @@ class Settings(BaseSettings):
                 raise ValueError(f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none")
             if self.rerank.kind == "chat":
                 raise ValueError("rerank.kind: chat asks a chat model, and chat.kind is none")
+        learned, encoder = self.qdrant.vectors.learned, self.sparse_encoder
+        if encoder.served and learned is None:
+            raise ValueError(f"sparse_encoder.kind: {encoder.kind} needs a vector, and qdrant.vectors.learned is null")
+        if learned is not None and not encoder.served:
+            raise ValueError(f"qdrant.vectors.learned: {learned} needs an encoder, and sparse_encoder.kind is none")
         if self.rerank.kind == "late_interaction" and self.embedder.served:
             raise ValueError(
                 f"rerank.kind: late_interaction reads token vectors, and embedder.kind {self.embedder.kind} gives none;"
@@ -179,7 +190,8 @@ class Settings(BaseSettings):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in profiles")
             if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.destinations")
-            if unknown := sorted({*policy.reply_to} - {self.kafka.topics.results, *self.kafka.topics.reply_to}):
+            topics = (self.kafka.topics.results, *self.kafka.topics.reply_to)
+            if unknown := sorted(each for each in {*policy.reply_to} if not matches(each, topics)):
                 raise ValueError(
                     f"policies.{path}.reply_to: {', '.join(unknown)}: neither kafka.topics.results nor one of"
                     " kafka.topics.reply_to"
@@ -234,7 +246,10 @@ class Settings(BaseSettings):
                 **({"purposes": self.embedder.purposes} if self.embedder.purposes else {}),
                 **({"dimensions": self.embedder.dimensions} if self.embedder.dimensions is not None else {}),
             },
+            "sparse_encoder": _model(self.sparse_encoder, {"kind", "model"}),
             "defaults": self.defaults.model_dump(mode="json"),
+            # Without them the hash is that of 0.2.0.
+            **({"documents": self.documents.model_dump(mode="json")} if self.documents != DocumentSettings() else {}),
         }
 
 

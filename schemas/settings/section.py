@@ -1,6 +1,8 @@
 """The base of every section of the configuration, and the types of its values."""
 
 import errno
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final, Self, get_args
 
@@ -16,10 +18,25 @@ TokenUrl = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[
 """An issuer's, whose query is a part of its address; it is masked where it is shown."""
 
 TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+TopicPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*?-]{1,249}$")]
+"""A topic's name, or a pattern of names: `*` stands for any characters, `?` for one."""
+
+KafkaHeader = Annotated[str, Field(min_length=1, max_length=200)]
+"""The name of a header of Kafka's messages."""
 Secret = Annotated[
     SecretStr | None, Field(repr=False, description="Secret: set by its environment variable, never in YAML.")
 ]
 """Given by the environment, or by the file that the section's key `<name>_file` names; never in the YAML."""
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """True if the name is one of the patterns, or fits one."""
+    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def is_pattern(name: str) -> bool:
+    """True if more than one name may fit."""
+    return "*" in name or "?" in name
 
 
 class Section(BaseModel):

@@ -26,6 +26,7 @@ from schemas.wording import MAX_WORDED
 from tests.adversary.refused import DOCUMENT_BYTES, DOCUMENTS, ENVELOPE, ENVELOPES, QUERIES, QUERY_BYTES
 from tests.operators.indexing import documents
 from tests.operators.samples import decoder, message, way_out
+from tests.tiers import sized
 
 MOST_TIMES: Final = 10
 """A refused event's CPU time at most, in that of the dearest good event of its size."""
@@ -150,7 +151,7 @@ def test_few_problems_of_a_document_are_worded(kind: str, counted: Counted) -> N
 
 
 @pytest.mark.usefixtures("uncollected")
-@pytest.mark.parametrize("kind", SENT)
+@pytest.mark.parametrize("kind", SENT[:: sized(3, nightly=1)])
 def test_a_query_costs_no_more_than_a_good_one(kind: str) -> None:
     """CPU time and memory, of decoding and of what tells its caller."""
     assert query(DEAREST_QUERY) is None
@@ -159,7 +160,7 @@ def test_a_query_costs_no_more_than_a_good_one(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("uncollected")
-@pytest.mark.parametrize("kind", DOCUMENTS)
+@pytest.mark.parametrize("kind", tuple(DOCUMENTS)[:: sized(3, nightly=1)])
 def test_a_document_costs_no_more_than_a_good_one(kind: str) -> None:
     """Likewise for documents of 1 MB."""
     assert document("unknown fields") is None

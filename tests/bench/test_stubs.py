@@ -13,7 +13,7 @@ import pytest
 from qdrant_client.http import models
 
 from bench.stubs import DIMENSION, IDS, NAMESPACE, Stubs, relevance, stub_backends, text
-from operators.clients.embedders.bi_encoders import APIS, BiEncoder
+from operators.clients.embedders.bi_encoders import APIS, BiEncoder, dense
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import RerankRequest
@@ -120,7 +120,9 @@ def test_embedder_reads_the_stub(stubs: Stubs) -> None:
     """The OpenAI-compatible client gets unit vectors of 384 dimensions, the same for the same text."""
 
     async def scenario() -> Any:
-        embedder = BiEncoder(resilient(Endpoint("stub", stubs.embed, http_transport())), "m", DIMENSION, APIS["openai"])
+        embedder = BiEncoder(
+            resilient(Endpoint("stub", stubs.embed, http_transport())), "m", dense(DIMENSION), APIS["openai"]
+        )
         try:
             return await embedder.embed(["a", "b", "a"], purpose="query", timeout=5)
         finally:

@@ -55,9 +55,9 @@ class Workload(NamedTuple):
 
     @property
     def container(self) -> dict[str, Any]:
-        """Its only container."""
-        [only] = self.pod["containers"]
-        return dict(only)
+        """Its container of rankstream; the console has a proxy beside it."""
+        own, *_ = self.pod["containers"]
+        return dict(own)
 
     @property
     def variables(self) -> dict[str, dict[str, Any]]:
@@ -90,7 +90,7 @@ class Rendered(NamedTuple):
     @property
     def workloads(self) -> list[Workload]:
         """Whatever makes pods."""
-        return [Workload(each) for each in self.objects if each["kind"] in {"StatefulSet", "Job", "Pod"}]
+        return [Workload(each) for each in self.objects if each["kind"] in {"StatefulSet", "Deployment", "Job", "Pod"}]
 
     @property
     def flows(self) -> list[Workload]:
@@ -103,9 +103,15 @@ class Rendered(NamedTuple):
         return only
 
     @property
+    def configuration_map(self) -> dict[str, Any]:
+        """The ConfigMap with rankstream.yaml."""
+        [only] = [each for each in self.of("ConfigMap") if "rankstream.yaml" in each.get("data", {})]
+        return only
+
+    @property
     def configuration(self) -> str:
         """The content of rankstream.yaml."""
-        return str(self.one("ConfigMap")["data"]["rankstream.yaml"])
+        return str(self.configuration_map["data"]["rankstream.yaml"])
 
 
 @cache

@@ -15,12 +15,13 @@ from tests.deploy.files import EXAMPLE, PROJECT
 
 VERSIONS = ("1.31", kubernetes_validate.latest_version())
 # Kubernetes itself does not know them.
-CUSTOM = {"ScaledObject", "TriggerAuthentication", "ServiceMonitor"}
+CUSTOM = {"ScaledObject", "TriggerAuthentication", "ServiceMonitor", "PrometheusRule"}
 
 COMMON = {"ConfigMap", "NetworkPolicy", "Pod", "PodDisruptionBudget", "Service", "ServiceAccount", "StatefulSet"}
 KINDS = {
     "minimal": COMMON | {"Job", "Secret"},
     "everything": COMMON | {"Job", "ScaledObject", "ServiceMonitor"},
+    "platform": COMMON | {"Job", "Secret", "ScaledObject", "TriggerAuthentication", "PrometheusRule", "Deployment"},
     "managed-kafka": COMMON | {"Secret", "ScaledObject", "TriggerAuthentication"},
 }
 
@@ -148,7 +149,8 @@ def described() -> Any:
         own = node.get("additionalProperties") is False
         return {name: structure(each) for name, each in node["properties"].items()} if own else None
 
-    return structure(schema)
+    # Of the configuration, it has the schema of the configuration itself.
+    return structure(schema) | {"config": None}
 
 
 def test_the_schema_knows_every_value_and_no_other() -> None:

@@ -10,8 +10,10 @@ PROTOCOLS = {"TCP", "UDP"}
 
 
 def policy(found: Rendered) -> dict[str, Any]:
-    """The specification of the NetworkPolicy."""
-    return dict(found.one("NetworkPolicy")["spec"])
+    """The specification of the NetworkPolicy of all pods."""
+    component = "app.kubernetes.io/component"
+    [only] = [each for each in found.of("NetworkPolicy") if component not in each["metadata"]["labels"]]
+    return dict(only["spec"])
 
 
 def allowed(found: Rendered) -> list[tuple[set[tuple[str, int]], Any]]:
@@ -61,6 +63,7 @@ def test_values_narrow_and_correct_what_is_configured() -> None:
             ({("TCP", 9092)}, None),
             ({("TCP", 6333)}, None),
             ({("TCP", 8081)}, None),
+            ({("TCP", 8080)}, None),
             ({("TCP", 8080)}, [{"podSelector": {"matchLabels": {"app": "reranker"}}}]),
             ({("TCP", 443)}, None),
             ({("TCP", 4318)}, None),

@@ -11,16 +11,17 @@ from schemas.settings import load
 from schemas.settings.reading import secrets
 from schemas.settings.root import MIN_SECRET
 from tests.deploy.api_server import serving
-from tests.deploy.chart import NAMESPACE, RELEASE, Rendered, render, rendered
+from tests.deploy.chart import NAMESPACE, RELEASE, SETS, Rendered, render, rendered
 from tests.deploy.files import FLOWS
 
 CURSOR = "RANKSTREAM_CURSOR__SIGNING_SECRET"
 
-NEEDED = {
-    "search": {"qdrant", "embedder", "rerank", "chat", "cursor"},
-    "indexing": {"qdrant", "embedder"},
+NEEDED: dict[str, set[str]] = {
+    "search": {"qdrant", "embedder", "sparse_encoder", "rerank", "chat", "cursor"},
+    "indexing": {"qdrant", "embedder", "sparse_encoder"},
     "topics": {"qdrant"},
-    "check": {"qdrant", "embedder", "rerank", "chat", "cursor"},
+    "check": {"qdrant", "embedder", "sparse_encoder", "rerank", "chat", "cursor"},
+    "console": set(),
 }
 
 
@@ -72,9 +73,9 @@ def test_variables_set_the_keys_that_they_are_named_after(tmp_path: Path, monkey
     for name, (_, key) in found.flow("search").secrets.items():
         monkeypatch.setenv(name, f"the secret of {key}")
     settings = load(path)
-    backends = (settings.qdrant, settings.embedder, settings.rerank, settings.chat)
+    backends = (settings.qdrant, settings.embedder, settings.sparse_encoder, settings.rerank, settings.chat)
     assert [each.key() for each in backends] == [
-        f"the secret of {key}" for key in ("api-key", "embedder", "reranker", "chat")
+        f"the secret of {key}" for key in ("api-key", "embedder", "splade", "reranker", "chat")
     ]
     assert settings.cursor.secret("signing_secret") == "the secret of secret"
 
@@ -135,4 +136,5 @@ def test_an_upgrade_keeps_the_secret(namespace: str, tmp_path: Path) -> None:
 
 def test_there_are_secrets_for_each_flow() -> None:
     """The table above names every component that there is."""
-    assert {workload.component for workload in rendered("everything").workloads} == NEEDED.keys() >= set(FLOWS)
+    components = {workload.component for name in SETS for workload in rendered(name).workloads}
+    assert components == NEEDED.keys() >= set(FLOWS)

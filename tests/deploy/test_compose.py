@@ -29,12 +29,23 @@ SERVICES: dict[str, dict[str, Any]] = compose()["services"]
 OURS = sorted(name for name, service in SERVICES.items() if service["image"].startswith("rankstream:"))
 
 
-def composed(name: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """The settings that a service of ours runs with."""
+RERANKER = DEPLOY / "reranker.env"
+
+
+def variables() -> dict[str, str]:
+    """The variables of the file that adds a server for the reranker."""
+    lines = (line for line in RERANKER.read_text().splitlines() if line and not line.startswith("#"))
+    return dict(line.split("=", 1) for line in lines)
+
+
+def composed(name: str, monkeypatch: pytest.MonkeyPatch, **more: str) -> Settings:
+    """The settings that a service of ours runs with, and with more variables."""
     service = SERVICES[name]
-    for variable, value in service["environment"].items():
-        assert isinstance(value, str), variable
-        monkeypatch.setenv(variable, value)
+    for variable, value in {**service["environment"], **more}.items():
+        # What has no value is passed on, if it is set.
+        if value is not None:
+            assert isinstance(value, str), variable
+            monkeypatch.setenv(variable, value)
     [mount] = service["volumes"]
     source, target, mode = mount.split(":")
     assert mode == "ro"
@@ -50,18 +61,42 @@ def seconds(duration: str) -> float:
     return float(matched[1])
 
 
-def configuration(**environment: str) -> subprocess.CompletedProcess[str]:
+def configuration(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Docker Compose's own reading of the file."""
-    command = [installed("docker-compose"), "--file", str(DEPLOY / "compose.yaml"), "config", "--format", "json"]
+    file = str(DEPLOY / "compose.yaml")
+    command = [installed("docker-compose"), *options, "--file", file, "config", "--format", "json"]
     return subprocess.run(command, env={"PATH": "", **environment}, capture_output=True, text=True, check=False)
 
 
 def test_compose_accepts_the_file() -> None:
     """Docker Compose finds no unknown key, no value of a wrong type and no service that doesn't exist."""
-    done = configuration(TEI_IMAGE="registry.example.com/text-embeddings-inference:cpu-1.9")
+    done = configuration("--profile", "*")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["services"].keys() == SERVICES.keys()
     assert "warn" not in done.stderr.lower()
+
+
+def test_no_model_server_runs_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a variable, everything but the reranker's server runs, and the models in the image rank."""
+    done = configuration()
+    assert done.returncode == 0, done.stderr
+    services = json.loads(done.stdout)["services"]
+    assert services.keys() == SERVICES.keys() - {"reranker"}
+    assert composed("search", monkeypatch).rerank.kind == "late_interaction"
+
+
+def test_a_file_adds_a_model_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It chooses the profile, and the flows ask the server for the model that it serves."""
+    done = configuration("--env-file", str(RERANKER))
+    assert done.returncode == 0, done.stderr
+    services = json.loads(done.stdout)["services"]
+    assert services.keys() == SERVICES.keys()
+    ours = {name: value for name, value in variables().items() if name.startswith("RANKSTREAM_")}
+    assert services["search"]["environment"].items() >= ours.items()
+    settings = composed("search", monkeypatch, **ours)
+    assert settings.rerank.kind == "tei"
+    assert urlsplit(settings.rerank.url or "").hostname in SERVICES
+    assert settings.rerank.model in services["reranker"]["command"]
 
 
 def test_every_image_that_is_pulled_can_be_named_by_its_digest() -> None:
@@ -71,18 +106,11 @@ def test_every_image_that_is_pulled_can_be_named_by_its_digest() -> None:
     variables = {name: re.match(r"\$\{(\w+)", SERVICES[name]["image"]) for name in pulled}
     named = {name: f"registry.example.com/{name}@{digest}" for name in pulled}
     environment = {matched[1]: named[name] for name, matched in variables.items() if matched}
-    done = configuration(**environment, PYTHON_IMAGE=f"python@{digest}")
+    done = configuration("--profile", "*", **environment, PYTHON_IMAGE=f"python@{digest}")
     assert done.returncode == 0, done.stderr
     services = json.loads(done.stdout)["services"]
     assert {name: services[name]["image"] for name in pulled} == named
     assert {services[name]["build"]["args"]["PYTHON_IMAGE"] for name in OURS} == {f"python@{digest}"}
-
-
-def test_compose_says_which_image_is_missing() -> None:
-    """Without the reranker's image nothing starts, and the variable is named."""
-    done = configuration()
-    assert done.returncode != 0
-    assert "TEI_IMAGE" in done.stderr
 
 
 def test_compose_runs_the_flows_and_makes_their_topics() -> None:
@@ -98,10 +126,8 @@ def test_composed_configuration_names_composed_services(name: str, monkeypatch: 
     settings = composed(name, monkeypatch)
     assert f"://{settings.kafka.bootstrap_servers}," in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
     otlp = SERVICES[name]["environment"]["OTEL_EXPORTER_OTLP_ENDPOINT"]
-    for url in (f"kafka://{settings.kafka.bootstrap_servers}", settings.qdrant.url, settings.rerank.url, otlp):
+    for url in (f"kafka://{settings.kafka.bootstrap_servers}", settings.qdrant.url, otlp):
         assert urlsplit(url).hostname in SERVICES
-    assert settings.rerank.kind == "tei"
-    assert settings.rerank.model in SERVICES["reranker"]["command"]
 
 
 @pytest.mark.parametrize("name", FLOWS)

@@ -113,6 +113,6 @@ def test_the_page_knows_every_secret() -> None:
     """The page lists all keys under which a Secret can be named."""
     comment = re.search(r"These keys can be set: (.*?)\. For", (CHART / "values.yaml").read_text().replace("\n# ", " "))
     assert comment
-    keys = re.findall(r"[a-z]+\.[a-z_.]+[a-z]", comment[1])
-    assert len(keys) == 8
+    keys = re.findall(r"[a-z_]+\.[a-z_.]+[a-z]", comment[1])
+    assert len(keys) == 9
     assert all(key in PAGE.read_text() for key in keys)

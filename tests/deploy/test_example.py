@@ -37,7 +37,7 @@ def test_the_example_configuration_has_every_key() -> None:
     """Each key has its line; a key that has no default to show, or mustn't be in a file, is in a comment."""
     text = EXAMPLE.read_text()
     absent = set(paths(Settings)) - set(written_paths(yaml.safe_load(text)))
-    secrets = {f"{section}.api_key" for section in ("qdrant", "embedder", "rerank", "chat")}
+    secrets = {f"{section}.api_key" for section in ("qdrant", "embedder", "sparse_encoder", "rerank", "chat")}
     secrets |= {"kafka.tls.key_password", "kafka.sasl.password", "kafka.sasl.client_secret", "cursor.signing_secret"}
     assert absent == {"delivery.replica", *secrets}
     assert re.search(r"(?m)^  # replica: ", text)

@@ -41,6 +41,12 @@ TESTED: Final = {
     ),
     ("docs/how-to/own-stage.md", "python"): "tests/docs/test_how_to.py::test_a_stage_of_ones_own_runs",
     ("docs/how-to/own-reranker.md", "python"): "tests/docs/test_how_to.py::test_the_small_server_reranks",
+    **{
+        ("docs/how-to/asking.md", language): (
+            "tests/docs/test_asking.py::test_each_instance_has_the_answers_to_its_questions"
+        )
+        for language in ("python", "java", "javascript", "go")
+    },
     ("docs/how-to/managed-kafka.md", ""): "tests/docs/test_with_servers.py::test_check_of_topics_with_default_settings",
 }
 """Blocks beyond every kind: (page, language) -> the test that runs such blocks, or compares them with the program."""

@@ -8,11 +8,13 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from bench.ports import free_port
 from operators.access.policy import Asked, judge
@@ -21,7 +23,7 @@ from operators.runtime.stage import Batches, async_stage, sync_stage
 from schemas.document import DocumentEvent
 from schemas.errors import BackendUnavailable, Reason
 from schemas.result import DenialCode
-from schemas.settings import load
+from schemas.settings import DeliverySettings, KafkaSettings, load
 from tests.docs.pages import DOCS, Block, blocks
 from tests.integration.deployment import wait_until
 from tests.operators.runtime.flowing import items
@@ -163,3 +165,19 @@ def test_recipes_are_tuned(tmp_path: Path) -> None:
     assert "hybrid" in load(tmp_path / "tuned.yaml", {"qdrant": {"url": "http://localhost:6333"}}).recipes
     (tmp_path / "results.jsonl").write_text("\n".join(pools(tmp_path)))
     assert "4 queries are judged" in run(recorded, tmp_path)
+
+
+def test_the_defaults_of_kafka_are_all_compared() -> None:
+    """The table of services has every key of the section, each with the default that it has."""
+    text = (DOCS / "how-to" / "managed-kafka.md").read_text()
+    table = text.partition("## The defaults, service by service")[2].partition("## Permissions")[0]
+    keys = [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| `")]
+    named = [name for key in keys for name in re.findall(r"`([a-z_.]+(?:: [^`]+)?)`", key)]
+    sections = {"kafka": KafkaSettings(), "delivery": DeliverySettings()}
+    for name in named:
+        path, given, default = name.partition(": ")
+        whole = path if path.startswith("delivery.") else f"kafka.{path}"
+        if given:
+            section, *rest = whole.split(".")
+            assert reduce(getattr, rest, sections[section]) == yaml.safe_load(default), name
+    assert {name.partition(":")[0].partition(".")[0] for name in named} >= KafkaSettings.model_fields.keys()

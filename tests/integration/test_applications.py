@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,17 +12,16 @@ from typing import Final
 import kafka
 import pytest
 
-from bench.kafka.broker import Broker, jars
+from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
 from flows.assembly.delivery import kafka_client
 from operators.delivery import groups
 from schemas.settings import KafkaSettings
+from tests.integration.applications import Runtime, java, node
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, wait_until
-from tests.missing import missing
 from tests.operators.delivery.transactions import indexing
 
 HERE: Final = Path(__file__).parent
-KAFKAJS: Final = "kafkajs@2.2.4"
 COUNT: Final = 30
 
 _HEAD: Final = struct.Struct(">qiibIh")
@@ -44,27 +42,13 @@ def codecs(broker: Broker, topic: str) -> Iterator[int]:
             place += 12 + length
 
 
-def java(directory: Path) -> tuple[list[str], dict[str, str]]:
-    """The command of the application with Kafka's own client, and its environment."""
-    return ["java", "-cp", f"{jars()}/*", str(HERE / "Application.java")], {}
-
-
-def node(directory: Path) -> tuple[list[str], dict[str, str]]:
-    """The command of the application with kafkajs, and its environment."""
-    if not (shutil.which("npm") and shutil.which("node")):
-        missing("kafkajs needs node and npm")
-    npm = ["npm", "install", "--prefix", str(directory), "--no-audit", "--no-fund", KAFKAJS]
-    done = subprocess.run(npm, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return ["node", str(HERE / "application.js")], {"NODE_PATH": str(directory / "node_modules")}
-
-
-@pytest.mark.parametrize("application", [java, node])
+@pytest.mark.parametrize(("runtime", "file"), [(java, "Application.java"), (node, "application.js")])
 def test_an_application_asks_and_reads(
     broker: Broker,
     tmp_path: Path,
     topic_names: Callable[[str], str],
-    application: Callable[[Path], tuple[list[str], dict[str, str]]],
+    runtime: Runtime,
+    file: str,
 ) -> None:
     """Queries in transactions, between aborted ones: each that was committed has one result, and none is unread then.
 
@@ -82,7 +66,7 @@ def test_an_application_asks_and_reads(
         deployment.settings["limits"] = {"timeout": 60}
         deployment.start()
         topics = settings.topics
-        command, environment = application(tmp_path)
+        command, environment = runtime(HERE / file, tmp_path)
         done = subprocess.run(
             [*command, broker.bootstrap, topics.queries, topics.results, str(COUNT)],
             env={**os.environ, **environment},

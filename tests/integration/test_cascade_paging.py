@@ -77,3 +77,22 @@ def test_has_more_of_a_page_that_is_just_full(kitchen: System) -> None:
     assert (len(lacking["results"]), lacking["has_more"]) == (5, True)
     last = kitchen.ask({**everything, "limit": 5, "cursor": lacking["next_cursor"]})
     assert ids(lacking) + ids(last) == ids(full)
+
+
+@pytest.mark.parametrize("rerank", [True, False])
+def test_pages_of_what_fits(kitchen: System, rerank: bool) -> None:
+    """With `min_relevance` total, pages and cursors are those of the results that fit so well, in their order; a query
+    that nothing fits has none.
+    """
+    query = {**QUERY, "rerank": rerank, "now": NOW}
+    (whole,) = kitchen.pages([{**query, "limit": 16}])
+    hits = [hit for page in whole for hit in page["results"]]
+    least = sorted(hit["relevance"] for hit in hits)[len(hits) // 2]
+    fitting = [hit["id"] for hit in hits if hit["relevance"] >= least]
+    (pages,) = kitchen.pages([{**query, "limit": 16, "min_relevance": least}])
+    assert whole[0]["total"] > len(fitting) > 16
+    assert listed(pages) == fitting
+    assert {page["total"] for page in pages} == {len(fitting)}
+    assert [page["has_more"] for page in pages] == [True] * (len(pages) - 1) + [False]
+    nothing = kitchen.ask({**query, "min_relevance": 1.0})
+    assert (nothing["status"], nothing["results"], nothing["total"], nothing["has_more"]) == ("ok", [], 0, False)

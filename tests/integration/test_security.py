@@ -20,6 +20,7 @@ from operators.delivery.librdkafka.security import security
 from schemas.errors import ConfigError, FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings
 from tests.integration.deployment import Deployment, assert_each_once
+from tests.proxy import Connection, Proxy
 
 # kafka-python leaves the socket of a failed handshake to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -240,6 +241,36 @@ def test_a_renewed_token_is_shown_at_the_next_connection(secured: Broker, tmp_pa
         topics.require(settings, [])
     (tmp_path / "token").write_text(unsigned_token(3600))
     topics.require(settings, [])
+
+
+class Listening(Proxy):
+    """A proxy that keeps all that clients say."""
+
+    def __init__(self, target_host: str, target_port: int) -> None:
+        super().__init__(target_host, target_port)
+        self.heard = b""
+
+    async def _passed(self, connection: Connection, chunk: bytes, *, answer: bool) -> bytes:
+        if not answer:
+            self.heard += chunk
+        return chunk
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
+def test_extensions_are_sent_with_the_token(secured: Broker, client: str) -> None:
+    """A broker that wants SASL extensions, as Confluent Cloud does, gets them from both clients, and lets them in."""
+    with Listening("localhost", secured.listeners.ports["SASL"]) as proxy:
+        document = settings_for(secured, "SASL", "OAUTHBEARER")
+        document["bootstrap_servers"] = f"127.0.0.1:{proxy.port}"
+        document["sasl"]["extensions"] = {"logicalCluster": "lkc-1", "identityPoolId": "pool-1"}
+        settings = KafkaSettings(**document)
+        if client == "kafka-python":
+            topics.require(settings, [])
+        else:
+            options = {"bootstrap.servers": settings.bootstrap_servers, **security(settings)}
+            assert confluent_kafka.Producer(options).list_topics(timeout=20).brokers
+    sent = proxy.heard.partition(b"\1auth=Bearer ")[2].partition(b"\1\1")[0].split(b"\1")
+    assert sorted(sent[1:]) == [b"identityPoolId=pool-1", b"logicalCluster=lkc-1"]
 
 
 @pytest.mark.both_clients

@@ -1,10 +1,12 @@
 """Kafka's frames as a network sees them: which request it is, and whose. Pure, by kafka-python's reading of them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Self
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
+from kafka.protocol.metadata import ApiVersionsResponse
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -82,10 +84,37 @@ class Request:
         _put(body, code)
         return bytes(body.encode(header=True))
 
+    def throttled(self, answer: bytes, milliseconds: int) -> bytes:
+        """The broker's answer to it, of a broker that throttles."""
+        body = _SCHEMAS[self.api][1].decode(answer, version=self.version, header=True)
+        body.throttle_time_ms = milliseconds
+        return bytes(body.encode(header=True))
+
     def __str__(self) -> str:
         said = {None: "", True: " commit", False: " abort"}[self.committed]
         epoch = "" if self.epoch is None else f" epoch {self.epoch}"
         return f"{self.api.name}{said} of {self.transactional_id}{epoch}"
+
+
+API_VERSIONS: Final = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A request for the versions of all requests that the broker takes."""
+
+    version: int
+
+    @classmethod
+    def read(cls, frame: bytes) -> Self | None:
+        """Read it; None for a request of another kind."""
+        return cls(int.from_bytes(frame[2:4])) if int.from_bytes(frame[:2]) == API_VERSIONS else None
+
+    def without(self, answer: bytes, lacking: Collection[int]) -> bytes:
+        """The broker's answer, of a broker that lacks these kinds of requests."""
+        body = ApiVersionsResponse.decode(answer, version=self.version, header=True)
+        body.api_keys = [each for each in body.api_keys if each.api_key not in lacking]
+        return bytes(body.encode(header=True))
 
 
 def _first(body: Any, *names: str) -> Any:

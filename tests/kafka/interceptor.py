@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from tests.kafka.frames import Api, Request
+from tests.kafka.frames import Api, Request, Versions
 from tests.proxy import Connection, Mode, Proxy
 
 DELAY: Final = 0.3
@@ -78,6 +78,10 @@ class Order:
         return False
 
 
+def _framed(answer: bytes) -> bytes:
+    return len(answer).to_bytes(_LENGTH) + answer
+
+
 class Interceptor(Proxy):
     """Forwards frame by frame, and carries out orders."""
 
@@ -87,6 +91,11 @@ class Interceptor(Proxy):
         self._asked: WeakKeyDictionary[Connection, dict[int, Request]] = WeakKeyDictionary()
         self.forwarded: deque[Request] = deque(maxlen=_FORWARDED)
         """The latest requests that were forwarded undisturbed."""
+        self._introduced: WeakKeyDictionary[Connection, dict[int, Versions]] = WeakKeyDictionary()
+        self.lacking: frozenset[int] = frozenset()
+        """The kinds of requests that the broker does not have, as it seems to clients."""
+        self.throttle_ms = 0
+        """The time for which each answer to a request that delivers seems to be throttled."""
         self.seen: deque[str] = deque(maxlen=_KEPT)
         """The requests that passed, in words, the latest last."""
 
@@ -114,6 +123,12 @@ class Interceptor(Proxy):
     async def _passed(self, connection: Connection, chunk: bytes, *, answer: bool) -> bytes:
         frame = chunk[_LENGTH:]
         asked = self._asked.setdefault(connection, {})
+        introduced = self._introduced.setdefault(connection, {})
+        if answer and (versions := introduced.pop(int.from_bytes(frame[:4]), None)) is not None:
+            return _framed(versions.without(frame, self.lacking)) if self.lacking else chunk
+        if not answer and (asks := Versions.read(frame)) is not None:
+            introduced[int.from_bytes(frame[4:8])] = asks
+            return chunk
         if answer:
             request = asked.pop(int.from_bytes(frame[:4]), None)
             return chunk if request is None else await self._answered(connection, request, chunk)
@@ -151,11 +166,10 @@ class Interceptor(Proxy):
                 return b""
             if order.caught is request and order.fate is Fate.ANSWERED:
                 order.fulfilled.set()
-                answer = request.with_error(chunk[_LENGTH:], order.code)
-                return len(answer).to_bytes(_LENGTH) + answer
+                return _framed(request.with_error(chunk[_LENGTH:], order.code))
             if not errors and order.due(request):
                 await self._deliver(order)
-        return chunk
+        return _framed(request.throttled(chunk[_LENGTH:], self.throttle_ms)) if self.throttle_ms else chunk
 
     async def _deliver(self, order: Order) -> None:
         assert order.caught is not None

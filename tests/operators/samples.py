@@ -12,6 +12,8 @@ from operators.caching.keys import binding
 from operators.caching.semantic_cache import SemanticCache
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.delivery.output_record import OutputRecord
+from operators.delivery.reply_topics import ReplyTopics
+from operators.delivery.topics import DEFAULT_MAX, TopicState
 from operators.delivery.way_out import WayOut
 from operators.query.collection import Destinations
 from operators.query.cursor import CursorCodec
@@ -19,6 +21,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin
 from operators.query.normalise import Normalised, Normaliser
 from operators.query.plan import Planner
+from operators.query.reply import Replies
 from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
@@ -26,6 +29,7 @@ from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import QueryTrace, Signals
 from schemas.settings import Defaults, FirewallSettings, Limits, PolicySettings, QdrantSettings
+from schemas.settings.delivery import ReplySettings
 from schemas.settings.ranking import PROFILES
 
 DIMENSION = 3
@@ -40,6 +44,10 @@ def signals(tracer: Tracer | None = None) -> Signals:
 SIGNALS = signals()
 PLANNER = Planner(PROFILES)
 CURSORS = CursorCodec(None)
+REPLY_TOPICS = ReplyTopics((), {}, lambda names: dict.fromkeys(names, TopicState(8, DEFAULT_MAX)))
+"""Every topic is there, with eight partitions."""
+
+REPLIES = Replies(("results", "answers"), ReplySettings())
 
 
 def origin(offset: int = 0, *, partition: int = 0, epoch: int = 1, topic: str = "queries") -> Origin:
@@ -71,6 +79,7 @@ def normaliser(**changes: Any) -> Normaliser:
         "firewall": FirewallSettings(),
         "planner": PLANNER,
         "cursors": CURSORS,
+        "replies": REPLIES,
         "config_hash": "0" * 64,
     }
     return Normaliser(**{**fields, **changes})
@@ -81,7 +90,6 @@ def decoder(tracer: Tracer | None = None, **changes: Any) -> Decoder:
     its_own = {field.name for field in dataclasses.fields(Decoder)}
     fields: dict[str, Any] = {
         "limits": Limits(),
-        "reply_to": frozenset({"results", "answers"}),
         "dimension": DIMENSION,
         "record_content": False,
         "signals": signals(tracer),
@@ -95,7 +103,7 @@ def way_out(**changes: Any) -> WayOut:
     fields: dict[str, Any] = {
         "results": "results",
         "dead_letters": "dead-letters",
-        "reply_to": frozenset({"results", "answers"}),
+        "replies": REPLIES,
         "policies": PolicySettings(),
         "max_bytes": {},
         "source": "/rankstream/test",

@@ -25,7 +25,7 @@ def test_every_topic_and_header_is_described() -> None:
     assert document["channels"].keys() == Topics.model_fields.keys() - {"reply_to"}
     headers = document["components"]["messages"]["dead_letter"]["headers"]["properties"]
     written = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
-    assert headers.keys() == {name for name in written if name.startswith("__connect")} - {names._PREFIX}
+    assert headers.keys() == {name for name in written if name.startswith("__connect")} - {names.ERROR_PREFIX}
 
 
 def references(document: Any) -> list[str]:

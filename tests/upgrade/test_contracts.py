@@ -38,7 +38,9 @@ def not_readable(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 ASKED_FOR = {
     "new: legs[].reason: value no_context",
     "new: degraded[].reason: value no_context",
+    "new: degraded[].stage: value encode",
     "new: degraded[].stage: value keyword_context",
+    "new: degraded[].stage: value learned",
     "new: degraded[].stage: value vector_context",
     "new: degraded[].stage: value similarity",
 }

@@ -10,7 +10,7 @@ from flows.assembly.clients import InProcess
 from flows.cli.check import Section, show
 from flows.cli.check.kafka import kafka
 from flows.cli.check.qdrant import qdrant
-from flows.cli.check.servers import chat, clock, embedder, reranker
+from flows.cli.check.servers import chat, clock, embedder, reranker, sparse_encoder
 from flows.cli.output import Config, Json
 from flows.process import logs
 from schemas.settings import load
@@ -22,6 +22,7 @@ class Part(StrEnum):
     KAFKA = "kafka"
     QDRANT = "qdrant"
     EMBEDDER = "embedder"
+    SPARSE_ENCODER = "sparse_encoder"
     RERANKER = "reranker"
     CHAT = "chat"
     CLOCK = "clock"
@@ -31,6 +32,7 @@ SECTIONS: Final[Mapping[Part, Section]] = {
     Part.KAFKA: kafka,
     Part.QDRANT: qdrant,
     Part.EMBEDDER: embedder,
+    Part.SPARSE_ENCODER: sparse_encoder,
     Part.RERANKER: reranker,
     Part.CHAT: chat,
     Part.CLOCK: clock,

@@ -7,6 +7,7 @@ from flows.assembly.clients import InProcess
 from flows.assembly.delivery import kafka_client
 from flows.cli.check import Finding, Level
 from operators.delivery import groups, topics
+from operators.delivery.broker import MEMBERS, TRANSACTIONS, lacking
 from operators.delivery.topics import MAX
 from schemas.errors import DeliveryError
 from schemas.settings import KafkaSettings, Settings
@@ -25,6 +26,10 @@ def kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
         yield Finding("error", "kafka", str(error), remedy)
         return
     yield Finding("ok", "kafka", f"{section.bootstrap_servers} answers")
+    missing_features = lacking(section, settings.delivery.mode)
+    for each in missing_features:
+        level: Level = "error" if each.needed else "warning"
+        yield Finding(level, "kafka features", f"the broker has no {each.name}: {each.follows}", each.remedy)
     if missing := [name for name, config in described.items() if config is None]:
         what = f"topics that do not exist: {', '.join(missing)}"
         yield Finding("error", "kafka topics", what, "Run rankstream topics, or correct kafka.topics.")
@@ -35,10 +40,12 @@ def kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
     queries, documents = (
         name if described[name] is not None else None for name in (section.topics.queries, section.topics.documents)
     )
-    yield _group(section, queries, "rankstream run", "error")
+    describes = MEMBERS not in missing_features
+    yield _group(section, queries, "rankstream run", "error", describes=describes)
     # The credentials of the search flow need not be those of the indexing flow.
-    yield _group(section.indexing, documents, "rankstream index", "warning")
-    yield from _transactions(settings)
+    yield _group(section.indexing, documents, "rankstream index", "warning", describes=describes)
+    if TRANSACTIONS not in missing_features:
+        yield from _transactions(settings)
 
 
 Described = Mapping[str, Mapping[str, str] | None]
@@ -49,39 +56,41 @@ def _sizes(section: KafkaSettings, described: Described) -> Iterator[Finding]:
     room = described.get(letters)
     for name in (section.topics.queries, section.topics.documents):
         config = described.get(name)
-        if room is None or config is None:
+        if not room or not config:
             continue
-        wanted = topics.room_wanted(int(config[MAX]))
-        if int(room[MAX]) < wanted:
-            what = f"{MAX} is {room[MAX]}: a dead letter of the largest message of {name} is kept without the message"
+        wanted, largest = topics.room_wanted(topics.max_of(config)), topics.max_of(room)
+        if largest < wanted:
+            what = f"{MAX} is {largest}: a dead letter of the largest message of {name} is kept without the message"
             yield Finding("warning", f"kafka {letters}", what, f"Set {MAX} of {letters} to {wanted} or more.")
 
 
 def _watermarks(section: KafkaSettings, described: Described) -> Iterator[Finding]:
     name = section.topics.watermarks
     config = described.get(name)
-    if config is not None and "compact" not in config["cleanup.policy"]:
+    if config and "compact" not in config.get("cleanup.policy", "compact"):
         what = (
             "it is not compacted: watermarks are lost after the retention, and a replica reads all of them at its start"
         )
         yield Finding("warning", f"kafka {name}", what, f"Set cleanup.policy of {name} to compact.")
 
 
-def _group(section: KafkaSettings, topic: str | None, command: str, refused: Level) -> Finding:
+def _group(section: KafkaSettings, topic: str | None, command: str, refused: Level, *, describes: bool) -> Finding:
     subject = f"kafka group {section.group_id}"
     allow = f"Allow rankstream to read the group {section.group_id} and its topic, or correct kafka.group_id."
     try:
-        group = groups.describe_group(section)
+        group = groups.describe_group(section) if describes else None
         lag = groups.lag(kafka_client(section), topic) if topic is not None else 0
     except DeliveryError as error:
         return Finding(refused, subject, f"{command} cannot join it: {error}", allow)
-    if not group.readable:
+    if group is not None and not group.readable:
         return Finding(refused, subject, f"{command} cannot join it: the broker lets it be described only", allow)
-    members = f"{group.members} {'member' if group.members == 1 else 'members'}"
+    members = (
+        "members not known" if group is None else f"{group.members} {'member' if group.members == 1 else 'members'}"
+    )
     if topic is None:
         return Finding("ok", subject, members)
     what = f"{members}, lag {lag} on {topic}"
-    if lag and not group.members:
+    if lag and group is not None and not group.members:
         return Finding("warning", subject, f"{what}: nobody reads it", f"Start {command}.")
     return Finding("ok", subject, what)
 

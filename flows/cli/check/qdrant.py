@@ -107,9 +107,10 @@ def _vectors(settings: Settings, subject: str, surveyed: "Surveyed") -> Iterator
     needed, purposes = vectors(settings.qdrant), settings.embedder.purposes
     for problem in problems(needed, info, late_interaction=late_interaction, mixed=mixed, purposes=purposes):
         yield _finding(subject, problem)
-    if lack.tokens and surveyed.owner is not None:
-        yield Finding("error", subject, f"rankstream index does not start: {describe(lack.tokens)}", CORRECT)
-    if not lack.dense and not lack.sparse and not lack.tokens:
+    refused = [each for each in (*lack.tokens, *lack.context, *lack.learned) if not each.mild]
+    if refused and surveyed.owner is not None:
+        yield Finding("error", subject, f"rankstream index does not start: {describe(refused)}", CORRECT)
+    if not lack.vectors:
         yield Finding("ok", subject, "the vectors fit the configuration")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -31,9 +31,12 @@ _TEXT: Final = "a question"
 _DOCUMENTS: Final = {"0": "an answer", "1": "something else"}
 _LONGEST: Final = 60.0
 """Seconds that a chat model may think."""
+_PROMPT: Final = {str(number): f"{number} " + "water " * 80 for number in range(20)}
+"""Documents of the call by which it is measured how quickly a chat model reads."""
 _QUOTED: Final = 300
 _FITTING: Final = {
     "embedder": "Correct qdrant.dimension, or embedder.kind, embedder.url and embedder.model.",
+    "sparse_encoder": "Correct sparse_encoder.kind, sparse_encoder.url and sparse_encoder.model.",
     "rerank": "Correct rerank.kind, rerank.url, rerank.model and rerank.body.",
 }
 
@@ -45,6 +48,15 @@ def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
         yield Finding("ok", "embedder", "none is configured: queries and documents bring their vectors")
     else:
         yield from _call("embedder", f"{section.kind}, {section.model}", partial(_embed, settings, in_process))
+
+
+def sparse_encoder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
+    """The findings about the sparse encoder: it must make terms of a text."""
+    section = settings.sparse_encoder
+    if section.kind == "none":
+        yield Finding("ok", "sparse_encoder", "none is configured")
+    else:
+        yield from _call("sparse_encoder", f"{section.kind}, {section.model}", partial(_encode, settings, in_process))
 
 
 def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
@@ -76,18 +88,35 @@ def chat(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
 async def _order(section: ChatSettings, in_process: InProcess) -> list[Finding]:
     model = clients.chat_model(section, in_process.metrics("check"))
     assert model is not None
-    prompt = write_prompt(RerankRequest(_TEXT, _DOCUMENTS, "", ""))
-    started = time.monotonic()
-    try:
+
+    async def ask(prompt: str) -> tuple[str, float]:
+        started = time.monotonic()
         answer = await model.complete(Orderer.system, prompt, timeout=max(section.timeout, _LONGEST), form=FORM)
+        return answer.text, time.monotonic() - started
+
+    try:
+        answer, took = await ask(write_prompt(RerankRequest(_TEXT, _DOCUMENTS, "", "")))
+        read_order(answer, len(_DOCUMENTS))
+        measured = await _read_speed(ask)
     finally:
         await model.aclose()
-    took = time.monotonic() - started
-    read_order(answer.text, len(_DOCUMENTS))
-    return list(_chat_findings(section, model.refused, answer.text, took))
+    return list(_chat_findings(section, model.refused, answer, took, measured))
 
 
-def _chat_findings(section: ChatSettings, refused: Changes, answer: str, took: float) -> Iterator[Finding]:
+async def _read_speed(ask: Callable[[str], Awaitable[tuple[str, float]]]) -> Measured:
+    prompt = write_prompt(RerankRequest(_TEXT, _PROMPT, "", ""))
+    try:
+        _, took = await ask(prompt)
+    except BackendError as error:
+        return Measured(
+            None, f"it does not answer a prompt of {len(_PROMPT)} texts, {len(prompt):,} characters: {explain(error)}"
+        )
+    return Measured(facts=(f"a prompt of {len(prompt):,} characters in {took:.1f} s",))
+
+
+def _chat_findings(
+    section: ChatSettings, refused: Changes, answer: str, took: float, measured: Measured
+) -> Iterator[Finding]:
     structured = section.structured != "none"
     if structured and not answer.lstrip().startswith("{"):
         yield Finding(
@@ -107,10 +136,16 @@ def _chat_findings(section: ChatSettings, refused: Changes, answer: str, took: f
             f"an answer took {took:.1f} s, and chat.timeout is {section.timeout:g} s",
             "Raise chat.timeout, or have the model think less by chat.parameters.",
         )
+    if measured.refusal is not None:
+        yield Finding(
+            "warning",
+            "chat",
+            measured.refusal,
+            "Have it read fewer candidates (rerank_top, top_k), or see the server's log.",
+        )
     changes = ", ".join(f"{name} as {instead}" if instead else f"no {name}" for name, instead in refused.items())
-    yield Finding(
-        "ok", "chat", f"{section.kind}, {section.model} answers" + (f"; it is sent {changes}" if changes else "")
-    )
+    facts = [f"{section.kind}, {section.model} answers in {took:.1f} s", *measured.facts]
+    yield Finding("ok", "chat", "; ".join([*facts, *([f"it is sent {changes}"] if changes else [])]))
 
 
 def _unanswered(error: BackendError) -> tuple[str, str]:
@@ -184,6 +219,20 @@ async def _embed(settings: Settings, in_process: InProcess) -> Measured:
         await made.aclose()
 
 
+async def _encode(settings: Settings, in_process: InProcess) -> Measured:
+    made = clients.sparse_encoder(settings.sparse_encoder, in_process.metrics("check"))
+    assert made is not None
+    try:
+        [vector] = await made.embed([_TEXT], purpose="query", timeout=_TIMEOUT)
+        if not vector.indices:
+            return Measured("its vector of a text has no term")
+        return await measure_server(
+            lambda texts: made.embed(texts, purpose="document", timeout=_TIMEOUT), settings.sparse_encoder.max_batch
+        )
+    finally:
+        await made.aclose()
+
+
 async def _score(settings: Settings, in_process: InProcess) -> Measured:
     made = Clients.of(settings, in_process, in_process.metrics("check"))
     reranker = made.reranker
@@ -232,10 +281,11 @@ def clock(settings: Settings, _: InProcess) -> Iterator[Finding]:
 
 
 def _servers(settings: Settings) -> Mapping[str, tuple[Section, str]]:
-    embedder, rerank, chat = settings.embedder, settings.rerank, settings.chat
+    embedder, encoder, rerank, chat = settings.embedder, settings.sparse_encoder, settings.rerank, settings.chat
     of_sections = {
         "qdrant": (settings.qdrant, True),
         "embedder": (embedder, embedder.served),
+        "sparse_encoder": (encoder, encoder.served),
         "reranker": (rerank, rerank.served),
         "chat": (chat, chat.kind != "none"),
     }

@@ -1,22 +1,24 @@
 """Bi-encoders behind HTTP: the APIs of OpenAI, text-embeddings-inference, Cohere, Voyage and NVIDIA's NIM.
 
-`APIS` has each: where its calls go, what they carry beside the texts, and where the answer has the vectors. Texts above
-a server's largest batch go out as several requests at once, answered whole or not at all.
+`APIS` has each, and `SPARSE_APIS` those of sparse encoders: where its calls go, what they carry beside the texts, and
+where the answer has the vectors. Texts above a server's largest batch go out as several requests at once, answered
+whole or not at all.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from operators.clients.embedders import Purpose
+from operators.clients.embedders import Purpose, Vector
 from operators.clients.http.backend import Backend
-from operators.clients.http.dialect import by_index
+from operators.clients.http.dialect import by_index, fit_float32
 from operators.clients.http.transport import CONTROL, Control
 from operators.query.backend_answers import Embedding
+from operators.query.terms import SparseVector
 from schemas.errors import BackendBadResponse
 
 Item = TypeVar("Item")
@@ -42,15 +44,13 @@ class EmbeddingApi:
     fields: Mapping[str, Any]
     members: tuple[str, ...]
     indexed: bool
-    dimensions: str
+    dimensions: str = "dimensions"
     model: str | None = "model"
 
 
 APIS: Final[Mapping[str, EmbeddingApi]] = {
-    "openai": EmbeddingApi(
-        "/embeddings", "input", {"encoding_format": "float"}, ("data",), indexed=True, dimensions="dimensions"
-    ),
-    "tei": EmbeddingApi("/embed", "inputs", {"truncate": True}, (), indexed=False, dimensions="dimensions", model=None),
+    "openai": EmbeddingApi("/embeddings", "input", {"encoding_format": "float"}, ("data",), indexed=True),
+    "tei": EmbeddingApi("/embed", "inputs", {"truncate": True}, (), indexed=False, model=None),
     "cohere": EmbeddingApi(
         "/embed",
         "texts",
@@ -66,30 +66,38 @@ APIS: Final[Mapping[str, EmbeddingApi]] = {
         {"encoding_format": "float", "truncate": "END"},
         ("data",),
         indexed=True,
-        dimensions="dimensions",
     ),
 }
 """By `embedder.kind`. OpenAI's is that of vLLM, infinity and llama-server, too."""
 
+SPARSE_APIS: Final[Mapping[str, EmbeddingApi]] = {
+    "tei": replace(APIS["tei"], path="/embed_sparse"),
+    "openai": replace(APIS["openai"], fields={}),
+}
+"""By `sparse_encoder.kind`. The second is that of SGLang and Xinference."""
+
+Read = Callable[[list[Any], str], list[Vector]]
+"""Reads the rows of an answer, one a text, of a backend of this name. Raises BackendBadResponse."""
+
 
 @dataclass(frozen=True, slots=True)
-class BiEncoder:
-    """An Embedder that posts texts to one backend, at most `max_batch` in a request.
+class BiEncoder(Generic[Vector]):
+    """An Encoder that posts texts to one backend, at most `max_batch` in a request.
 
-    `dimension` is what every vector must have; `dimensions` is asked for, if given. `purposes` have what tells the
+    `read` makes vectors of the answer's rows, and `dimensions` is asked for, if given. `purposes` have what tells the
     model that the texts are queries or documents: a prefix, and fields of the request.
     """
 
     backend: Backend
     model: str
-    dimension: int
+    read: Read[Vector]
     api: EmbeddingApi
     max_batch: int = 32
     dimensions: int | None = None
     purposes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
-        async def request(batch: Sequence[str]) -> list[Embedding]:
+    async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Vector]:
+        async def request(batch: Sequence[str]) -> list[Vector]:
             read = partial(self._read, len(batch))
             body, control = self._body(batch, purpose), self._control(purpose)
             return await self.backend.ask(self.api.path, body, read, timeout=timeout, repeatable=True, control=control)
@@ -111,7 +119,7 @@ class BiEncoder:
         texts = [prefix + text for text in batch] if prefix else batch
         return {**named, self.api.texts: texts, **self.api.fields, **sized, **fields}
 
-    def _read(self, count: int, answer: object) -> list[Embedding]:
+    def _read(self, count: int, answer: object) -> list[Vector]:
         """The vectors of an answer for `count` texts, in their order. Raises BackendBadResponse."""
         name = self.backend.name
         for member in self.api.members:
@@ -120,10 +128,10 @@ class BiEncoder:
             vectors = by_index(answer, "embedding", count, backend=name)
             if len(vectors) != count:
                 raise BackendBadResponse(f"{name}: {len(vectors)} vectors for {count} texts")
-            return unit_embeddings([vectors[index] for index in range(count)], self.dimension, backend=name)
+            return self.read([vectors[index] for index in range(count)], name)
         if not isinstance(answer, list) or len(answer) != count:
             raise BackendBadResponse(f"{name}: not a vector a text")
-        return unit_embeddings(answer, self.dimension, backend=name)
+        return self.read(answer, name)
 
 
 async def in_batches(
@@ -144,6 +152,11 @@ async def in_batches(
     else:
         return [task.result() for task in tasks]
     raise failure
+
+
+def dense(dimension: int) -> Read[Embedding]:
+    """Reads dense vectors of this length."""
+    return lambda rows, name: unit_embeddings(rows, dimension, backend=name)
 
 
 def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Embedding]:
@@ -174,3 +187,39 @@ def unit_embeddings(rows: list[Any], dimension: int, *, backend: str) -> list[Em
     matrix /= np.linalg.norm(matrix, axis=-1, keepdims=True)
     # A copy each: a view kept in a cache would keep the whole batch.
     return [Embedding(row.astype(np.float32)) for row in matrix]
+
+
+_TERMS: Final = range(2**32)
+_DIGITS: Final = 10
+
+
+def sparse(rows: list[Any], backend: str) -> list[SparseVector]:
+    """Read each row as a sparse vector: a list of {index, value}, or an object of indices and values.
+
+    A term of the value 0 is left out, so that an empty vector says nothing of its text. Raises BackendBadResponse for
+    a term that is none or comes twice, and for a value that is no number of 32 bits.
+    """
+    return [_sparse(row, backend) for row in rows]
+
+
+def _sparse(row: object, backend: str) -> SparseVector:
+    if isinstance(row, dict):
+        pairs = [(_term(key), value) for key, value in row.items()]
+    elif isinstance(row, list) and all(isinstance(each, dict) for each in row):
+        pairs = [(each.get("index"), each.get("value")) for each in row]
+    else:
+        raise BackendBadResponse(f"{backend}: a sparse vector is neither a list of terms nor an object")
+    if not all(type(term) is int and term in _TERMS for term, _ in pairs):
+        raise BackendBadResponse(f"{backend}: a term is no number of 32 bits")
+    terms: dict[Any, Any] = dict(pairs)
+    if len(terms) < len(pairs):
+        raise BackendBadResponse(f"{backend}: a term comes twice")
+    if not _NUMBERS.issuperset(map(type, terms.values())) or not fit_float32(terms.values()):
+        raise BackendBadResponse(f"{backend}: a value is no number of 32 bits")
+    indices = sorted(term for term, value in terms.items() if value)
+    return SparseVector(indices, [terms[index] for index in indices])
+
+
+def _term(key: str) -> int | None:
+    """The number that a key of an object stands for."""
+    return int(key) if key.isascii() and key.isdecimal() and len(key) <= _DIGITS else None

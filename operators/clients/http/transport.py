@@ -92,7 +92,8 @@ def proxy_for(url: str) -> str | None:
     """The proxy that the environment names for a URL, by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 
     A server of this machine, or one whose name has no dot, as that of a service beside, is called without one. NO_PROXY
-    may name networks, such as 10.0.0.0/8. Raises ConfigError for a proxy that is none of HTTP's.
+    may name networks, such as 10.0.0.0/8; an entry with a slash that is none names no server. Raises ConfigError for a
+    proxy that is none of HTTP's.
     """
     address = httpx.URL(url)
     proxies = getproxies_environment()
@@ -112,8 +113,14 @@ def _is_near(host: str, no_proxy: str) -> bool:
         own = ipaddress.ip_address(host)
     except ValueError:
         return "." not in host
-    networks = [each.strip() for each in no_proxy.split(",") if "/" in each]
-    return own.is_loopback or any(own in ipaddress.ip_network(each, strict=False) for each in networks)
+    return own.is_loopback or any(_is_in(own, each.strip()) for each in no_proxy.split(",") if "/" in each)
+
+
+def _is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str) -> bool:
+    try:
+        return address in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
 
 
 CONTROL: Final = "water"

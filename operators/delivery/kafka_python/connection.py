@@ -10,6 +10,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import OffsetAndMetadata
 
 from operators.delivery.client import TopicPartition
+from operators.delivery.error_codes import curing
 from operators.delivery.kafka_python.security import check_admission, security
 from operators.delivery.tracker import Commit
 from schemas.errors import ConfigError, RetriableDelivery
@@ -86,7 +87,12 @@ def unmade(settings: KafkaSettings, error: KafkaError) -> str:
         if settings.client == "librdkafka":
             return said + "this command asks by it whatever kafka.client is, and cannot read the broker of the demo"
         return said + "kafka.client: librdkafka may, as it does that of `rankstream demo`"
-    return f"{settings.bootstrap_servers}: {type(error).__name__}"
+    return describe(settings.bootstrap_servers, error)
+
+
+def describe(what: str, error: KafkaError) -> str:
+    """The message about a request that failed, with the cure if there is one."""
+    return curing(f"{what}: {type(error).__name__}", getattr(error, "errno", None))
 
 
 @contextlib.contextmanager
@@ -95,4 +101,4 @@ def naming_failures(what: str) -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
-        raise RetriableDelivery(f"{what}: {type(error).__name__}") from error
+        raise RetriableDelivery(describe(what, error)) from error

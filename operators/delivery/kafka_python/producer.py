@@ -6,12 +6,26 @@ from functools import partial
 from typing import Any, Final
 
 import kafka
-from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError, RetriableError, for_code
+from kafka.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RetriableError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, find_refusal
-from operators.delivery.error_codes import FENCED, Refusal, ends, refusal
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, Dialect, connection, offsets, producer_options
+from operators.delivery.error_codes import FENCED, Refusal, curing, ends, refusal
+from operators.delivery.kafka_python.connection import (
+    CALL_TIMEOUT,
+    Dialect,
+    connection,
+    describe,
+    offsets,
+    producer_options,
+)
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -53,7 +67,7 @@ class _Requests(KafkaNetClient):
     def ends(self) -> str | None:
         """The first error among the answers that no further try mends, by its name; None: there is none."""
         codes = (code for name, code in self._errors() if ends(code) and not _is_refusal(name, code))
-        return next((for_code(code).message or str(code) for code in codes), None)
+        return next((curing(for_code(code).message or str(code), code) for code in codes), None)
 
     def refuses(self) -> Refusal | None:
         """The first refusal of a record among the answers; None: there is none."""
@@ -110,9 +124,11 @@ class _Sending:
     def _send(self, records: Sequence[ProducerRecord]) -> None:
         self._records, self._sent, self._failures, self._failed = records, [], [], None
         self._requests.answers.clear()
-        for topic in {record.topic for record in records}:
-            # Waits for the topic's metadata, if they are not there.
-            self._producer.partitions_for(topic)
+        # Waits for the topics' metadata, if they are not there.
+        known = {topic: self._producer.partitions_for(topic) for topic in {record.topic for record in records}}
+        if any(record.partition is not None and record.partition not in known[record.topic] for record in records):
+            # The topic has grown; the next producer will know it.
+            raise UnknownTopicOrPartitionError
         self._requests.gathering = True
         try:
             self._gather(records)
@@ -125,6 +141,7 @@ class _Sending:
                 record.topic,
                 key=record.key,
                 value=record.value,
+                partition=record.partition,
                 headers=list(record.headers),
                 timestamp_ms=record.timestamp_ms,
             )
@@ -152,7 +169,7 @@ class _Sending:
             return RecordRefused(self._records, hidden)
         if (code := self._requests.ends()) is not None:
             return FatalDelivery(f"{what}: {code}")
-        return RetriableDelivery(f"{what}: {type(error).__name__}")
+        return RetriableDelivery(describe(what, error))
 
 
 class KafkaPythonTransactions(_Sending):
@@ -179,7 +196,10 @@ class KafkaPythonTransactions(_Sending):
             self._producer.init_transactions()
         except KafkaError as error:
             self.close()
-            raise _failure("init_transactions", error) from error
+            # The client hides most of the broker's codes here.
+            code = self._requests.ends()
+            failed = FatalDelivery(f"init_transactions: {code}") if code else _failure("init_transactions", error)
+            raise failed from error
 
     def retirement(self) -> str | None:
         return self._unfit or self._requests.unanswered
@@ -246,7 +266,7 @@ def _linger_ms(settings: KafkaSettings) -> int:
 
 def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
     kind = RetriableDelivery if isinstance(error, RetriableError) else FatalDelivery
-    return kind(f"{what}: {type(error).__name__}")
+    return kind(describe(what, error))
 
 
 def _is_refusal(request: str, code: int) -> bool:

@@ -9,7 +9,7 @@ have begun to speak, an end is a refusal.
 
 import logging
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -44,7 +44,10 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
             "ssl_password": credentials.key_password(tls) or "",
         }
     if sasl.mechanism == "OAUTHBEARER":
-        options |= {"sasl_mechanism": sasl.mechanism, "sasl_oauth_token_provider": _Tokens(tokens(sasl))}
+        options |= {
+            "sasl_mechanism": sasl.mechanism,
+            "sasl_oauth_token_provider": _Tokens(tokens(sasl), sasl.extensions),
+        }
     elif sasl.mechanism is not None:
         options |= {
             "sasl_mechanism": sasl.mechanism,
@@ -90,12 +93,16 @@ def _knock(settings: KafkaSettings) -> None:
 
 
 class _Tokens(AbstractTokenProvider):
-    def __init__(self, source: TokenSource) -> None:
+    def __init__(self, source: TokenSource, extensions: Mapping[str, str]) -> None:
         super().__init__()
         self._source = source
+        self._extensions = extensions
 
     def token(self) -> str:
         return self._source.token().value
+
+    def extensions(self) -> dict[str, str]:
+        return dict(self._extensions)
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 import contextlib
 import logging
+import math
 import re
+import time
 from collections.abc import Iterator, Mapping
 from operator import methodcaller
 from typing import Any, Final
@@ -11,6 +13,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Kafka
 
 from operators.delivery.client import ConsumerRecord
 from operators.delivery.client import TopicPartition as Partition
+from operators.delivery.error_codes import curing
 from operators.delivery.librdkafka.security import security
 from operators.delivery.tracker import Commit
 from schemas.errors import ConfigError, FatalDelivery, RetriableDelivery
@@ -41,6 +44,7 @@ def connection(settings: KafkaSettings) -> dict[str, Any]:
         "reconnect.backoff.ms": 100,
         "reconnect.backoff.max.ms": 1000,
         "error_cb": _log_error,
+        "throttle_cb": _THROTTLING.note,
         **security(settings),
     }
 
@@ -87,7 +91,12 @@ def error_of(exception: KafkaException) -> KafkaError:
 def failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
     """The error of a request, with its name and the reason."""
     kind = FatalDelivery if error.fatal() else RetriableDelivery
-    return kind(f"{what}: {error.name()}")
+    return kind(describe(what, error))
+
+
+def describe(what: str, error: KafkaError) -> str:
+    """The message about a request that failed, with the cure if there is one."""
+    return curing(f"{what}: {error.name()}", error.code())
 
 
 @contextlib.contextmanager
@@ -145,6 +154,29 @@ def _log_error(error: KafkaError) -> None:
         log.warning("no broker can be reached")
     elif error.code() != KafkaError._TRANSPORT:
         log.warning("%s", error.name())
+
+
+_SILENCE: Final = 60.0
+"""Seconds from one line about throttling to the next."""
+
+
+class _ThrottleLog:
+    """Says that a broker throttles, once for all clients of the process."""
+
+    def __init__(self) -> None:
+        self._silent_until = -math.inf
+
+    def note(self, event: Any) -> None:
+        if (now := time.monotonic()) >= self._silent_until:
+            self._silent_until = now + _SILENCE
+            log.warning(
+                "%s delays its answers by %.1f s: a quota is used up; raise it, or delivery.transaction_interval",
+                event.broker_name,
+                event.throttle_time,
+            )
+
+
+_THROTTLING: Final = _ThrottleLog()
 
 
 def partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:

@@ -26,6 +26,7 @@ from operators.delivery.librdkafka.connection import (
     connection,
     consumer_options,
     consumer_record,
+    describe,
     error_of,
     failure,
     fetch,
@@ -219,7 +220,7 @@ class LibrdkafkaConsumer:
                 continue
             ending = next((each for each in errors if ends(each.code())), None)
             asked.done.set_exception(
-                failure("commit", errors[0]) if ending is None else FatalDelivery(f"commit: {ending.name()}")
+                failure("commit", errors[0]) if ending is None else FatalDelivery(describe("commit", ending))
             )
 
 

@@ -13,6 +13,7 @@ from operators.delivery.librdkafka.connection import (
     CALL_TIMEOUT,
     Connections,
     connection,
+    describe,
     error_of,
     failure,
     log,
@@ -43,6 +44,7 @@ _OWN_LEVEL: Final = -1
 
 _FENCED: Final = FENCED | {KafkaError._FENCED}
 _NOW: Final = 0
+_BY_KEY: Final = -1
 _LINGER_MS: Final = 1000
 """A transaction's records are flushed by its commit: until then they gather into batches."""
 
@@ -81,6 +83,7 @@ class _Sending:
                 headers=list(record.headers),
                 on_delivery=self._note_failure(record),
                 timestamp=record.timestamp_ms if record.timestamp_ms is not None else _NOW,
+                partition=record.partition if record.partition is not None else _BY_KEY,
             )
 
     def _note_failure(self, record: ProducerRecord) -> Callable[[KafkaError | None, Any], None]:
@@ -132,7 +135,7 @@ class LibrdkafkaTransactions(_Sending):
             self.close()
             reason = error_of(error)
             kind = RetriableDelivery if reason.retriable() else FatalDelivery
-            raise kind(f"init_transactions: {reason.name()}") from error
+            raise kind(describe("init_transactions", reason)) from error
 
     def retirement(self) -> str | None:
         # What its threads have to log is handed over by this.
@@ -155,6 +158,11 @@ class LibrdkafkaTransactions(_Sending):
             if reason.code() in _FENCED:
                 # Of a transaction's offsets it says that they can be sent again.
                 raise self._fatal(reason) from error
+            if reason.code() == KafkaError._UNKNOWN_PARTITION and not reason.txn_requires_abort():
+                # The topic has grown, and the client doesn't know it yet; the next one will.
+                self._unfit = "a partition is not known"
+                self._abort(reason)
+                raise RetriableDelivery(f"transaction: {reason.name()}") from error
             if reason.retriable() and not reason.txn_requires_abort():
                 # Called again, it may never return. The initialisation of the next producer aborts the transaction.
                 self._unfit = f"a transaction's offsets were not taken: {reason.name()}"
@@ -188,7 +196,7 @@ class LibrdkafkaTransactions(_Sending):
     def _fatal(self, reason: KafkaError, more: str = "") -> FatalDelivery:
         if reason.code() in _FENCED:
             return Fenced(self._id)
-        return FatalDelivery(f"transaction: {reason.name()}{more}")
+        return FatalDelivery(describe("transaction", reason) + more)
 
     def _insisting(self, call: Callable[..., Any], *arguments: Any) -> None:
         while True:
@@ -219,7 +227,7 @@ class LibrdkafkaProducer(_Sending):
         if (refusal := self._refusal()) is not None:
             raise refusal
         if (ending := self._ending()) is not None:
-            raise FatalDelivery(f"{what}: {ending.name()}")
+            raise FatalDelivery(describe(what, ending))
         if self._failures:
             worst = max((error for _, error in self._failures), key=KafkaError.fatal)
             if worst.code() == KafkaError._MSG_TIMED_OUT:

@@ -4,6 +4,7 @@ Certificates and keys are read when a client is made, and so is a password; a to
 """
 
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from operators.delivery import credentials
@@ -35,7 +36,7 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
             **_option("ssl.key.password", credentials.key_password(tls)),
         }
     if sasl.mechanism == "OAUTHBEARER":
-        options |= {"sasl.mechanism": sasl.mechanism, "oauth_cb": _callback(tokens(sasl))}
+        options |= {"sasl.mechanism": sasl.mechanism, "oauth_cb": _callback(tokens(sasl), sasl.extensions)}
     elif sasl.mechanism is not None:
         options |= {
             "sasl.mechanism": sasl.mechanism,
@@ -49,10 +50,11 @@ def _option(name: str, value: object) -> dict[str, str]:
     return {name: str(value)} if value is not None else {}
 
 
-def _callback(source: TokenSource) -> Any:
-    def token(_: str) -> tuple[str, float]:
+def _callback(source: TokenSource, extensions: Mapping[str, str]) -> Any:
+    def token(_: str) -> tuple[str, float, str, dict[str, str]]:
         issued = source.token()
-        return issued.value, issued.expires
+        # The name between them is for the client's own logs.
+        return issued.value, issued.expires, "", dict(extensions)
 
     try:
         first = source.token()

@@ -116,8 +116,8 @@ def fold_accents(text: str) -> str:
     return text if text.isascii() else _ACCENTED.sub(lambda found: _base(found[0]), text)
 
 
-def _base(letter: str) -> str:
-    return "".join(each for each in unicodedata.normalize("NFD", letter) if not unicodedata.combining(each))
+def _base(character: str) -> str:
+    return "".join(each for each in unicodedata.normalize("NFD", character) if not unicodedata.combining(each))
 
 
 def pair(text: str, most: int | None = None) -> str:

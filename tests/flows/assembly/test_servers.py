@@ -222,7 +222,7 @@ def test_requests_go_through_the_proxy_of_the_environment(
 def test_a_server_nearby_has_no_proxy(url: str, expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers of this machine, services by their bare names, and the hosts and networks of NO_PROXY."""
     monkeypatch.setenv("all_proxy", "proxy.test:3128")
-    monkeypatch.setenv("no_proxy", "near.test, 10.0.0.0/8")
+    monkeypatch.setenv("no_proxy", "near.test, example.test/path, 10.0.0.0/33, 10.0.0.0/8")
     assert proxy_for(url) == expected
 
 

@@ -44,10 +44,10 @@ def post(port: int, search: object, **headers: str) -> Got:
 
 
 @contextmanager
-def serving(answer: Callable[[Sequence[Mapping[str, Any]]], Answers]) -> Iterator[int]:
-    """A console whose searches `answer` answers, with a recipe `mine`; its port."""
+def serving(answer: Callable[[Sequence[Mapping[str, Any]]], Answers], origin: str | None = None) -> Iterator[int]:
+    """A console whose searches `answer` answers, with a recipe `mine`, perhaps behind a proxy; its port."""
     settings = load(None, {"qdrant": {"url": "http://localhost:6333"}, "recipes": {"mine": {"stages": ["rrf"]}}})
-    with ConsoleServer(0, choices(settings), answer) as server:
+    with ConsoleServer(0, choices(settings), answer, origin) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

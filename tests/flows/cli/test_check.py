@@ -10,12 +10,14 @@ from aiohttp import web
 
 from bench.stubs import DIMENSION, served, stub_backends
 from tests.flows.cli.running import Command
-from tests.operators.clients.model_servers.playing import Manner, Playing, Reply
+from tests.operators.clients.model_servers.manners import DENSE
+from tests.operators.clients.model_servers.playing import Manner, Playing, Reply, always
 from tests.operators.indexing.asking import PLAIN, Server
 from tests.qdrant_server import Behaviour, Keys, serve
 
 KEY = "a-key-of-its-own"
 WITHOUT_KAFKA = ("--part", "qdrant", "--part", "embedder", "--part", "reranker")
+SPARSE = {"tei": (), "openai": (Manner("s", "openai", "c", always(DENSE)),)}
 STRICT = {
     "enabled": True,
     "max_query_limit": 100,
@@ -44,9 +46,9 @@ def command(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
 
 
-def findings(command: Command, *, code: int) -> list[tuple[str, str, str]]:
+def findings(command: Command, *parts: str, code: int) -> list[tuple[str, str, str]]:
     """Level, subject and text of each finding, with what to do; the command must end with this exit code."""
-    done = command("check", "--json", *WITHOUT_KAFKA)
+    done = command("check", "--json", *(parts or WITHOUT_KAFKA))
     assert done.exit_code == code, done.output
     rows: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     assert all(row["remedy"] for row in rows if row["level"] != "ok")
@@ -201,6 +203,29 @@ def test_the_embedder_and_the_reranker_are_called_once(command: Command, server:
     assert told(right, "ok", "cohere", "characters a second", "scores are in [0, 1]")
     assert [each[:2] for each in gone][-2:] == [("error", "embedder"), ("error", "reranker")]
     assert told(gone, "error", "connection refused", "rerank.url")
+
+
+def test_the_sparse_encoder_is_called_once(command: Command) -> None:
+    """One that answers is measured; dense vectors in place of terms, and a collection without the vector, are told."""
+    app = web.Application()
+    playing = {kind: Playing("sparse_encoder", kind, *manners) for kind, manners in SPARSE.items()}
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await playing["tei" if request.path == "/embed_sparse" else "openai"](request)
+
+    app.router.add_route("*", "/{path:.*}", handle)
+    command.settings["qdrant"]["vectors"] = {"learned": "splade"}
+    parts = ("--part", "qdrant", "--part", "sparse_encoder")
+    with served(app) as url:
+        command.settings |= {"sparse_encoder": {"kind": "tei", "url": url, "model": "m"}}
+        found = findings(command, *parts, code=1)
+        command.settings["sparse_encoder"]["kind"] = "openai"
+        wrong = findings(command, *parts, code=1)
+    lacks = "the sparse vector splade isn't there"
+    assert told(found, "warning", f"the leg learned finds nothing: {lacks}", "qdrant.vectors.learned")
+    assert told(found, "error", f"rankstream index does not start: {lacks}")
+    assert told(found, "ok", "tei, m answers", "characters a second", "a text of 65,536 characters is taken")
+    assert told(wrong, "error", "neither a list of terms nor an object", "Correct sparse_encoder.kind")
 
 
 @pytest.mark.parametrize("kind", ["cohere", "tei_predict"])

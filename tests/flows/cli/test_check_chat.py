@@ -1,6 +1,7 @@
 """`rankstream check --part chat`: one call in its final form, and what to do about what comes of it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,8 @@ def test_a_server_that_ranks_is_ok(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Of each manner, with the parameters that it refuses named; one that the settings ask for is a warning."""
     *warnings, (level, text) = findings(tmp_path, monkeypatch, manner)
     assert level == "ok"
-    assert "m answers" in text
+    assert "m answers in " in text
+    assert re.search(r"a prompt of [0-9,]+ characters in [0-9.]+ s", text)
     for name, instead in manner.refused.items():
         assert (f"{name} as {instead}" if instead else f"no {name}") in text
     asked = manner.refused.keys() & manner.parameters.keys()
@@ -84,6 +86,16 @@ def test_a_slow_answer_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (level, text), ok = findings(tmp_path, monkeypatch, Manner("s", "c", said("2")), timeout=0.000001)
     assert (level, ok[0]) == ("warning", "ok")
     assert "chat.timeout is 1e-06 s" in text
+
+
+def test_a_prompt_that_is_not_taken_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two short texts are, and twenty longer ones are not: with the status, and no speed."""
+    manner = Manner("s", "c", lambda body: said("2")(body) if len(str(body)) < 5000 else (500, {"error": "no memory"}))
+    (level, text), ok = findings(tmp_path, monkeypatch, manner)
+    assert (level, ok[0]) == ("warning", "ok")
+    assert "does not answer a prompt of 20 texts" in text
+    assert "status 500" in text
+    assert "a prompt" not in ok[1]
 
 
 def test_without_a_chat_model_nothing_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,20 +5,28 @@ import json
 import os
 import socketserver
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import kafka
 import pytest
 import yaml
+from kafka.errors import IncompatibleBrokerVersion
+from structlog.testing import capture_logs
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
 from flows.assembly.delivery import kafka_client
+from operators.delivery import broker as broker_module
+from operators.delivery.broker import require_features
+from operators.delivery.topics import DEFAULT_MAX, max_message_bytes
+from schemas.errors import FatalDelivery
 from schemas.settings import load
 from tests import warm
 from tests.flows.cli.running import Command
+from tests.kafka.interceptor import Interceptor
 from tests.operators.delivery.members import member
 
 ROLES = ("queries", "results", "dead_letters", "documents", "watermarks")
@@ -97,6 +105,83 @@ def test_a_group_without_a_member_is_a_warning_once_messages_wait(command: Comma
     with member(kafka_client(settings), settings):
         read = findings(command, code=0)[f"kafka group {group}"]
     assert (read["level"], read["what"]) == ("ok", f"1 member, lag 3 on {queries}")
+
+
+TRANSACTIONS = {24, 25, 26, 28}
+CONFIGS, GROUPS, CREATES = 32, 15, 19
+
+
+@pytest.fixture
+def lesser(broker: Broker, command: Command) -> Iterator[Interceptor]:
+    """The broker as one that lacks kinds of requests; its topics exist."""
+    assert command("topics").exit_code == 0
+    with Interceptor("127.0.0.1", broker.port) as wire:
+        command.settings["kafka"]["bootstrap_servers"] = f"127.0.0.1:{wire.port}"
+        yield wire
+
+
+def test_a_broker_without_transactions_is_named_with_the_cure(command: Command, lesser: Interceptor) -> None:
+    """`check` and the start say so, and that delivery.mode mends it; with that, there is nothing to mend."""
+    lesser.lacking = frozenset(TRANSACTIONS)
+    found = findings(command, code=1)
+    assert found["kafka features"]["level"] == "error"
+    assert found["kafka features"]["what"] == "the broker has no transactions: no flow can deliver exactly once"
+    assert "delivery.mode to at_least_once" in found["kafka features"]["remedy"]
+    assert "kafka transactions" not in found
+    settings = load(None, {"kafka": command.settings["kafka"], "qdrant": command.settings["qdrant"]}).kafka
+    with pytest.raises(FatalDelivery, match=r"has no transactions: .* Set delivery\.mode to at_least_once"):
+        require_features(settings, "librdkafka", "exactly_once")
+    require_features(settings, "librdkafka", "at_least_once")
+    command.settings["delivery"] = {"mode": "at_least_once"}
+    assert "kafka features" not in findings(command, code=0)
+
+
+def test_a_broker_that_tells_no_sizes_is_taken_for_kafka(
+    command: Command, lesser: Interceptor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`check` and the start warn, and the flows take Kafka's default size for every topic."""
+    lesser.lacking = frozenset({CONFIGS})
+
+    def refuse(*_: object, **__: object) -> None:
+        raise IncompatibleBrokerVersion
+
+    # Clients are sent on to the broker itself, which has it.
+    monkeypatch.setattr(kafka.KafkaAdminClient, "describe_configs", refuse)
+    found = findings(command, code=0)
+    assert found["kafka features"]["level"] == "warning"
+    assert "DescribeConfigs" in found["kafka features"]["what"]
+    settings = load(None, {"kafka": command.settings["kafka"], "qdrant": command.settings["qdrant"]}).kafka
+    with capture_logs() as lines:
+        require_features(settings, "librdkafka", "exactly_once")
+    assert [line["feature"] for line in lines] == ["DescribeConfigs"]
+    names = [settings.topics.results, settings.topics.dead_letters]
+    assert max_message_bytes(settings, names) == dict.fromkeys(names, DEFAULT_MAX)
+
+
+def test_what_a_broker_lacks_for_commands_is_named(command: Command, lesser: Interceptor) -> None:
+    """Without DescribeGroups the lag is told all the same; the flows need neither that nor CreateTopics."""
+    lesser.lacking = frozenset({GROUPS, CREATES})
+    done = command("check", "--part", "kafka", "--json")
+    assert done.exit_code == 0
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["what"].split(":")[0] for row in rows if row["subject"] == "kafka features"] == [
+        "the broker has no DescribeGroups",
+        "the broker has no CreateTopics",
+    ]
+    group, queries = command.settings["kafka"]["group_id"], command.settings["kafka"]["topics"]["queries"]
+    assert f"members not known, lag 0 on {queries}" in [
+        row["what"] for row in rows if row["subject"] == f"kafka group {group}"
+    ]
+
+
+def test_a_rack_that_changes_nothing_is_named(
+    command: Command, lesser: Interceptor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker whose Fetch is older than KIP-392 lets nobody read from followers."""
+    monkeypatch.setattr(broker_module, "NEAREST", replace(broker_module.NEAREST, requests={1: 1000}))
+    assert "kafka features" not in findings(command, code=0)
+    command.settings["kafka"]["rack"] = "zone-a"
+    assert "kafka.rack changes nothing" in findings(command, code=0)["kafka features"]["what"]
 
 
 def test_without_a_broker_the_address_is_said(command: Command) -> None:

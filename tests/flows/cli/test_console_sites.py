@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from flows.cli.console import Answers, page
+from flows.cli.console import Answers, console, page
+from schemas.errors import ConfigError
 from tests.flows.cli.browsing import SEARCH, ask, post, serving
 
 
@@ -39,3 +40,24 @@ def test_another_site_searches_by_no_navigation(site: str) -> None:
     assert linked.headers["Content-Security-Policy"] == own.headers["Content-Security-Policy"]
     [script] = re.findall("<script>(.*)</script>", own.body.decode(), re.DOTALL)
     assert re.search(r'if \("linked" in document\.body\.dataset\) fill\(\);\s+else follow\(\);', script)
+
+
+def test_a_proxy_serves_the_page_at_its_own_address() -> None:
+    """Requests that a proxy passes on with its own name and origin are answered; those of any other are refused."""
+    with serving(lambda _: Answers([], None), "https://console.example.com") as port:
+        ours = {"Host": "console.example.com", "Origin": "https://console.example.com", "Sec_Fetch_Site": "same-origin"}
+        assert post(port, SEARCH, **ours).status == 200
+        # A proxy may put the console's address into the one header, and not into the other.
+        assert post(port, SEARCH, **ours | {"Host": f"127.0.0.1:{port}"}).status == 200
+        assert post(port, SEARCH, **ours | {"Origin": "https://other.example.com"}).status == 403
+        assert post(port, SEARCH, **ours | {"Host": "other.example.com"}).status == 421
+        assert post(port, SEARCH, **ours | {"Sec_Fetch_Site": "cross-site"}).status == 403
+    with serving(lambda _: Answers([], None)) as port:
+        assert post(port, SEARCH, Host="console.example.com").status == 421
+
+
+@pytest.mark.parametrize("origin", ["console.example.com", "https://Console.example.com", "https://a/b", "ftp://a", ""])
+def test_an_address_that_is_no_origin_is_refused(origin: str) -> None:
+    """Before anything is read or served."""
+    with pytest.raises(ConfigError, match="--origin: expected a scheme and a host"):
+        console(origin=origin)

@@ -70,6 +70,16 @@ def scores(result: dict[str, Any]) -> dict[str, float]:
 # Legs
 
 
+def test_a_pool_with_words_is_covered() -> None:
+    """The document that has the query's part number is first, and nothing is missed."""
+    legs = [{"name": "vector", "hits": [{"id": "a", "score": 0.75}, {"id": "b", "score": 0.25}]}]
+    words = {"sx-12": {"b": ["sku"]}}
+    result = ranked({**pool(legs, text="SX-12", explain=True), "words": words})
+    assert ids(result) == ["b", "a"]
+    assert result["results"][0]["explanation"]["stages"][1]["values"]["words"]["sx-12"]["fields"] == ["sku"]
+    assert not any("coverage" in warning for warning in result["warnings"])
+
+
 def test_a_result_by_hand() -> None:
     """Every part of the result of a pool with two legs: score fusion's halves, places, provenance without a place."""
     legs = [
@@ -108,7 +118,7 @@ def test_a_result_by_hand() -> None:
             {"name": "keyword", "status": "ok", "reason": None, "candidates": 2},
         ],
         "degraded": [],
-        "warnings": [],
+        "warnings": ["the pool has no words: the stage coverage changes nothing"],
         "removed_by_firewall": 0,
         "provenance": {
             "config_hash": None,

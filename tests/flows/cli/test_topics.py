@@ -33,3 +33,18 @@ def test_a_collection_of_another_program_is_left_alone(
         assert second[0].startswith("collection plain: left alone")
         assert server.info("plain") == before
         assert server.info("docs").indexes.keys() == indexes().keys()
+
+
+def test_what_the_cluster_refuses_is_said_with_the_cure(
+    broker: Broker, tmp_path: Path, topic_names: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies on more brokers than there are: the setting is named, and nothing is made."""
+    topics = {role: topic_names(role.replace("_", "-")) for role in ROLES}
+    kafka = {"bootstrap_servers": broker.bootstrap, "topics": topics, "replication_factor": 3}
+    command = Command(tmp_path, monkeypatch, {"kafka": kafka, "qdrant": {"path": str(tmp_path / "index")}})
+    done = command("topics")
+    assert done.exit_code == 1
+    cure = "set kafka.replication_factor to a number that the cluster takes"
+    assert f"InvalidReplicationFactorError; {cure}" in str(done.exception)
+    with broker.admin() as admin:
+        assert not set(topics.values()) & set(admin.list_topics())

@@ -10,7 +10,7 @@ import pytest
 from flows.assembly.clients import Clients, InProcess
 from operators.clients.chat.completions import AnthropicChat, OpenAIChat
 from operators.clients.embedders.bi_encoders import APIS as EMBEDDERS
-from operators.clients.embedders.bi_encoders import BiEncoder
+from operators.clients.embedders.bi_encoders import BiEncoder, dense
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import RerankRequest
@@ -50,11 +50,15 @@ READS: Final[Mapping[str, tuple[Ask, Any]]] = {
     "exists": (_qdrant(lambda client: client.exists("docs", timeout=10)), {"result": {"exists": True}}),
     "info": (_qdrant(lambda client: client.collection_info("docs", timeout=10)), {"result": INFO}),
     "tei": (
-        lambda endpoint: BiEncoder(endpoint, "", 2, EMBEDDERS["tei"]).embed(["text"], purpose="query", timeout=10),
+        lambda endpoint: BiEncoder(endpoint, "", dense(2), EMBEDDERS["tei"]).embed(
+            ["text"], purpose="query", timeout=10
+        ),
         [[0.6, 0.8]],
     ),
     "openai": (
-        lambda endpoint: BiEncoder(endpoint, "", 2, EMBEDDERS["openai"]).embed(["text"], purpose="query", timeout=10),
+        lambda endpoint: BiEncoder(endpoint, "", dense(2), EMBEDDERS["openai"]).embed(
+            ["text"], purpose="query", timeout=10
+        ),
         {"data": [{"index": 0, "embedding": [0.6, 0.8]}]},
     ),
     "cohere": (

@@ -1,6 +1,6 @@
 """Each Kafka client, and topics for it on a real broker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -37,3 +37,10 @@ def settings(broker: Broker, topic_names: Callable[[str], str]) -> KafkaSettings
     )
     topics.create(kafka_settings)
     return kafka_settings
+
+
+@pytest.fixture(scope="session")
+def guarded(broker_tools: None) -> Iterator[Broker]:
+    """A broker that goes by ACLs, and has none yet."""
+    with Broker(acls=True) as broker:
+        yield broker

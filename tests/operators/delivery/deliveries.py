@@ -9,7 +9,7 @@ from operators.delivery.output_record import OutputRecord
 from operators.delivery.sink import Delivery
 from operators.delivery.tracker import Commit
 from tests.operators.delivery.scripted import ScriptedConsumer, ScriptedProducer
-from tests.operators.samples import METRICS, output_record, way_out
+from tests.operators.samples import METRICS, REPLY_TOPICS, output_record, way_out
 
 PARTITION = TopicPartition("queries", 0)
 INTERVAL = 0.005
@@ -21,7 +21,9 @@ def delivering(
 ) -> Iterator[tuple[Delivery, list[BaseException]]]:
     """A running delivery and what it reported as failed; closed at the end."""
     failures: list[BaseException] = []
-    delivery = Delivery(producer, ScriptedConsumer(), ledger, way_out(), interval, failures.append, METRICS)
+    delivery = Delivery(
+        producer, ScriptedConsumer(), ledger, way_out(), interval, failures.append, METRICS, REPLY_TOPICS
+    )
     delivery.start()
     yield delivery, failures
     delivery.close()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -12,22 +13,23 @@ from kafka.errors import kafka_errors
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
-from operators.delivery.client import KafkaClient, Producer, ProducerRecord
+from operators.delivery.client import KafkaClient, PlainRecord, Producer, ProducerRecord
 from operators.delivery.error_codes import Passing, Refusal, ends, refusal
 from operators.delivery.ledger import Ledger
+from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.producers import AcknowledgedProducer
 from operators.delivery.sink import Delivery
 from operators.delivery.tracker import Commit
 from operators.delivery.way_out import dead_letter
 from operators.query.message import Origin, Rejected
-from schemas.errors import DeadLetterClass, FatalDelivery
+from schemas.errors import DeadLetterClass, DeliveryError, FatalDelivery
 from schemas.settings import KafkaSettings
 from tests.kafka.frames import Api
 from tests.kafka.interceptor import Fate, Interceptor, Order
-from tests.operators.delivery.members import NOW_MS, Make, Member, fenced, first, member, polled
+from tests.operators.delivery.members import MAX_BATCH, NOW_MS, REPLICA, Make, Member, fenced, first, member, polled
 from tests.operators.delivery.scripted import until
-from tests.operators.samples import METRICS, message, way_out
+from tests.operators.samples import METRICS, REPLY_TOPICS, message, way_out
 from tests.tiers import sized
 
 PAGE = Path("docs/why/delivery.md")
@@ -124,7 +126,7 @@ class Answered:
         self._wire.order(order)
         topic = self._settings.topics.dead_letters
         out = way_out(dead_letters=topic)
-        delivery = Delivery(producer, self._reader.consumer, ledger, out, 0.001, failures.append, METRICS)
+        delivery = Delivery(producer, self._reader.consumer, ledger, out, 0.001, failures.append, METRICS, REPLY_TOPICS)
         delivery.start()
         sent = replace(message(timestamp=NOW_MS / 1000), origin=Origin(*place, self._offset, epoch))
         delivery.put([dead_letter(Rejected(sent, DeadLetterClass.NOT_JSON, "decode", "why"), topic, None)])
@@ -184,13 +186,15 @@ def few(codes: Sequence[int], client: str, api: Api) -> list[int]:
 
 
 @pytest.mark.parametrize("expected", [FORM, RETRY, END])
-def test_a_record_answered_with_a_code(answered: Answered, expected: str) -> None:
+def test_a_record_answered_with_a_code(answered: Answered, expected: str, caplog: pytest.LogCaptureFixture) -> None:
     """A code in answer to a record does what the page says: one record is committed, or the process ends."""
     codes = [code for code, (_, told) in CODES.items() if told == expected]
     for code in codes if expected == FORM else few(codes, answered.client.name, Api.PRODUCE):
         outcome = answered.deliver(Api.PRODUCE, code)
         given_up = (answered.client.name, Api.PRODUCE, code) in GIVEN_UP
         assert does(outcome) == (END if given_up else expected), f"{code}: {outcome}"
+        if code == Refusal.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+            assert "set kafka.compression to null" in caplog.text
         if isinstance(outcome, OutputRecord) and expected == FORM:
             assert (outcome.value is None) == Refusal(code).of_size
 
@@ -232,3 +236,28 @@ def test_an_initialisation_that_is_refused(answered: Answered, hosted: tuple[Bro
     hosted[1].order(Order(Fate.ANSWERED, Api.INIT_PRODUCER_ID, code=code))
     with pytest.raises(FatalDelivery, match="init_transactions"):
         fenced(answered.client)
+
+
+def test_a_refusal_is_said_with_its_cure(answered: Answered, hosted: tuple[Broker, Interceptor]) -> None:
+    """The message names the setting that mends it."""
+    assert "; set kafka.compression to gzip" in str(answered.deliver(Api.PRODUCE, 76))
+    for code, cure in ((35, "rankstream check"), (50, "lower kafka.transaction_timeout"), (53, "delivery.mode")):
+        # librdkafka asks again for some time where a version is not supported.
+        hosted[1].order(*(Order(Fate.ANSWERED, Api.INIT_PRODUCER_ID, code=code) for _ in range(1000)))
+        with pytest.raises(DeliveryError, match=f"init_transactions: .*; .*{cure}"):
+            answered.client.transactional_producer(REPLICA, MAX_BATCH)
+
+
+def test_a_broker_that_throttles_is_said_with_the_cure(
+    settings: KafkaSettings, hosted: tuple[Broker, Interceptor], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Deliveries whose answers say that a quota is used up are logged, once a minute, and made all the same."""
+    settings = settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:{hosted[1].port}"})
+    hosted[1].throttle_ms = 50
+    try:
+        with closing(Librdkafka(settings).plain_producer()) as producer:
+            for _ in range(2):
+                producer.send([PlainRecord(settings.topics.results, b"k", b"v")])
+    finally:
+        hosted[1].throttle_ms = 0
+    assert caplog.text.count("raise it, or delivery.transaction_interval") == 1

@@ -1,6 +1,5 @@
 """The broker's description of a consumer group: its members, whether it may be read, and how far behind it is."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +12,6 @@ from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings, Topics
 from tests.operators.delivery.members import REPLICA, Make, first, member, produce
-
-
-@pytest.fixture(scope="module")
-def guarded(broker_tools: None) -> Iterator[Broker]:
-    """A broker that goes by ACLs, and has none yet."""
-    with Broker(acls=True) as broker:
-        yield broker
 
 
 def test_members_are_counted_while_they_are_there(make: Make, settings: KafkaSettings) -> None:

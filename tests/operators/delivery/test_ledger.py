@@ -233,6 +233,23 @@ def test_answers_over_the_metadata_limit_wait() -> None:
     assert committable(ledger, output_record(0, epoch=epoch)).commits[FIRST].offset == 40
 
 
+def test_the_limit_of_metadata_can_be_a_smaller_brokers() -> None:
+    """No commit has more bytes than the settings allow, and every answer gets its turn."""
+    count, limit = 2000, 256
+    ledger = Ledger(count, limit)
+    epoch = ledger.assign(FIRST, START)
+    for offset in range(0, 300 * count, 300):
+        assert ledger.see(FIRST, offset) == epoch
+    answers = [output_record(offset, epoch=epoch) for offset in range(300, 300 * count, 300)]
+    transaction = committable(ledger, *answers)
+    assert transaction.waiting
+    assert 0 < len(transaction.commits[FIRST].metadata) <= limit
+    ledger.confirm(transaction)
+    rest = committable(ledger, output_record(0, epoch=epoch), *transaction.waiting)
+    assert rest.commits[FIRST].offset > 300 * len(transaction.records)
+    assert len(rest.commits[FIRST].metadata) <= limit
+
+
 def test_the_membership_is_read_with_the_choice() -> None:
     """The group's generation goes with the answers, and no revocation comes between the choice and its reading."""
     ledger = Ledger(10)

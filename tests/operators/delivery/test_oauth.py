@@ -2,12 +2,15 @@
 
 import base64
 import json
+import os
 import subprocess
 import sys
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from pydantic import SecretStr
@@ -87,6 +90,14 @@ def test_a_token_is_kept_for_most_of_its_life(issuer: Issuer) -> None:
     assert source.token().value == "renewed"
 
 
+@pytest.mark.parametrize(("written", "lifetime"), [("3599", 3599), (3599.5, 3599.5), (" 60 ", 60), (None, 300)])
+def test_a_lifetime_is_read_as_issuers_write_it(issuer: Issuer, written: object, lifetime: float) -> None:
+    """Some write the seconds as a string, and some none."""
+    issuer.body = json.dumps({"access_token": "token", "expires_in": written, "token_type": "bearer"}).encode()
+    clock = Clock()
+    assert client(issuer, clock).token().expires == clock.now + lifetime
+
+
 def test_a_token_outlives_its_issuers_failure(issuer: Issuer) -> None:
     """While a token is good a failed renewal isn't missed; afterwards it is an error."""
     clock = Clock()
@@ -113,6 +124,9 @@ def test_a_token_outlives_its_issuers_failure(issuer: Issuer) -> None:
         (200, '{"access_token": 7}', "the answer holds no token"),
         (200, '{"access_token": "canary", "expires_in": "canary"}', "the answer holds no token"),
         (200, '{"access_token": "canary", "expires_in": 0}', "the answer holds no token"),
+        (200, '{"access_token": "canary", "expires_in": "-1"}', "the answer holds no token"),
+        (200, '{"access_token": "canary", "expires_in": "inf"}', "the answer holds no token"),
+        (200, '{"access_token": "canary", "expires_in": []}', "the answer holds no token"),
     ],
 )
 def test_an_issuer_that_gives_no_token_is_named_by_the_symptom(
@@ -177,6 +191,63 @@ def test_a_file_that_is_not_there_is_named_by_its_setting(tmp_path: Path, issuer
     source = TokenSource(SaslSettings(mechanism="OAUTHBEARER", **fields))
     with pytest.raises(ConfigError, match=f"kafka.sasl.{section}: No such file"):
         source.token()
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Credentials of AWS in the environment, and no others."""
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIACANARY")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+
+def signing(now: Callable[[], float] = time.time) -> TokenSource:
+    """A source that signs for a region."""
+    return TokenSource(SaslSettings(mechanism="OAUTHBEARER", aws_region="eu-central-1"), now)
+
+
+def test_a_token_of_aws_is_a_signed_address(aws: None) -> None:
+    """As Amazon MSK wants it: a presigned URL in base64, of the region, good for 15 minutes."""
+    before = int(time.time())
+    token = signing().token()
+    assert before + 900 <= token.expires <= time.time() + 900
+    url = urlsplit(base64.urlsafe_b64decode(token.value + "=" * (-len(token.value) % 4)).decode())
+    assert (url.scheme, url.hostname) == ("https", "kafka.eu-central-1.amazonaws.com")
+    signed = parse_qs(url.query)
+    assert (signed["Action"], signed["X-Amz-Expires"]) == (["kafka-cluster:Connect"], ["900"])
+    assert signed["X-Amz-Credential"][0].startswith("AKIACANARY/")
+    assert signed["X-Amz-Credential"][0].endswith("/eu-central-1/kafka-cluster/aws4_request")
+    assert len(signed["X-Amz-Signature"][0]) == 64
+    assert SECRET not in token.value
+
+
+def test_a_token_of_aws_is_renewed_before_it_expires(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is kept for three quarters of its life; then the credentials of that time sign another."""
+    clock = Clock()
+    clock.now = time.time()
+    source = signing(clock)
+    first = source.token()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOTHER")
+    clock.now += 670
+    assert source.token() is first
+    clock.now += 10
+    assert source.token().value != first.value
+
+
+def test_without_credentials_of_aws_the_setting_is_named(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may come in a moment, so it is tried again."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    assert refusal(signing()) == "kafka.sasl.aws_region: no AWS credentials"
+
+
+def test_without_the_signer_the_extra_is_named(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signer is installed only by those who need it."""
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    with pytest.raises(ConfigError, match=r"kafka\.sasl\.aws_region: .*rankstream\[msk\]"):
+        signing().token()
 
 
 def test_no_log_has_the_query_of_an_issuer(issuer: Issuer) -> None:

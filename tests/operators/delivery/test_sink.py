@@ -23,7 +23,7 @@ from schemas import headers as names
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.deliveries import INTERVAL, PARTITION, delivering, read
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, ScriptedProducer, until
-from tests.operators.samples import METRICS, output_record, way_out
+from tests.operators.samples import METRICS, REPLY_TOPICS, output_record, way_out
 
 Refusal = Callable[[Sequence[ProducerRecord]], BaseException | None]
 
@@ -159,7 +159,9 @@ def test_closing_delivers_what_is_queued() -> None:
 def test_closing_without_having_started_ends() -> None:
     """A process that never got to run can close its delivery."""
     producer = ScriptedProducer()
-    Delivery(producer, ScriptedConsumer(), Ledger(1), way_out(), INTERVAL, lambda error: None, METRICS).close()
+    Delivery(
+        producer, ScriptedConsumer(), Ledger(1), way_out(), INTERVAL, lambda error: None, METRICS, REPLY_TOPICS
+    ).close()
     assert producer.closed
 
 

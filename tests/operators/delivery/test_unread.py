@@ -16,7 +16,7 @@ from operators.runtime.wakeup import Wakeup
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.members import MAX_BATCH, Make, fenced, first, member
 from tests.operators.delivery.transactions import indexing
-from tests.operators.samples import METRICS, output_record, way_out
+from tests.operators.samples import METRICS, REPLY_TOPICS, output_record, way_out
 
 WITHIN = 30.0
 
@@ -33,7 +33,9 @@ def answering(
         if mode == "exactly_once"
         else AcknowledgedProducer(client.plain_producer(MAX_BATCH), consumer)
     )
-    delivery = Delivery(producer, consumer, ledger, way_out(), client.transaction_interval, loop.fail, METRICS)
+    delivery = Delivery(
+        producer, consumer, ledger, way_out(), client.transaction_interval, loop.fail, METRICS, REPLY_TOPICS
+    )
     delivery.start()
     loop.start(delivery.flush, delivery.advance)
 

@@ -20,7 +20,7 @@ def older(broker_tools: None) -> Iterator[Broker]:
 def warnings(settings: KafkaSettings, client: str) -> list[dict[str, object]]:
     """The log at start."""
     with capture_logs() as lines:
-        broker.warn_of_untried(settings, client)
+        broker.require_features(settings, client, "exactly_once")
     return [dict(line) for line in lines]
 
 

@@ -15,7 +15,7 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import configuration, ensure, indexes
 from operators.indexing.document import DocumentInFlight, payload, point
 from operators.query.backend_answers import Embedding
-from schemas.document import ACTOR_TYPE, CLASSIFICATION, LABELS, NAMESPACE, SUBJECT, TOKEN_IDS
+from schemas.document import ACTOR_TYPE, CLASSIFICATION, LABELS, MARKS, NAMESPACE, SUBJECT, TOKEN_IDS
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
 from tests.operators.indexing.documents import document
@@ -128,6 +128,7 @@ def test_pieces_need_not_come_back(tmp_path: Path) -> None:
         return every, await client.retrieve("documents", [made.point_id], AllBut([TOKEN_IDS]), timeout=30)
 
     every, rest = written(tmp_path, [made], ask)
-    assert every == {made.point_id: payload(made)}
-    assert rest == {made.point_id: {name: value for name, value in payload(made).items() if name != TOKEN_IDS}}
+    # Terms, and marks of them, are the collection's own.
+    assert every == {made.point_id: {**payload(made), MARKS: every[made.point_id][MARKS]}}
+    assert rest == {made.point_id: {name: value for name, value in every[made.point_id].items() if name != TOKEN_IDS}}
     assert payload(made)[TOKEN_IDS] == [5, 7]

@@ -1,5 +1,6 @@
 """The needs of a collection: every parameter of an index and of a vector counts, and what does more is enough."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from operators.indexing.inspection import (
     format_schema,
     lack,
 )
+from operators.indexing.suitability import problems
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Vectors
 
@@ -166,3 +168,21 @@ def test_a_creation_is_the_collection_and_then_its_indexes() -> None:
     assert [step.field for step in others] == list(WANTED.indexes)
     assert str(others[0]) == "index price (float) in collection docs"
     assert format_schema(WANTED.indexes["text"]) == "text, tokenizer word, lowercase, phrase_matching"
+
+
+@pytest.mark.parametrize(
+    ("sparse", "difference"),
+    [
+        ({}, "the sparse vector splade isn't there"),
+        ({"splade": {}}, ""),
+        ({"splade": {"modifier": "idf"}}, "the sparse vector splade has the modifier idf, and should have none"),
+    ],
+)
+def test_a_learned_vector_is_there_without_a_modifier(sparse: dict[str, Any], difference: str) -> None:
+    """Neither difference is mild: the leg does without such a vector, and no document is written for it."""
+    wanted = needs(QdrantSettings(url="http://qdrant", dimension=4, vectors=Vectors(learned="splade")))
+    made = lack(wanted, replace(info(), sparse_vectors={"bm25": {"modifier": "idf"}, **sparse}))
+    assert describe(made.learned) == describe(made.vectors) == difference
+    assert not any(each.mild for each in made.learned)
+    said = [problem.what for problem in problems(wanted, info(sparse=sparse), late_interaction=True)]
+    assert said == ([f"the leg learned finds nothing: {difference}"] if difference else [])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from operators.indexing.collection import indexes
+from operators.indexing.inspection import Lack
 from schemas.errors import BackendError, ConfigError
 from tests.operators.indexing.asking import PLAIN, Server
 from tests.qdrant_server import Behaviour, Keys, serve
@@ -122,3 +123,16 @@ def test_a_collection_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path)
         with pytest.raises(BackendError, match="Access to collection plain is required"):
             some.ensure(writes=False)
         assert every.names() == {"docs"}
+
+
+def test_an_index_without_the_learned_vector_gets_no_more_documents(server: Server) -> None:
+    """None can be added to a collection: the indexing flow is refused, for documents would lack what is searched."""
+    places = {"default": "docs"}
+    server.ensure(destinations=places)
+    with pytest.raises(ConfigError, match="Qdrant collection docs: the sparse vector splade isn't there"):
+        server.ensure(destinations=places, vectors={"learned": "splade"})
+    created = server.ensure(destinations={"default": "again"}, vectors={"learned": "splade"}).created
+    assert created == ["again"]
+    assert server.survey(destinations={"default": "again"}, vectors={"learned": "splade"})["again"].lack == Lack(
+        [], [], [], [], [], [], {}
+    )

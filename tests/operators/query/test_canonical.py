@@ -48,6 +48,7 @@ def test_what_the_event_does_not_say_is_filled_in() -> None:
         debug=False,
         recorded=None,
         reply_to=None,
+        reply_partition=None,
         metadata=None,
     )
 

@@ -186,7 +186,7 @@ def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
     ("event", "fields"),
     [
         ({"recipe": "bare"}, ["namespace"]),
-        ({}, ["_content", "namespace"]),
+        ({}, ["_content", "_marks", "namespace"]),
         ({"recipe": "keyword"}, ["_content", "namespace"]),
         ({"recipe": "decay"}, ["created_at", "id", "namespace"]),
         ({"recipe": "distance"}, ["created_at", "importance", "namespace", "text", "title"]),
@@ -207,7 +207,7 @@ def test_a_payload_is_asked_for_what_ranking_reads(event: dict[str, Any], fields
 
 
 EVERYTHING = {"id", "title", "text", "type", "created_at", "updated_at", "accessed_at", "confirmed_at", "cycle"}
-EVERYTHING |= {"priority", "edges", "importance", "salience", "memory_tier", "confidence", "access_count"}
+EVERYTHING |= {"_marks", "priority", "edges", "importance", "salience", "memory_tier", "confidence", "access_count"}
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

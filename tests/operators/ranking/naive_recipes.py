@@ -36,6 +36,7 @@ class Asked(NamedTuple):
     max_distance: float = 0.0
     neutral: float | None = None
     vectors: naive_similarity.Vectors = MappingProxyType({})
+    words: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 def ranked(name: str, legs: Sequence[Leg], asked: Asked) -> Pairs:
@@ -48,7 +49,39 @@ def ranked(name: str, legs: Sequence[Leg], asked: Asked) -> Pairs:
 
 
 def _hybrid(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    return rerank(dedupe(near(naive.score(legs), asked), payloads), payloads, asked)
+    covered = cover(near(naive.score(legs), asked), asked, 1.0)
+    judged = rerank(dedupe(covered, payloads), payloads, asked)
+    return judged if asked.said is None else cover(judged, asked, 1.0, [id_ for id_, _ in covered])
+
+
+def cover(pairs: Pairs, asked: Asked, weight: float, counted: Sequence[str] | None = None) -> Pairs:
+    """Exact words first: the shares of the words that each has, by how few of the counted documents have them."""
+    known = [id_ for id_, _ in pairs] if counted is None else list(counted)
+    if not asked.words or not pairs:
+        return pairs
+
+    def rarity(frequency: int) -> float:
+        return math.log(1 + (len(known) - frequency + 0.5) / (frequency + 0.5))
+
+    counts = {word: sum(id_ in found for id_ in known) for word, found in asked.words.items()}
+    like = {word for word in counts if len(word) >= 4 and any("0" <= letter <= "9" for letter in word)}
+    whole = sum(rarity(count) * (2 if word in like else 1) for word, count in counts.items())
+    shares = {
+        word: 2 * rarity(count) / whole if word in like else rarity(count) ** 3 / rarity(1) ** 2 / 4 / whole
+        for word, count in counts.items()
+    }
+    added = [
+        (id_, score + weight * sum(shares[word] for word in counts if id_ in asked.words[word])) for id_, score in pairs
+    ]
+    rare = [word for word in like if 1 <= counts[word] <= max(1, len(known) / 10)]
+    least = min(
+        (score for id_, score in added if rare and all(id_ in asked.words[word] for word in rare)), default=None
+    )
+    if least is None:
+        return best_first(added)
+    some = {id_ for id_, _ in added if any(id_ in asked.words[word] for word in rare)}
+    bounded = [(id_, score if id_ in some else min(score, least)) for id_, score in added]
+    return best_first([pair for pair in bounded if pair[0] in some] + [pair for pair in bounded if pair[0] not in some])
 
 
 def _rrf(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:

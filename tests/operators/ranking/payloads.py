@@ -13,7 +13,7 @@ import orjson
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.content import content, fingerprint
 from operators.ranking.pipeline import Ranked, first_phase, second_phase
-from operators.ranking.run import Facts, ModelScores, TemporalExpression
+from operators.ranking.run import Facts, Matches, ModelScores, TemporalExpression
 from schemas.document import CONTENT
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import DecayTier
@@ -44,7 +44,17 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     "far": recipe("vector", {"importance_boost": {**ON, "importance_scale": 1}}, {"keyword_boost": ON}, max_distance=2),
     "steps": recipe({"decay": {**ON, "mode": "step", "half_life_days": 30}}, {"dedupe": {"limit": 5}}, "reflections"),
     "neutral": recipe({"decay": {**ON, "neutral": 0.25}}, {"rerank": {"weight": 0.5}}),
-    "everything": recipe("weighted", "dedupe", "reflections", {"composite": TERMS}, "temporal", *BOOSTS, "rerank"),
+    "covered": recipe("rrf", "rerank", {"coverage": {"weight": 0.3}}, "temporal"),
+    "everything": recipe(
+        "weighted",
+        {"coverage": {"weight": 2}},
+        "dedupe",
+        "reflections",
+        {"composite": TERMS},
+        "temporal",
+        *BOOSTS,
+        "rerank",
+    ),
 }
 """The shipped ones, and what they leave out."""
 
@@ -136,6 +146,13 @@ def pool(random: Random, score: Score = cosine) -> list[Leg]:
     return legs
 
 
+def matches(random: Random) -> Matches:
+    """Which documents have which words of a query: the rare ones few, and some that are no candidates."""
+    words = random.sample(["weather", "café", "SX-12", "8701250", "5x6", "lost"], random.randrange(5))
+    held = {word: random.sample([*DOCUMENTS, "elsewhere"], random.choice([0, 1, 1, 5, 12])) for word in words}
+    return {word: {id_: random.choice([("title",), ("text", "sku")]) for id_ in ids} for word, ids in held.items()}
+
+
 def facts(random: Random, **fixed: Any) -> Facts:
     """The input of a query: text, anchor, a clock of cycles, tiers of decay."""
     tier = DecayTier(mode=random.choice([None, "step"]), half_life_days=random.choice([0.0, 3.0]))
@@ -146,6 +163,7 @@ def facts(random: Random, **fixed: Any) -> Facts:
         "temporal_expression": random.choice(
             [None, TemporalExpression(21, 5), TemporalExpression(-3, 2), TemporalExpression(365, 30)]
         ),
+        "matches": random.choice([None, matches(random)]),
         "decay": random.choice([(), (tier,)]),
         "decay_half_life": random.choice([7.0, 30.0, None]),
     }

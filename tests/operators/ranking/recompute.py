@@ -191,6 +191,13 @@ def _smoothing(legs: Legs, parameters: Parameters, values: Values, before: float
     return float((1 - parameters["weight"]) * old + parameters["weight"] * values["mean"])
 
 
+def _coverage(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    share = math.fsum(word["share"] for word in values["words"].values())
+    assert math.isclose(share, values["coverage"], rel_tol=1e-12, abs_tol=1e-12)
+    added = before + float(parameters["weight"] * share)
+    return added if values["most"] is None else min(added, float(values["most"]))
+
+
 FORMULAS: Final[Mapping[str, Formula]] = {
     "rrf": _rrf,
     "score": _score,
@@ -200,6 +207,7 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "keyword": _one("keyword"),
     "weighted": _weighted,
     "decay": _decay,
+    "coverage": _coverage,
     "dedupe": lambda legs, parameters, values, before: before,
     "reflections": _reflections,
     "composite": _composite,

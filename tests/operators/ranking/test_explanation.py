@@ -13,7 +13,7 @@ from schemas.recipes import SHIPPED
 from schemas.recipes.stages import LlmRerank
 from schemas.result import Explained
 from tests.operators.ranking.payloads import RECIPES, any_single, by_model, cosine, explained, facts, pool
-from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, rank, recipe, structured, vector
+from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, near, rank, recipe, scores, structured, vector
 from tests.operators.ranking.recompute import recompute
 from tests.tiers import sized
 
@@ -98,7 +98,8 @@ def test_an_explanation_is_json(name: str) -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
     """Each step has its stage's own parameters, defaults too, and the steps are the recipe's stages in order; `rerank`
-    is among them where a model scored the candidates, and what compares them where two have a vector.
+    is among them where a model scored the candidates, and what compares them where two have a vector. Coverage is told
+    ahead of the model and behind it, where the candidates' words are known.
     """
     on = {stage.name for stage in RECIPES[name].stages if getattr(stage, "enabled", True) or stage.name == "decay"}
     for seed in SEEDS:
@@ -108,9 +109,12 @@ def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
         model = ranked.run.model
         skipped = set() if model is not None and not model.selects else {"rerank"}
         skipped |= set() if asked.temporal_expression else {"temporal"}
+        skipped |= set() if asked.matches else {"coverage"}
         known = [candidate for candidate in ranked.candidates if candidate.id in ranked.run.vectors]
         skipped |= set() if len(known) > 1 else {"feedback", "smoothing"}
         ran = [stage for stage in RECIPES[name].parameters if stage in on - skipped]
+        if "rerank" in ran and "coverage" in ran[: ran.index("rerank")]:
+            ran.insert(ran.index("rerank") + 1, "coverage")
         for candidate in ranked.candidates:
             steps = explained(ranked, candidate.id)["stages"]
             assert [step["stage"] for step in steps if step["stage"] not in skipped] == ran
@@ -246,3 +250,39 @@ def test_a_model_by_hand() -> None:
 def test_without_explain_there_is_no_trail() -> None:
     """A query that doesn't ask gets no explanations."""
     assert rank(SHIPPED["hybrid"], [leg("vector", ("a", 1.0))], Facts()).run.explanations is None
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "score", "dbsf"])
+def test_recomputing_gives_the_score_with_a_learned_leg(fusion: str) -> None:
+    """Its share is one as any other's, by the weight that the recipe gives it."""
+    weighed = recipe({fusion: {"weights": {"vector": 0.2, "keyword": 0.3, "learned": 0.5}}})
+    for seed in SEEDS:
+        random = Random(seed)
+        legs = pool(random)
+        found = random.sample(sorted({id_ for each in legs for id_ in each.ids}) or ["d"], 1)
+        learned = leg("learned", *((id_, random.uniform(0, 30)) for id_ in [*found, "e-of-its-own"]))
+        assert_accounted(rank(weighed, [*legs, learned], facts(random, explain=True)))
+
+
+def test_a_learned_leg_by_hand() -> None:
+    """Scores are 1 for the best of a leg and 0 for the worst, times the leg's weight, whatever the encoder's scale."""
+    legs = [
+        vector(("a", 0.9), ("b", 0.5)),
+        keyword(("b", 12.0), ("c", 3.0)),
+        leg("learned", ("c", 30.0), ("a", 20.0), ("b", 10.0)),
+    ]
+    weighed = recipe({"score": {"weights": {"vector": 0.2, "keyword": 0.3, "learned": 0.5}}})
+    ranked = rank(weighed, legs, Facts(now=NOW, explain=True))
+    # c .5, a .2 + .25, b .3
+    assert scores(ranked.candidates) == near(c=0.5, a=0.45, b=0.3)
+    said = explained(ranked, "a")["legs"]["learned"]
+    assert said == {"rank": 1, "score": 20.0, "normalised": 0.5, "weight": 0.5, "contribution": 0.25}
+
+
+def test_a_learned_leg_without_a_weight_adds_nothing() -> None:
+    """As of a pool that was recorded for another recipe: its scores are on no scale that the others share."""
+    legs = [vector(("a", 0.9), ("b", 0.5)), leg("learned", ("b", 30.0), ("c", 1.0))]
+    for fusion in ("rrf", "score", "dbsf"):
+        ranked = rank(recipe(fusion), legs, Facts(now=NOW))
+        assert {each.id: each.score for each in ranked.candidates}["c"] == 0
+        assert ranked.candidates[0].id == "a"

@@ -98,7 +98,14 @@ def some_question(chance: random.Random) -> naive_recipes.Asked:
         chance.choice([0.0, 0.0, 0.3, 0.8]),
         chance.choice([None, None, 0.5]),
         some_vectors(chance),
+        some_words(chance),
     )
+
+
+def some_words(chance: random.Random) -> dict[str, list[str]]:
+    """Words of the query, two of them like identifiers, and the documents that have them; or none, where unknown."""
+    words = chance.sample(["wrench", "red", "SX-12", "8701250", "5x6"], chance.choice([0, 0, 1, 3, 5]))
+    return {word: chance.sample(IDS, chance.choice([0, 1, 1, 3])) for word in words}
 
 
 def some_vectors(chance: random.Random) -> dict[str, list[float]]:
@@ -139,6 +146,7 @@ def test_the_recipes_agree(name: str) -> None:
             text=asked.text,
             temporal_expression=TemporalExpression(*map(int, asked.anchor)) if asked.anchor is not None else None,
             decay_half_life=asked.half_life,
+            matches={word: dict.fromkeys(found, ("text",)) for word, found in asked.words.items()} or None,
         )
         model = ModelScores(asked.said, asked.top) if asked.said is not None else None
         vectors = {id_: np.array(vector) for id_, vector in asked.vectors.items()}

@@ -110,7 +110,7 @@ def test_nobody_embeds_for_it(caplog: pytest.LogCaptureFixture) -> None:
     asked = late()
     assert (
         through(
-            asked, lambda up, calls: async_stage("embed", up, Embeddings(Nobody(), DIMENSION, False, BOUNDS), calls)
+            asked, lambda up, calls: async_stage("embed", up, Embeddings(Nobody(), BOUNDS, dimension=DIMENSION), calls)
         )
         == "on"
     )

@@ -316,7 +316,7 @@ def test_a_decoder_has_the_settings() -> None:
     assert refused({"query_id": "q", "text": "t"}, made)[0] is Kind.INVALID
     query: Message = message({"query_id": "q", "text": "t", "destination": "d"})
     assert made(query).asked.collection == "c"
-    assert made.reply_to == {"r", "s"}
+    assert made.normalise.replies.topics == ("r", "s")
 
 
 def test_headers_that_cannot_be_read_are_named() -> None:

@@ -11,11 +11,13 @@ import pytest
 from operators.clients.embedders import Purpose
 from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
+from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.search_bodies import vector_of
+from operators.query.terms import SparseVector
 from operators.runtime.dispatcher import Bounds
-from operators.stages.embed import Embeddings, needs_embedding
+from operators.stages.embed import Embeddings, Encodings, needs_embedding
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings.ranking import PROFILES
@@ -23,8 +25,10 @@ from tests.operators.samples import DIMENSION, admission, decoder, message
 
 PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True}}]})
 RERANKED = Recipe.parse("reranked", {"stages": ["keyword", "rerank"]})
+LEARNED = Recipe.parse("learned", {"stages": [{"rrf": {"weights": {"learned": 1.0}}}]})
 ASKED = ("public", "some text")
-DECODER = decoder(planner=Planner(PROFILES, {**SHIPPED, "picking": PICKING, "reranked": RERANKED}))
+OWN_RECIPES = {"picking": PICKING, "reranked": RERANKED, "learned": LEARNED}
+DECODER = decoder(planner=Planner(PROFILES, {**SHIPPED, **OWN_RECIPES}))
 
 
 def query(**event: Any) -> InFlight:
@@ -50,9 +54,11 @@ class Counting:
         """Nothing to release."""
 
 
-def by(embedder: Counting | None = None, *, tokens: bool = False, kept: EmbeddingCache | None = None) -> Embeddings:
+def by(
+    embedder: Counting | None = None, *, tokens: bool = False, kept: EmbeddingCache[Embedding] | None = None
+) -> Embeddings:
     """The stage, with this embedder."""
-    return Embeddings(embedder or Counting(), DIMENSION, tokens, Bounds(10, 8, 8), kept)
+    return Embeddings(embedder or Counting(), Bounds(10, 8, 8), kept, dimension=DIMENSION, tokens=tokens)
 
 
 NEVER: list[dict[str, Any]] = [
@@ -119,7 +125,7 @@ def test_a_script_that_the_model_does_not_know_is_warned_of(unknown: float, warn
     embedding = Embedding(np.ones(DIMENSION, np.float32), unknown=unknown)
     asked = query()
     if cached:
-        kept = EmbeddingCache(1 << 20)
+        kept: EmbeddingCache[Embedding] = EmbeddingCache(1 << 20)
         kept.put(ASKED, embedding)
         stage = by(kept=kept)
         assert stage.ask(asked) is None
@@ -205,7 +211,7 @@ def test_a_vector_of_another_dimension_is_not_kept() -> None:
 
 def test_what_is_kept_is_bounded_in_bytes() -> None:
     """Arrays and texts count; the longest unused leaves first, and one that is too large isn't kept at all."""
-    kept = EmbeddingCache(50_000)
+    kept: EmbeddingCache[Embedding] = EmbeddingCache(50_000)
     embedding = Embedding(np.zeros(384, np.float32), np.zeros((10, 384), np.float32), tuple(range(10)))
     for text in "abc":
         kept.put(("public", text), embedding)
@@ -214,3 +220,70 @@ def test_what_is_kept_is_bounded_in_bytes() -> None:
     kept.put(("public", "large"), Embedding(np.zeros(20_000, np.float32)))
     assert kept.get(("public", "large")) is None
     assert kept.get(("public", "a")) is embedding
+
+
+class Spelling(Counting):
+    """A sparse encoder that gives each text one term, its length."""
+
+    async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> Any:
+        """A term for each text."""
+        self.asked.append(list(texts))
+        return [SparseVector([len(text)], [1.0]) for text in texts]
+
+
+def encoding(encoder: Spelling | None = None) -> Encodings:
+    """The stage, with this sparse encoder and a cache."""
+    spelling: Any = encoder or Spelling()
+    return Encodings(spelling, Bounds(10, 8, 8), EmbeddingCache(10**6))
+
+
+def weighed(*, able: bool = True, **event: Any) -> InFlight:
+    """A query whose recipe gives weight to the leg `learned`; `able`: its collection has the vector."""
+    asked = query(**{"recipe": "learned", **event})
+    asked.retrieval.capabilities = Capabilities("documents", learned=able)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("event", "able", "wanted"),
+    [
+        ({}, True, True),
+        ({"vector": [1.0, 0.0, 0.0]}, True, True),
+        ({}, False, False),
+        ({"recipe": "rrf"}, True, False),
+        ({"recipe": "rrf", "overrides": {"rrf": {"weights": {"learned": 0.5}}}}, True, True),
+        ({"profile": "fast"}, True, False),
+        ({"reflections_only": True}, True, False),
+        ({"text": None, "vector": [1.0, 0.0, 0.0]}, True, False),
+        ({"text": "\u200b"}, True, False),
+    ],
+)
+def test_a_text_is_encoded_for_the_leg_that_reads_it(event: dict[str, Any], able: bool, wanted: bool) -> None:
+    """The recipe gives the leg weight, the collection has the vector, the profile asks models, and the text says
+    something; a vector of the query's own replaces no terms.
+    """
+    asked = weighed(able=able, **event)
+    assert encoding().wants(asked) is wanted
+    assert (encoding().ask(asked) is not None) is wanted
+
+
+def test_texts_are_encoded_once_in_a_namespace() -> None:
+    """Equal texts of a call are asked for once, and cached ones not at all; another namespace's are no help."""
+    encoder = Spelling()
+    stage = encoding(encoder)
+    found = asyncio.run(
+        stage.call("encode", [("public", "some text"), ("public", "sea"), ("public", "some text")], 1.0)
+    )
+    assert [each.indices for each in found if isinstance(each, SparseVector)] == [[9], [3], [9]]
+    assert encoder.asked == [["some text", "sea"]]
+    again = weighed(debug=True)
+    assert stage.ask(again) is None
+    assert again.retrieval.encoding == SparseVector([9], [1.0])
+    assert [step.name for step in stage.on_unasked(again).steps] == ["encode"]
+    assert stage.ask(weighed(namespace="acme")) == ("encode", ("acme", "some text"))
+
+
+def test_a_lost_encoding_is_noted_as_such() -> None:
+    """Under its own name: the embedding, and what is searched by it, are not lost."""
+    asked = encoding().on_result(weighed(), BackendTimeout("late"))
+    assert (asked.retrieval.encoding, asked.outcome.degraded) == (None, [("encode", Reason.TIMEOUT)])

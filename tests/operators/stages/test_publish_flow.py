@@ -157,3 +157,18 @@ def test_a_query_whose_answer_cant_be_written_is_refused() -> None:
         "field": None,
         "reason": "ValueError",
     }
+
+
+def test_each_query_has_its_own_headers_and_its_own_place() -> None:
+    """Those that wait for an answer get it with what they sent, where they chose."""
+    to = finaliser()
+    leader = led(to, 0)
+    leader.message = replace(leader.message, headers=(("correlation-id", b"0"),))
+    for waiter in following(leader, 1, 2, reply_to="answers"):
+        waiter.message = replace(waiter.message, headers=(("correlation-id", b"%d" % waiter.message.origin.offset),))
+    places = {record.headers[0]: record.topic for record in to(leader)}
+    assert places == {
+        ("correlation-id", b"0"): "results",
+        ("correlation-id", b"1"): "answers",
+        ("correlation-id", b"2"): "answers",
+    }

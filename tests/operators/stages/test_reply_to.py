@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from operators.query.message import Message, Rejected
+from operators.query.reply import Replies
 from operators.query.trace import Headers
 from operators.stages.decode import Decoder
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import Limits, PolicySettings, SourcePolicy
+from schemas.settings.delivery import ReplySettings
 from schemas.settings.policies import IdentitySettings
-from tests.operators.samples import decoder, message, trace, way_out
+from tests.operators.samples import REPLIES, decoder, message, trace, way_out
 
 Kind = DeadLetterClass
 DECODE = decoder()
@@ -99,7 +101,7 @@ def test_no_refusal_goes_where_its_source_may_not_choose(
     policies: PolicySettings, event: dict[str, Any], headers: Headers, wrong: dict[str, Any]
 ) -> None:
     """Whatever is wrong with a query, it is told on the results topic; where the source may choose, there."""
-    out = way_out(policies=policies, results="default-results", reply_to=frozenset({"results", "answers"}))
+    out = way_out(policies=policies, results="default-results", replies=REPLIES)
     for reply_to, topic in (("answers", "default-results"), ("results", "results"), ("queries", "default-results")):
         given = sent({**event, **wrong, "reply_to": reply_to}, headers)
         assert out.refuse(Rejected(given, Kind.INVALID, "decode", "wrong", trace=trace()))[0].topic == topic
@@ -110,3 +112,25 @@ def test_a_source_that_is_not_known_for_sure_chooses_none(headers: Headers) -> N
     """By a header that is there twice, or isn't UTF-8, nobody escapes the policy."""
     given = Rejected(sent({"reply_to": "answers"}, headers), Kind.INVALID, "decode", "wrong", trace=trace())
     assert way_out(policies=BY_HEADER).refuse(given)[0].topic == "results"
+
+
+def test_a_policy_has_patterns_too() -> None:
+    """Of the topics that a pattern of the configuration allows, a source chooses those that one of its own fits."""
+    policies = PolicySettings(sources={"web": SourcePolicy(reply_to=["replies.web-*"])})
+    replies = Replies(("results", "replies.*"), ReplySettings())
+    decode, out = decoder(policies=policies, replies=replies), way_out(policies=policies, replies=replies)
+    for topic, chosen in (("replies.web-1", True), ("replies.app-1", False)):
+        given = sent({"source": "web"}, (("kafka_replyTopic", topic.encode()),))
+        refusal, _ = out.refuse(Rejected(given, Kind.INVALID, "decode", "wrong", trace=trace()))
+        assert refusal.topic == (topic if chosen else "results")
+        if chosen:
+            assert decode(given).asked.canonical.reply_to == topic
+            continue
+        with pytest.raises(InputError, match="header kafka_replyTopic: not a topic that this source may choose"):
+            decode(given)
+
+
+def test_a_query_with_many_headers_is_warned() -> None:
+    """Its result says that some may be missing."""
+    many = replace(message({"query_id": "q", "text": "t"}), headers=(("h", b"x" * 20_000),))
+    assert DECODE(many).outcome.warnings == ["headers: more than 64 or 16384 bytes: they may be missing on the result"]

@@ -7,9 +7,11 @@ from typing import Any
 import httpx
 import numpy as np
 import orjson
+import pytest
 
 from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.query.backend_answers import Embedding, Hits
+from operators.query.collection import Capabilities
 from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Search, Searches
 from operators.query.syntax.expression import parse
@@ -29,6 +31,8 @@ VECTOR, KEYWORD = ("vector", "documents"), ("keyword", "documents")
 OWN = {"namespace": "public"}
 FOUND = Hits(["a", "b"], [0.9, 0.5], [OWN, OWN])
 SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
+LEARNED = ("learned", "documents")
+WEIGHED = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"learned": 2.0}}}}
 NOBODY: Any = None
 FETCHING = Fetching(NOBODY, lambda _: 3, Bounds(1, 1, 1))
 
@@ -188,3 +192,66 @@ def test_recipes_without_context_say_nothing_of_it() -> None:
     done = after(embedded(), {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)})
     assert set(done.outcome.legs) == {"vector", "keyword"}
     assert not done.outcome.warnings
+
+
+def learned(encoding: SparseVector | None = None, *, able: bool = True, **event: Any) -> InFlight:
+    """A query whose recipe gives weight to the leg `learned`, with its encoding; `able`: the collection has it."""
+    asked = embedded(**{**WEIGHED, **event})
+    asked.retrieval.capabilities = Capabilities("documents", learned=able)
+    asked.retrieval.encoding = encoding
+    return asked
+
+
+ENCODED = SparseVector([3, 70], [0.5, 1.25])
+
+
+def test_the_learned_leg_searches_as_its_encoder_weighed() -> None:
+    """By the configured vector, in what the query may see, without any count of documents."""
+    asked = learned(ENCODED, namespace="acme", filters=[{"field": "year", "op": "eq", "value": 7}])
+    written = Searches("dense", "bm25", idf_of_namespace=True, learned="splade")(asked)
+    search, vector = written[LEARNED], written[VECTOR]
+    assert isinstance(search, Search)
+    assert isinstance(vector, Search)
+    assert search.body is not None
+    assert vector.body is not None
+    assert search.body["query"] == {"indices": [3, 70], "values": [0.5, 1.25]}
+    assert (search.body["using"], search.corpus, search.rest) == ("splade", None, None)
+    assert search.body["filter"] == vector.body["filter"]
+    assert search.body.keys() == {"query", "using", "filter", "limit", "with_payload"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "lost", "reason"),
+    [
+        (learned(able=False), None, Reason.NO_SPARSE_VECTOR),
+        (learned(SparseVector([], [])), None, Reason.NO_TERMS),
+        (learned(profile="fast"), None, Reason.PROFILE),
+        (learned(), Reason.REFUSED, Reason.REFUSED),
+    ],
+)
+def test_a_learned_leg_that_is_not_asked_says_why(asked: InFlight, lost: Reason | None, reason: Reason) -> None:
+    """Nothing else is lost; that a collection has no such vector is a warning, too, for the recipe asks for it."""
+    if lost is not None:
+        asked.lose("encode", lost)
+    assert LEARNED not in SEARCHES(asked)
+    done = after(asked, {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)})
+    leg = done.outcome.legs["learned"]
+    assert (leg.status, leg.reason, done.answered) == (LegStatus.SKIPPED, reason, False)
+    assert done.outcome.degraded == ([("encode", lost)] if lost is not None else [])
+    warned = [said.split(":")[0] for said in done.outcome.warnings]
+    assert warned == (["no_sparse_vector"] if reason is Reason.NO_SPARSE_VECTOR else [])
+
+
+def test_a_query_without_any_other_leg_fails_with_its_encoding() -> None:
+    """Nothing could be searched, and the lost part might have found something."""
+    asked = learned(text="the")
+    asked.retrieval.embedding = asked.retrieval.terms = None
+    asked.lose("encode", Reason.UNAVAILABLE)
+    assert after(asked, {}).outcome.failed
+
+
+def test_a_lost_learned_leg_is_lost_alone() -> None:
+    """As any other leg."""
+    done = after(learned(ENCODED), {VECTOR: Found(FOUND), KEYWORD: Found(FOUND), LEARNED: BackendTimeout("late")})
+    assert done.outcome.degraded == [("learned", Reason.TIMEOUT)]
+    assert {name for name, leg in done.outcome.legs.items() if leg.status is LegStatus.OK} == {"vector", "keyword"}

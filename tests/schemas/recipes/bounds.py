@@ -22,6 +22,7 @@ NUMBERS: Final[Mapping[Parameter, tuple[float, float]]] = {
     ("weighted", "graph_edge_decay"): _WEIGHT,
     ("decay", "half_life_days"): (0.0, 1e6),
     ("decay", "step_threshold_days"): (0.0, 1e6),
+    ("coverage", "weight"): _WEIGHT,
     ("rerank", "weight"): _SHARE,
     ("rerank", "context"): _SHARE,
     ("feedback", "weight"): _SHARE,

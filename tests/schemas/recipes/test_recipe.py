@@ -258,7 +258,9 @@ def assert_usable(recipe: Recipe, given_stages: Sequence[Any]) -> None:
     assert len(recipe.hash) == 64
     assert recipe.fusion is recipe.stages[0]
     model = () if recipe.reranking is None else (recipe.reranking,)
-    assert recipe.stages == (recipe.fusion, *recipe.ahead, *model, *recipe.behind)
+    again = tuple(stage for stage in recipe.ahead if stage.name == "coverage" and model)
+    assert recipe.behind[: len(again)] == again
+    assert recipe.stages == (recipe.fusion, *recipe.ahead, *model, *recipe.behind[len(again) :])
     assert recipe.measuring in recipe.stages
     assert recipe.boosting(2.0).reads == recipe.reads | {"type"}
     assert len(recipe.stages) == len(given_stages) == len(recipe.parameters)

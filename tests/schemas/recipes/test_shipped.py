@@ -9,7 +9,7 @@ from schemas.recipes import DEFAULT, SHIPPED
 from schemas.recipes.stages import DistanceStage
 
 TABLE: Final[Mapping[str, list[str]]] = {
-    "hybrid": ["score", "dedupe", "rerank"],
+    "hybrid": ["score", "coverage", "dedupe", "rerank"],
     "composite": ["score", "rerank", "composite", "temporal", "dedupe"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", "weibull_decay", "keyword_boost", "importance_boost"],
@@ -48,6 +48,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
     },
     "vector": {"limit": 0},
     "keyword": {"limit": 0},
+    "coverage": {"weight": 1.0},
     "dedupe": {"limit": 0},
     "rerank": {"weight": 1.0, "context": 0.0},
     "feedback": {"candidates": 50, "weight": 0.4, "top": 3},
@@ -120,7 +121,7 @@ def test_which_ask_a_model() -> None:
 @pytest.mark.parametrize(
     ("name", "ahead", "behind"),
     [
-        ("hybrid", ["dedupe"], []),
+        ("hybrid", ["coverage", "dedupe"], ["coverage"]),
         ("composite", [], ["composite", "temporal", "dedupe"]),
         ("rrf", ["dedupe"], []),
         ("documents", ["dedupe"], ["feedback", "smoothing"]),
@@ -130,7 +131,9 @@ def test_which_ask_a_model() -> None:
     ],
 )
 def test_where_the_model_stands(name: str, ahead: list[str], behind: list[str]) -> None:
-    """Copies take no place among what it reads, and quality and time act on its score; then copies go, too."""
+    """Copies take no place among what it reads, and quality and time act on its score; then copies go, too. Exact words
+    count for what it reads, and behind it.
+    """
     assert [stage.name for stage in SHIPPED[name].ahead] == ahead
     assert [stage.name for stage in SHIPPED[name].behind] == behind
 
@@ -177,6 +180,7 @@ def test_who_answers_where_there_is_nothing_to_search_by(name: str) -> None:
     ],
 )
 def test_the_payload_that_is_asked_for(name: str, fields: set[str]) -> None:
-    """No more of a payload is fetched than the stages read; dedupe takes the fingerprint, not the text."""
+    """No more of a payload is fetched than the stages read: dedupe takes the fingerprint, coverage the marks."""
     dedupes = {"_content"} if "dedupe" in TABLE[name] else set()
-    assert SHIPPED[name].reads == fields | dedupes
+    covers = {"_marks"} if "coverage" in TABLE[name] else set()
+    assert SHIPPED[name].reads == fields | dedupes | covers

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from schemas.settings import FirewallSettings, PolicySettings, Settings, SourcePolicy, load
+from schemas.settings.delivery import ReplySettings
 from schemas.settings.policies import Deny
 
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
@@ -31,6 +32,8 @@ def value_at(settings: Settings, path: str) -> Any:
 
 NOTES: dict[str, Any] = {"qdrant": {**LEAST["qdrant"], "collections": {"default": {"notes": "notes"}}}}
 LISTS = [name for name, field in SourcePolicy.model_fields.items() if field.annotation == list[str]]
+
+MODELS = ("embedder", "sparse_encoder", "rerank", "chat")
 
 CHANGED = {
     "qdrant.url": "http://other",
@@ -79,6 +82,8 @@ CHANGED = {
     "embedder.url": "http://other",
     "rerank.kind": "none",
     "rerank.url": "http://other",
+    "sparse_encoder.kind": "openai",
+    "sparse_encoder.url": "http://other",
     "embedder.prompts": "e5",
     "embedder.dimensions": 256,
     "rerank.mode": "pick",
@@ -94,10 +99,15 @@ CHANGED = {
     "kafka.security_protocol": "SSL",
     "kafka.sasl.mechanism": "SCRAM-SHA-512",
     "kafka.sasl.token_url": "http://other",
+    "kafka.sasl.aws_region": "eu-central-1",
+    "kafka.sasl.extensions": {"logicalCluster": "lkc-1"},
     "kafka.client": "kafka-python",
+    "documents.envelope": "debezium",
+    "documents.columns": {"id": "sku"},
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
     "delivery.refusals": "dead_letter",
+    **{f"delivery.replies.{name}": ["other"] for name in ReplySettings.model_fields},
     "delivery.transaction_interval": 0.5,
     "chat.kind": "openai",
     "chat.url": "http://other",
@@ -111,11 +121,11 @@ CHANGED = {
     "telemetry.log_level": "debug",
     "threads": 2,
     "telemetry.log_format": "console",
-    **{f"{name}.headers": {"x-gateway": "a"} for name in ("qdrant", "embedder", "rerank", "chat")},
-    **{f"{name}.header_files": {"x-gateway": "/h"} for name in ("qdrant", "embedder", "rerank", "chat")},
-    **{f"{name}.request_path": "/other" for name in ("embedder", "rerank", "chat")},
-    **{f"{name}.query": {"api-version": "1"} for name in ("embedder", "rerank", "chat")},
-    **{f"{name}.body": {"truncate": True} for name in ("embedder", "rerank", "chat")},
+    **{f"{name}.headers": {"x-gateway": "a"} for name in ("qdrant", *MODELS)},
+    **{f"{name}.header_files": {"x-gateway": "/h"} for name in ("qdrant", *MODELS)},
+    **{f"{name}.request_path": "/other" for name in MODELS},
+    **{f"{name}.query": {"api-version": "1"} for name in MODELS},
+    **{f"{name}.body": {"truncate": True} for name in MODELS},
 }
 """Values for settings that can't be changed by adding to them."""
 
@@ -137,7 +147,13 @@ PROMPTED = (
     *("prompts", "query_prefix", "document_prefix", "query_prompt_name", "document_prompt_name"),
     "dimensions",
 )
+ENCODED = ("sparse_encoder.kind", "sparse_encoder.model", "sparse_encoder.body", "qdrant.vectors.learned")
+ENCODER: dict[str, Any] = {
+    "sparse_encoder": {"kind": "tei", "url": "http://s", "model": "m"},
+    "qdrant": {**LEAST["qdrant"], "vectors": {"learned": "learned"}},
+}
 BESIDE = {
+    **dict.fromkeys(ENCODED, ENCODER),
     **{f"embedder.{name}": EMBEDDER for name in PROMPTED},
     **{f"rerank.{name}": SERVED for name in ("prompts", "instruction", "query_template", "document_template")},
     "qdrant.context.group_by": {"qdrant": {**LEAST["qdrant"], "context": {"order_by": "turn"}}},
@@ -156,6 +172,8 @@ BESIDE = {
     "kafka.sasl.username": sasl(**USER, password_file="/p"),
     "kafka.sasl.password": sasl(**USER),
     "kafka.sasl.password_file": sasl(**USER),
+    "kafka.sasl.aws_region": sasl(mechanism="OAUTHBEARER"),
+    "kafka.sasl.extensions": sasl(mechanism="OAUTHBEARER", token_file="/t"),
     "kafka.sasl.token_file": sasl(mechanism="OAUTHBEARER"),
     "kafka.sasl.token_url": sasl(**CLIENT, client_secret_file="/s"),
     "kafka.sasl.client_id": sasl(**CLIENT, client_secret_file="/s"),
@@ -175,7 +193,7 @@ def changed(path: str, value: object) -> Settings:
     elif isinstance(value, int):
         new = value - 1 if value > 1 else value + 1
     elif isinstance(value, float):
-        new = value / 2
+        new = value / 2 or 0.5
     else:
         new = f"{value or ''}other"
     document: dict[str, Any] = copy.deepcopy({**LEAST, **BESIDE.get(path, {})})
@@ -205,6 +223,7 @@ DECIDES = {
     "qdrant.vectors.tokens_datatype",
     "qdrant.vectors.dense_context",
     "qdrant.vectors.sparse_context",
+    *ENCODED,
     "qdrant.context.order_by",
     "qdrant.context.group_by",
     "qdrant.context.before",
@@ -251,6 +270,9 @@ DECIDES = {
     "cache.threshold",
     "defaults.namespace",
     "defaults.destination",
+    "defaults.min_relevance",
+    "documents.envelope",
+    "documents.columns",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
     *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
 }

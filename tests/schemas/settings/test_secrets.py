@@ -16,7 +16,7 @@ from schemas.settings.reading import effective
 
 CANARY = "sk-canary-5e1f0c8e2b46"
 LEAST = {"qdrant": {"url": "http://qdrant:6333"}}
-SECTIONS = ("qdrant", "embedder", "rerank")
+SECTIONS = ("qdrant", "embedder", "sparse_encoder", "rerank")
 
 
 def with_secrets(monkeypatch: pytest.MonkeyPatch) -> Settings:
@@ -30,7 +30,7 @@ def with_secrets(monkeypatch: pytest.MonkeyPatch) -> Settings:
 def test_a_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each backend's section has its key."""
     settings = with_secrets(monkeypatch)
-    assert [getattr(settings, section).key() for section in SECTIONS] == [CANARY] * 3
+    assert [getattr(settings, section).key() for section in SECTIONS] == [CANARY] * len(SECTIONS)
     assert load(None, LEAST).embedder.key() == CANARY
     monkeypatch.delenv("RANKSTREAM_EMBEDDER__API_KEY")
     assert load(None, LEAST).embedder.key() is None
@@ -126,6 +126,7 @@ URLS = {
     "qdrant.url": {},
     "embedder.url": {"kind": "tei"},
     "rerank.url": {"kind": "tei"},
+    "sparse_encoder.url": {},
     "chat.url": {"kind": "openai", "model": "m"},
     "kafka.sasl.token_url": {"mechanism": "OAUTHBEARER", "client_id": "c", "client_secret_file": "f"},
 }

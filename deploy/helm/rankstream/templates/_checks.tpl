@@ -28,6 +28,24 @@
 {{- fail (printf "secrets.%s, config.%s_file: set one of them" $key $key) -}}
 {{- end -}}
 {{- end -}}
+{{- range $name, $authority := .Values.authorities -}}
+{{- if eq (empty $authority.secret) (empty $authority.configMap) -}}
+{{- fail (printf "authorities.%s: set one of secret and configMap" $name) -}}
+{{- end -}}
+{{- $setting := include "rankstream.authoritySetting" $name -}}
+{{- if include "rankstream.setting" (list $root $setting) -}}
+{{- fail (printf "authorities.%s, config.%s: set one of them" $name $setting) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.rackLabel (include "rankstream.setting" (list . "kafka.rack")) -}}
+{{- fail "rackLabel, config.kafka.rack: set one of them" -}}
+{{- end -}}
+{{- if and .Values.console.enabled (not .Values.console.proxy) -}}
+{{- fail "console.proxy: the console authenticates nobody; name the container of a proxy that does" -}}
+{{- end -}}
+{{- if and .Values.console.enabled (not .Values.console.origin) -}}
+{{- fail "console.origin: set it to the address at which browsers see the console, such as https://console.example.com" -}}
+{{- end -}}
 {{- include "rankstream.checkSasl" . -}}
 {{- range $name := list "search" "indexing" -}}
 {{- include "rankstream.checkReplicas" (list $root $name) -}}

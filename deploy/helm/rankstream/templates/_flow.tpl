@@ -49,6 +49,9 @@ spec:
         {{- with $flow.podLabels }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+        {{- with $root.Values.commonLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
         {{- include "rankstream.selector" $root | nindent 8 }}
         app.kubernetes.io/component: {{ .flow }}
         app.kubernetes.io/version: {{ include "rankstream.version" $root }}

@@ -26,7 +26,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "rankstream.labels" -}}
-{{ include "rankstream.selector" . }}
+{{- with .Values.commonLabels }}
+{{- toYaml . }}
+{{ end }}
+{{- include "rankstream.selector" . }}
 app.kubernetes.io/version: {{ include "rankstream.version" . }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}

@@ -1,4 +1,7 @@
-{{/* What the pods of all components have in common. Takes a dict: root, component, arguments, sections, resources. */}}
+{{/*
+What the pods of all components have in common. Takes a dict: root, component, arguments, sections, resources; and
+options (more arguments), variables, serving, beside (more containers).
+*/}}
 {{- define "rankstream.podSpec" -}}
 {{- $root := .root -}}
 serviceAccountName: {{ include "rankstream.serviceAccountName" $root }}
@@ -25,7 +28,7 @@ containers:
   - name: {{ .component }}
     image: {{ include "rankstream.image" $root }}
     imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-    args: [{{ join ", " .arguments }}, --config, /etc/rankstream/rankstream.yaml]
+    args: [{{ join ", " .arguments }}, --config, /etc/rankstream/rankstream.yaml{{ range .options }}, {{ . | quote }}{{ end }}]
     env:
       - name: OTEL_SERVICE_NAME
         value: rankstream-{{ .component }}
@@ -34,6 +37,9 @@ containers:
         value: {{ $value | quote }}
       {{- end }}
       {{- with include "rankstream.secretVariables" (dict "root" $root "sections" .sections) | trim }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      {{- with include "rankstream.authorityVariables" (dict "root" $root "sections" .sections) | trim }}
       {{- . | nindent 6 }}
       {{- end }}
       {{- with .variables }}
@@ -63,9 +69,19 @@ containers:
         mountPath: {{ $mount.mountPath }}
         readOnly: true
       {{- end }}
+      {{- range $name, $_ := $root.Values.authorities }}
+      {{- if has $name $.sections }}
+      - name: authority-{{ $name | replace "_" "-" }}
+        mountPath: {{ include "rankstream.authorityDirectory" $name }}
+        readOnly: true
+      {{- end }}
+      {{- end }}
       {{- with $root.Values.extraVolumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
+  {{- with .beside }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 volumes:
   - name: configuration
     configMap:
@@ -75,6 +91,19 @@ volumes:
     secret:
       secretName: {{ $mount.secret }}
       defaultMode: 0444
+  {{- end }}
+  {{- range $name, $authority := $root.Values.authorities }}
+  {{- if has $name $.sections }}
+  - name: authority-{{ $name | replace "_" "-" }}
+    {{- if $authority.secret }}
+    secret:
+      secretName: {{ $authority.secret }}
+      defaultMode: 0444
+    {{- else }}
+    configMap:
+      name: {{ $authority.configMap }}
+    {{- end }}
+  {{- end }}
   {{- end }}
   {{- with $root.Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
@@ -113,6 +142,13 @@ readinessProbe:
   valueFrom:
     fieldRef:
       fieldPath: metadata.name
+{{- with $root.Values.rackLabel }}
+# Empty where the pod has no such label: then it reads from the leaders.
+- name: {{ include "rankstream.variable" "kafka.rack" }}
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.labels['{{ . }}']
+{{- end }}
 - name: OTEL_RESOURCE_ATTRIBUTES
   value: k8s.namespace.name={{ $root.Release.Namespace }},k8s.pod.name=$({{ include "rankstream.variable" "delivery.replica" }})
 {{- if (get $root.Values (index . 1)).autoscaling.enabled }}
@@ -123,6 +159,10 @@ readinessProbe:
 - name: {{ include "rankstream.variable" $key }}
   value: {{ . | quote }}
 {{- end }}
+{{- end }}
+{{- with include "rankstream.oauthExtensions" $root }}
+- name: KEDA_OAUTH_EXTENSIONS
+  value: {{ . | quote }}
 {{- end }}
 {{- end }}
 {{- end }}

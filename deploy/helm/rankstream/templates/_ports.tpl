@@ -18,7 +18,7 @@ nothing is configured.
 {{- end -}}
 {{- $_ := set $ports "kafka" ($brokers | uniq) -}}
 {{- $urls := dict "otlp" (get .Values.otel "OTEL_EXPORTER_OTLP_ENDPOINT") -}}
-{{- range list "qdrant" "embedder" "rerank" "chat" -}}
+{{- range list "qdrant" "embedder" "sparse_encoder" "rerank" "chat" -}}
 {{- $_ := set $urls . (include "rankstream.setting" (list $root (printf "%s.url" .))) -}}
 {{- end -}}
 {{- $_ := set $urls "tokens" (include "rankstream.setting" (list . "kafka.sasl.token_url")) -}}

@@ -59,3 +59,33 @@ configuration that names the file.
 {{- end -}}
 {{- toYaml $found -}}
 {{- end }}
+
+{{/* The directory of a private authority's certificate. */}}
+{{- define "rankstream.authorityDirectory" -}}
+/etc/rankstream-authorities/{{ . }}
+{{- end }}
+
+{{/* The setting that names a backend's private authority. */}}
+{{- define "rankstream.authoritySetting" -}}
+{{ eq . "kafka" | ternary "kafka.tls.ca_file" (printf "%s.tls.ca" .) }}
+{{- end }}
+
+{{/* The private authorities of a component's backends as variables. Takes a dict: root, sections. */}}
+{{- define "rankstream.authorityVariables" -}}
+{{- $sections := .sections -}}
+{{- range $name, $authority := .root.Values.authorities }}
+{{- if has $name $sections }}
+- name: {{ include "rankstream.variable" (include "rankstream.authoritySetting" $name) }}
+  value: {{ include "rankstream.authorityDirectory" $name }}/{{ $authority.key }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The SASL extensions as KEDA wants them: a=b,c=d. */}}
+{{- define "rankstream.oauthExtensions" -}}
+{{- $pairs := list -}}
+{{- range $name, $value := dig "kafka" "sasl" "extensions" (dict) .Values.config -}}
+{{- $pairs = append $pairs (printf "%s=%s" $name $value) -}}
+{{- end -}}
+{{- join "," $pairs -}}
+{{- end }}

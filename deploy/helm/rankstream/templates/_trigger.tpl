@@ -5,6 +5,9 @@
 {{- if include "rankstream.setting" (list . "kafka.sasl.token_file") }}
 {{- fail "config.kafka.sasl.token_file: KEDA cannot use it; set keda.triggerAuthentication" }}
 {{- end }}
+{{- if include "rankstream.setting" (list . "kafka.sasl.aws_region") }}
+{{- fail "config.kafka.sasl.aws_region: KEDA needs an AWS identity of its own; set keda.triggerAuthentication" }}
+{{- end }}
 {{- $oauth := eq $mechanism "OAUTHBEARER" }}
 {{- $variables := dict }}
 {{- if $oauth }}
@@ -30,6 +33,14 @@ spec:
   {{- $entries = append $entries (merge (dict "parameter" $parameter) $mounted) }}
   {{- end }}
   {{- end }}
+  {{- with .Values.authorities.kafka }}
+  {{- $entry := dict "parameter" "ca" "name" (.secret | default .configMap) "key" .key }}
+  {{- if .secret }}
+  {{- $entries = append $entries $entry }}
+  {{- else }}
+  configMapTargetRef: {{- toYaml (list $entry) | nindent 4 }}
+  {{- end }}
+  {{- end }}
   {{- with $entries }}
   secretTargetRef: {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -39,6 +50,9 @@ spec:
   {{- if include "rankstream.setting" (list $root $key) }}
   {{- $read = append $read (dict "parameter" $parameter "name" (include "rankstream.variable" $key)) }}
   {{- end }}
+  {{- end }}
+  {{- if and $oauth (include "rankstream.oauthExtensions" .) }}
+  {{- $read = append $read (dict "parameter" "oauthExtensions" "name" "KEDA_OAUTH_EXTENSIONS") }}
   {{- end }}
   {{- with $read }}
   env: {{- toYaml . | nindent 4 }}

@@ -70,12 +70,14 @@ class Catalogue:
             stored = self._settings.vectors.tokens is not None
             sparse = self._settings.vectors.sparse is not None
             context = self._settings.context.on and not self._hides
+            learned = self._settings.vectors.learned is not None
             known = self._capabilities[collection] = Capabilities(
                 collection,
                 tokens=stored,
                 sparse=sparse,
                 dense_context=context,
                 sparse_context=context,
+                learned=learned,
                 making=self._makings[collection],
             )
         return known
@@ -152,6 +154,7 @@ class Catalogue:
             scoring=bool(text.get("scoring")),
             dense_context=contexts and names.dense_context in info.vectors,
             sparse_context=contexts and names.sparse_context in info.sparse_vectors,
+            learned=_is_learned(info.sparse_vectors.get(names.learned or "")),
             similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
             making=self._makings[collection],
         )
@@ -180,6 +183,14 @@ class Catalogue:
         if (collection, error.reason) not in self._warned:
             self._warned.add((collection, error.reason))
             log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
+
+
+def _is_learned(sparse: Mapping[str, Any] | None) -> bool:
+    """True for a sparse vector that is searched as its encoder weighed it.
+
+    Qdrant's IDF would count documents of other namespaces, too, and weigh terms that are weighed already.
+    """
+    return sparse is not None and sparse.get("modifier") in {None, "none"}
 
 
 def _orders(indexes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:

@@ -24,7 +24,8 @@ from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.counts import TIME_TO_LIVE, Clock, Counts, remaining
 from operators.query.filters import Ask, answers
 from operators.query.search_bodies import Search
-from operators.query.terms import COUNTED, Corpus, most_telling, rarity, weigh
+from operators.query.terms import COUNTED, Corpus, most_telling, weigh
+from operators.ranking.coverage import rarity
 from operators.runtime.turns import Turns
 from schemas.document import TERMS
 from schemas.errors import BackendBadResponse, BackendError

@@ -62,6 +62,7 @@ BUSY: Final = Reply(503, {"error": "server busy, please try again. maximum pendi
 WRONG_KEY: Final = openai_error(401, "Incorrect API key provided", "invalid_request_error")
 NULLS: Final = Row([None] * DIMENSION)
 ZEROS: Final = Row([0.0] * DIMENSION)
+DENSE: Final = Reply(200, {"data": [{"index": 0, "embedding": [0.5] * DIMENSION}]})
 
 NOT_A_NUMBER_500: Final = Manner(
     "Ollama", "openai", "a vector of NaN: 500 `unsupported value: NaN`", to_spoilt(NOT_A_NUMBER)
@@ -161,6 +162,40 @@ EMBEDDERS: Final[tuple[Manner, ...]] = (
         always(openai_error(500, "CUDA error: an illegal memory access was encountered", "server_error")),
         "waited for",
     ),
+)
+
+SPARSE_ENCODERS: Final[tuple[Manner, ...]] = (
+    Manner(
+        "text-embeddings-inference",
+        "tei",
+        "a value of NaN: 200 with null",
+        to_spoilt(Row([{"index": 7, "value": None}])),
+    ),
+    Manner(
+        "text-embeddings-inference",
+        "tei",
+        "a blank text: 400 `cannot be empty`",
+        to_spoilt(tei_error(400, "`inputs` cannot be empty", "Empty")),
+        "not sent",
+        BLANK,
+    ),
+    Manner(
+        "text-embeddings-inference",
+        "tei",
+        "the model is no SPLADE: 424 to every call",
+        always(tei_error(424, "Model is not an embedding model with SPLADE pooling", "Backend")),
+        "waited for",
+    ),
+    Manner(
+        "text-embeddings-inference",
+        "tei",
+        "a call over the batch size: 413",
+        to_more_than(4, tei_error(413, "batch size 8 > maximum allowed batch size 4", "Validation")),
+        "all answered",
+    ),
+    Manner("text-embeddings-inference", "tei", "too many texts: 429", beyond(8, OVERLOADED), "all answered"),
+    Manner("SGLang", "openai", "dense vectors, for want of a sparse head", always(DENSE), "waited for"),
+    Manner("Xinference", "openai", "the model fails for a text: 500", to_spoilt(detail(500, "unexpected tensor"))),
 )
 
 RERANKERS: Final[tuple[Manner, ...]] = (

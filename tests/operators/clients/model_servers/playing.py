@@ -9,15 +9,17 @@ from typing import Any, Final, Literal
 from aiohttp import web
 
 from operators.clients.embedders.bi_encoders import APIS as EMBEDDERS
-from operators.clients.embedders.bi_encoders import BiEncoder
+from operators.clients.embedders.bi_encoders import SPARSE_APIS, BiEncoder, dense, sparse
 from operators.clients.http.backend import Backend
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
+from operators.query.backend_answers import Embedding
+from operators.query.terms import SparseVector
 from tests.operators.clients.http.serving import json_response
 from tests.operators.clients.rerankers.dialects import SERVERS
 
 DIMENSION: Final = 8
 
-Role = Literal["embedder", "reranker"]
+Role = Literal["embedder", "sparse_encoder", "reranker"]
 
 Outcome = Literal["all answered", "refused alone", "not sent", "waited for"]
 """The outcome for the text that the server cannot digest, or for all of them."""
@@ -82,7 +84,12 @@ class Playing:
         self.failed = 0
         self.down = False
         self.outage = Reply(500, {"error": {"message": "the device is lost", "code": 500}})
-        self._speech = Embeddings(kind) if role == "embedder" else Scores(kind)
+        speeches: dict[Role, type[Embeddings | Terms | Scores]] = {
+            "embedder": Embeddings,
+            "sparse_encoder": Terms,
+            "reranker": Scores,
+        }
+        self._speech = speeches[role](kind)
         self._manners = manners
         self._seconds = seconds
         self._active = 0
@@ -163,9 +170,45 @@ class Embeddings:
         else:
             answer["data"][index]["embedding"] = value
 
-    def client(self, backend: Backend) -> BiEncoder:
+    def client(self, backend: Backend) -> BiEncoder[Embedding]:
         """The client of such a server."""
-        return BiEncoder(backend, "m", DIMENSION, EMBEDDERS[self.kind], max_batch=32)
+        return BiEncoder(backend, "m", dense(DIMENSION), EMBEDDERS[self.kind], max_batch=32)
+
+
+def terms_of(text: str) -> dict[int, float]:
+    """The terms that the servers here give a text: one for each of its words."""
+    return {zlib.crc32(word.encode()): 0.5 + len(word) / 8 for word in text.lower().split()}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The API of a sparse encoder's server of a kind."""
+
+    kind: str
+
+    def texts(self, body: Any) -> list[str]:
+        """The texts of a call."""
+        texts: list[str] = body[SPARSE_APIS[self.kind].texts]
+        return texts
+
+    def answer(self, body: Any) -> Any:
+        """The right answer."""
+        rows = list(map(terms_of, self.texts(body)))
+        if self.kind == "tei":
+            return [[{"index": index, "value": value} for index, value in row.items()] for row in rows]
+        named = [{str(index): value for index, value in row.items()} for row in rows]
+        return {"object": "list", "data": [{"index": place, "embedding": row} for place, row in enumerate(named)]}
+
+    def put(self, answer: Any, index: int, value: Any) -> None:
+        """Make `value` a text's vector."""
+        if self.kind == "tei":
+            answer[index] = value
+        else:
+            answer["data"][index]["embedding"] = value
+
+    def client(self, backend: Backend) -> BiEncoder[SparseVector]:
+        """The client of such a server."""
+        return BiEncoder(backend, "m", sparse, SPARSE_APIS[self.kind], max_batch=32)
 
 
 @dataclass(frozen=True)

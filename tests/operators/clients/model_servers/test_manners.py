@@ -3,23 +3,24 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
-from operators.clients.embedders.bi_encoders import BiEncoder
 from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.dialect import MODEL
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import RerankRequest
-from operators.indexing.apply import DocumentEmbedder
+from operators.indexing.apply import DocumentEmbedder, DocumentEncoder, DocumentTexts
 from operators.query.backend_answers import Embedding, Scores, refused_of
+from operators.query.terms import SparseVector
 from operators.ranking.content import is_blank
 from operators.runtime.dispatcher import Bounds
-from operators.stages.embed import Embeddings
+from operators.stages.embed import Embeddings, Encodings, TextStage
 from schemas.errors import BackendError
 from tests.operators.clients.http.serving import answering
-from tests.operators.clients.model_servers.manners import EMBEDDERS, RERANKERS
-from tests.operators.clients.model_servers.playing import DIMENSION, Manner, Playing, Role
+from tests.operators.clients.model_servers.manners import EMBEDDERS, RERANKERS, SPARSE_ENCODERS
+from tests.operators.clients.model_servers.playing import DIMENSION, Manner, Playing, Role, Terms
 from tests.operators.clients.model_servers.playing import Embeddings as EmbeddingSpeech
 from tests.operators.clients.model_servers.playing import Scores as ScoreSpeech
 from tests.operators.indexing.documents import document
@@ -61,14 +62,25 @@ def holds(manner: Manner, answered: Sequence[bool]) -> None:
     assert list(answered) == expected
 
 
-@pytest.mark.parametrize("manner", EMBEDDERS, ids=[manner.name for manner in EMBEDDERS])
-def test_queries_of_an_embedder_of_each_manner(manner: Manner) -> None:
+MODELS: list[tuple[Role, Manner]] = [
+    *(("embedder", manner) for manner in EMBEDDERS),
+    *(("sparse_encoder", manner) for manner in SPARSE_ENCODERS),
+]
+EACH_MODEL = pytest.mark.parametrize(("role", "manner"), MODELS, ids=[f"{role}, {it.name}" for role, it in MODELS])
+
+
+@EACH_MODEL
+def test_queries_of_an_embedder_of_each_manner(role: Role, manner: Manner) -> None:
     """A text that is refused loses its own vector and no other, however often it comes; an outage is all queries'."""
-    server = Playing("embedder", manner.kind, manner)
+    server = Playing(role, manner.kind, manner)
 
     async def scenario() -> None:
-        async with backend(server, "embedder") as asked:
-            stage = Embeddings(EmbeddingSpeech(manner.kind).client(asked), DIMENSION, False, Bounds(1, 64, 8))
+        async with backend(server, role) as asked:
+            stage: TextStage[Any] = (
+                Embeddings(EmbeddingSpeech(manner.kind).client(asked), Bounds(1, 64, 8), dimension=DIMENSION)
+                if role == "embedder"
+                else Encodings(Terms(manner.kind).client(asked), Bounds(1, 64, 8))
+            )
             queries = [("n", text) for text in texts_of(manner)]
             for _ in range(1 if manner.outcome != "refused alone" else BREAKS):
                 calls = (stage.call("embed", queries, 5.0) for _ in range(AT_ONCE))
@@ -76,23 +88,28 @@ def test_queries_of_an_embedder_of_each_manner(manner: Manner) -> None:
                     if isinstance(outcomes, BackendError):
                         outcomes = [outcomes] * len(queries)
                     assert not isinstance(outcomes, BaseException)
-                    holds(manner, [isinstance(each, Embedding) for each in outcomes])
+                    holds(manner, [isinstance(each, Embedding | SparseVector) for each in outcomes])
 
     asyncio.run(scenario())
     assert server.failed
 
 
-@pytest.mark.parametrize("manner", EMBEDDERS, ids=[manner.name for manner in EMBEDDERS])
-def test_documents_of_an_embedder_of_each_manner(manner: Manner) -> None:
-    """A document that is refused has the server's reason, where it gave one; an outage refuses none."""
-    server = Playing("embedder", manner.kind, manner)
+@EACH_MODEL
+def test_documents_of_an_embedder_of_each_manner(role: Role, manner: Manner) -> None:
+    """A document that is refused has the server's reason, where it gave one; an outage refuses none. A sparse encoder
+    gets no blank text.
+    """
+    server = Playing(role, manner.kind, manner)
     waited = manner.outcome == "waited for"
 
     async def scenario() -> None:
-        async with backend(server, "embedder") as asked:
-            client: BiEncoder = EmbeddingSpeech(manner.kind).client(asked)
+        async with backend(server, role) as asked:
             documents = [document(id=text, text=text) for text in texts_of(manner)]
-            stage = DocumentEmbedder(client, 5.0)
+            stage: DocumentTexts[Any] = (
+                DocumentEmbedder(EmbeddingSpeech(manner.kind).client(asked), 5.0)
+                if role == "embedder"
+                else DocumentEncoder(Terms(manner.kind).client(asked), 5.0)
+            )
             calls = [asyncio.ensure_future(stage.call("documents", documents, 1e9)) for _ in range(AT_ONCE)]
             if waited:
                 while len(server.calls) < 2 * BREAKS:
@@ -102,13 +119,13 @@ def test_documents_of_an_embedder_of_each_manner(manner: Manner) -> None:
                     call.cancel()
                 return
             for outcomes in await asyncio.gather(*calls):
-                holds(manner, [isinstance(each, Embedding) for each in outcomes])
+                holds(manner, [isinstance(each, Embedding | SparseVector) for each in outcomes])
                 for error in outcomes:
                     if isinstance(error, BackendError) and error.status is not None:
                         assert error.quoted
 
     asyncio.run(scenario())
-    assert server.failed
+    assert bool(server.failed) == (manner.outcome != "not sent")
 
 
 @pytest.mark.parametrize("manner", RERANKERS, ids=[manner.name for manner in RERANKERS])

@@ -77,6 +77,7 @@ def test_a_collection_of_ours_can_do_everything() -> None:
         ({"sparse_vectors": {"splade": {}}}, Capabilities("documents", sparse=False)),
         ({"vectors": {"dense": {"size": 4}}}, Capabilities("documents", tokens=False)),
         ({"vectors": {"size": 4}}, Capabilities("documents", tokens=False)),
+        ({"sparse_vectors": {"bm25": {"modifier": "idf"}, "learned": {}}}, Capabilities("documents")),
         ({"shards": 3}, Capabilities("documents", shards=3)),
     ],
 )
@@ -176,3 +177,22 @@ def test_without_token_vectors_in_the_configuration_there_are_none() -> None:
     catalogue = read(Server(documents=config()), vectors={"tokens": None})
     assert not catalogue.of("documents").tokens
     assert not catalogue.of("other").tokens
+
+
+@pytest.mark.parametrize(
+    ("sparse", "learned"),
+    [
+        ({}, False),
+        ({"learned": {}}, False),
+        ({"splade": {}}, True),
+        ({"splade": {"modifier": None}}, True),
+        ({"splade": {"modifier": "none"}}, True),
+        ({"splade": {"modifier": "idf"}}, False),
+    ],
+)
+def test_a_learned_vector_is_searched_as_its_encoder_weighed_it(sparse: dict[str, Any], learned: bool) -> None:
+    """By the configured name; not where Qdrant would weigh its terms by all documents, those of others among them."""
+    ours = {"bm25": {"modifier": "idf"}, **sparse}
+    catalogue = read(Server(documents=config(sparse_vectors=ours)), vectors={"learned": "splade"})
+    assert catalogue.of("documents").learned is learned
+    assert catalogue.of("other").learned

@@ -11,7 +11,7 @@ import pytest
 
 from operators.clients.qdrant.collections.analysers import CURRENT, PLAIN, Bm25, Bm25Parameters
 from operators.evaluation.metrics import any_at, mean, parse_qrels, relevant
-from operators.query.terms import rarity
+from operators.ranking.coverage import rarity
 
 STORE = Path(__file__).parents[3] / "data" / "store"
 

@@ -16,7 +16,7 @@ from operators.clients.qdrant.collections.counts import REST, TIME_TO_LIVE
 from operators.clients.qdrant.collections.term_idf import PER_SHARD, TermIdf
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import configuration
-from operators.query.terms import rarity
+from operators.ranking.coverage import rarity
 from schemas.document import TERMS
 from schemas.errors import BackendTimeout, BackendUnavailable
 from tests.operators.clients.qdrant.sharded import Ranking, Searched, settings

@@ -1,0 +1,167 @@
+"""Replies: the place that a query chooses for its result, and its headers, which return on it.
+
+Rules
+-----
+- The topic is that of the field `reply_to`, or of a header that the settings name. A header without a value counts as
+  absent. Two that differ are an error, as is a topic that no query may choose.
+- The partition is that of a header: four bytes, big-endian and signed, as Spring writes it, or digits, as NestJS does.
+  Four digits are digits: no topic has so many partitions as they would be in binary.
+- Headers return as they came, in their order, ahead of ours. Those stay behind that we write ourselves, those that
+  describe the value, which is another one, the one by which sources are known, and those that the settings withhold.
+- More headers, or larger ones, than MAX_RETURNED and MAX_RETURNED_BYTES do not return, except those that hold the
+  correlation id by a usual name, of at most MAX_CORRELATION_BYTES each.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from operators.query.trace import Headers
+from schemas import headers as names
+from schemas.errors import DeadLetterClass, InputError, problem
+from schemas.headers import fold
+from schemas.settings.delivery import ReplySettings
+from schemas.settings.section import matches
+
+MAX_RETURNED: Final = 64
+MAX_RETURNED_BYTES: Final = 16_384
+"""Bounds of the headers that return on a result: their number, and the bytes of their names and values."""
+
+MAX_CORRELATION_BYTES: Final = 512
+
+_FIELD: Final = "reply_to"
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_INTERNAL: Final = "__"
+"""The beginning of the names of Kafka's own topics, to which a broker lets no client write."""
+
+_OWN: Final = ("traceparent", "tracestate", names.CONTENT_TYPE)
+_OWN_PREFIXES: Final = (names.HEADER_PREFIX, names.ERROR_PREFIX, names.OWN_PREFIX)
+_OF_VALUE: Final = ("__typeid__", "__contenttypeid__")
+"""Spring's, which name the Java class of the value."""
+
+_CORRELATION: Final = frozenset(
+    {
+        *("kafka_correlationid", "reply_correlation_id", "correlation-id", "correlation_id", "correlationid"),
+        *("x-correlation-id", "x-request-id"),
+    }
+)
+
+
+class ReplyTo(NamedTuple):
+    """The place of a result: no topic is the results topic, no partition that of the key.
+
+    `named_by` is the field or the header that names the topic.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    named_by: str = _FIELD
+
+    def refuse(self, what: str) -> InputError:
+        """The error for a topic that was not to be chosen."""
+        return _error(self.named_by, what, self.topic or "")
+
+
+def _error(name: str, what: str, value: str | bytes) -> InputError:
+    label = name if name == _FIELD else f"header {name}"
+    return InputError(DeadLetterClass.INVALID, problem(label, what, value), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """Chooses places and headers under one configuration.
+
+    `topics` are the names and the patterns of the topics that queries may choose, `identity` is the header by which
+    sources are known, if they are known by one.
+    """
+
+    topics: Sequence[str]
+    settings: ReplySettings
+    identity: str | None = None
+
+    def choose(self, named: str | None, headers: Headers) -> ReplyTo:
+        """The place that the field and the headers name. Raises InputError `invalid`."""
+        topic = ReplyTo(named)
+        if (header := _find(headers, self.settings.topic_headers)) is not None:
+            name, value = header
+            given = _read_topic(name, value)
+            if named is not None and given != named:
+                raise _error(name, f"another topic than the field {_FIELD} names", given)
+            topic = topic if named is not None else ReplyTo(given, named_by=name)
+        if topic.topic is not None and not self._admits(topic.topic):
+            raise topic.refuse("not a topic that a query may choose")
+        partition = _find(headers, self.settings.partition_headers)
+        return topic if partition is None else topic._replace(partition=_read_partition(*partition))
+
+    def returning(self, headers: Headers, written: Headers) -> Headers:
+        """The headers of a query that return beside those that are `written` on its result."""
+        ours = {fold(name) for name, _ in written}
+        own = tuple(header for header in headers if self._returns(fold(header[0]), ours))
+        return own if fits(own) else correlating(own)
+
+    def _returns(self, name: str, written: set[str]) -> bool:
+        return not (
+            name in written
+            or name in _OWN
+            or name in _OF_VALUE
+            or name.startswith(_OWN_PREFIXES)
+            or (self.identity is not None and name == fold(self.identity))
+            or matches(name, map(fold, self.settings.withheld_headers))
+        )
+
+    def _admits(self, topic: str) -> bool:
+        if topic in self.topics:
+            return True
+        name = _TOPIC.fullmatch(topic) is not None and topic not in {".", ".."} and not topic.startswith(_INTERNAL)
+        return name and matches(topic, self.topics)
+
+
+def fits(headers: Headers) -> bool:
+    """True if the headers are few and small enough to return."""
+    return len(headers) <= MAX_RETURNED and sum(map(_size, headers)) <= MAX_RETURNED_BYTES
+
+
+def correlating(headers: Headers) -> Headers:
+    """The headers that hold a correlation id, as far as they are within the bounds."""
+    small = tuple(each for each in headers if fold(each[0]) in _CORRELATION and _size(each) <= MAX_CORRELATION_BYTES)
+    return small if fits(small) else ()
+
+
+def _size(header: tuple[str, bytes]) -> int:
+    return len(header[0].encode()) + len(header[1])
+
+
+def _find(headers: Headers, wanted: Sequence[str]) -> tuple[str, bytes] | None:
+    """The header of one of these names that has a value. Raises InputError for two that differ."""
+    if not headers or not wanted:
+        return None
+    folded = {fold(name) for name in wanted}
+    found = [header for header in headers if header[1] and fold(header[0]) in folded]
+    for name, value in found[1:]:
+        if value != found[0][1]:
+            raise _error(name, f"another value than header {found[0][0]} has", value)
+    return found[0] if found else None
+
+
+def _read_topic(name: str, value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise _error(name, "not UTF-8", value) from None
+
+
+def _read_partition(name: str, value: bytes) -> int:
+    number = -1
+    if value.isdigit() and len(value) <= _MOST_DIGITS:
+        number = int(value)
+    elif len(value) == _INTEGER:
+        number = int.from_bytes(value, signed=True)
+    if not 0 <= number <= _MOST_PARTITION:
+        raise _error(name, "not a partition's number, in four bytes or in digits", value)
+    return number
+
+
+_INTEGER: Final = 4
+_MOST_DIGITS: Final = 10
+_MOST_PARTITION: Final = 2**31 - 1

@@ -1,0 +1,67 @@
+"""Applications with unmodified clients of other families: each command runs one file, with what it needs on the way."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from bench.kafka.broker import BrokerError, jars
+from tests.missing import missing
+
+KAFKAJS: Final = "kafkajs@2.2.4"
+FRANZ: Final = "github.com/twmb/franz-go@v1.18.0"
+SPRING: Final = Path(__file__).parent / "spring" / "pom.xml"
+
+Application = tuple[list[str], Mapping[str, str]]
+"""A command, and its environment."""
+
+Runtime = Callable[[Path, Path], Application]
+"""Makes the command for a file, with a directory for what it needs."""
+
+
+def python(file: Path, directory: Path) -> Application:
+    """The command of a program with confluent-kafka."""
+    return [sys.executable, str(file)], {}
+
+
+def java(file: Path, directory: Path) -> Application:
+    """The command of a program with Kafka's own client."""
+    return ["java", "-cp", f"{jars()}/*", str(file)], {}
+
+
+def spring(file: Path, directory: Path) -> Application:
+    """The command of a program with Spring for Kafka."""
+    try:
+        found = jars(SPRING)
+    except BrokerError as error:
+        missing(f"Spring for Kafka is not to be had: {error}")
+    return ["java", "-cp", f"{found}/*", str(file)], {}
+
+
+def node(file: Path, directory: Path) -> Application:
+    """The command of a program with kafkajs."""
+    _need("node", "npm")
+    _run(["npm", "install", "--prefix", str(directory), "--no-audit", "--no-fund", KAFKAJS], directory)
+    return ["node", str(file)], {"NODE_PATH": str(directory / "node_modules")}
+
+
+def go(file: Path, directory: Path) -> Application:
+    """The command of a program with franz-go, which is built once."""
+    _need("go")
+    (directory / "go.mod").write_text("module asking\n\ngo 1.21\n")
+    _run(["go", "mod", "edit", f"-require={FRANZ}"], directory)
+    _run(["go", "mod", "tidy"], directory)
+    _run(["go", "build", "-o", "asking", str(file)], directory)
+    return [str(directory / "asking")], {}
+
+
+def _need(*commands: str) -> None:
+    if absent := [command for command in commands if shutil.which(command) is None]:
+        missing(f"the application needs {' and '.join(absent)}")
+
+
+def _run(command: list[str], directory: Path) -> None:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,103 @@
+"""Relevance: how well a candidate fits, from 0 to 1, by what means the same for every query."""
+
+import math
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.ranking.candidate import Leg
+from operators.ranking.relevance import relevance
+from operators.ranking.run import Facts, Matches, Measure, ModelScores
+from schemas.recipes import SHIPPED
+from tests.operators.ranking.payloads import RECIPES, any_single, by_model, facts, pool
+from tests.operators.ranking.pools import keyword, rank, recipe, vector
+from tests.tiers import sized
+
+LEGS = [vector(("a", 0.8), ("b", 0.4)), keyword(("c", 9.0))]
+
+
+def fit(model: ModelScores | None = None, matches: Matches | None = None, legs: list[Leg] = LEGS) -> dict[str, float]:
+    """The relevance of each candidate of `hybrid`."""
+    ranked = rank(SHIPPED["hybrid"], legs, Facts(matches=matches), model)
+    found = next((leg for leg in legs if leg.name == "vector"), None)
+    return relevance(ranked.candidates, found, ranked.run)
+
+
+def test_relevance_by_hand() -> None:
+    """Cosine .8 .4 and, of c, the bound .4; a has one of two words of equal weight; the model read a and b: .2 of the
+    words, .2 of the cosine and .6 of the model, of which c has the least that was read.
+    """
+    found = fit(
+        ModelScores({"a": 0.9, "b": 0.5}, 3, unscored=frozenset("c")),
+        {"one": {"a": ("text",)}, "other": {"b": ("text",)}},
+    )
+    assert found == {
+        "a": pytest.approx(0.2 * 0.5 + 0.2 * 0.8 + 0.6 * 0.9),
+        "b": pytest.approx(0.2 * 0.5 + 0.2 * 0.4 + 0.6 * 0.5),
+        "c": pytest.approx(0.2 * 0.4 + 0.6 * 0.5),
+    }
+
+
+def test_a_part_that_is_not_known_leaves_its_weight_to_the_others() -> None:
+    """Without a model words and cosine count a half each, and the cosine alone counts whole."""
+    assert fit(matches={"one": {"a": ("text",)}})["a"] == pytest.approx(0.5 * 1.0 + 0.5 * 0.8)
+    assert fit() == pytest.approx({"a": 0.8, "b": 0.4, "c": 0.4})
+    assert fit(legs=[keyword(("c", 9.0))]) == {}
+
+
+def test_a_word_that_nobody_has_makes_all_less_relevant() -> None:
+    """The order is the same without it, and the query fits less."""
+    matches: Matches = {"one": {"a": ("text",)}}
+    assert fit(matches={**matches, "lost": {}})["a"] < fit(matches=matches)["a"]
+
+
+@pytest.mark.parametrize(
+    ("measure", "score", "share"),
+    [
+        ("share", 0.3, 0.3),
+        ("share", -0.2, 0.0),
+        ("share", 7.0, 1.0),
+        ("logit", 0.0, 0.5),
+        ("logit", math.log(3), 0.75),
+        ("logit", -1e30, 0.0),
+        ("logit", 1e30, 1.0),
+    ],
+)
+def test_what_a_score_is_worth(measure: Measure, score: float, share: float) -> None:
+    """A share counts as it is, a logit as its probability."""
+    found = fit(ModelScores({"a": score, "b": score}, 3, unscored=frozenset("c"), measure=measure))
+    assert found["a"] == pytest.approx(0.25 * 0.8 + 0.75 * share, abs=1e-12)
+
+
+def test_an_order_is_worth_nothing() -> None:
+    """A model that only says who is better, or which is the best, says nothing about how well anything fits."""
+    assert fit(ModelScores({"a": 1.0, "b": 0.5}, 3, unscored=frozenset("c"), measure="order")) == fit()
+    assert fit(ModelScores({"b": 1.0}, 2, selects=True)) == fit()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_relevance_is_from_0_to_1(name: str) -> None:
+    """Whatever legs, payloads and models say."""
+    for seed in range(sized(15, nightly=40)):
+        random = Random(seed)
+        legs = pool(random, any_single)
+        ranked = by_model(random, RECIPES[name], legs, facts(random))
+        found = relevance(ranked.candidates, next((leg for leg in legs if leg.name == "vector"), None), ranked.run)
+        assert all(0.0 <= value <= 1.0 for value in found.values())
+        assert found.keys() in ({candidate.id for candidate in ranked.candidates}, set())
+
+
+@given(st.floats(-1, 1), st.floats(-1, 1), st.floats(-9, 9), st.floats(-9, 9))
+def test_what_is_better_fits_no_worse(cosine: float, nearer: float, score: float, higher: float) -> None:
+    """Of two queries with one candidate each and two, the one that is nearer and whose score is higher fits better."""
+    cosine, nearer = sorted((cosine, nearer))
+    score, higher = sorted((score, higher))
+
+    def of(near: float, said: float) -> float:
+        legs = [vector(("a", near))]
+        ranked = rank(recipe("score", "rerank"), legs, Facts(), ModelScores({"a": said}, 1, measure="logit"))
+        return relevance(ranked.candidates, legs[0], ranked.run)["a"]
+
+    assert of(cosine, score) <= of(nearer, higher)
