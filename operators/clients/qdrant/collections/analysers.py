@@ -311,7 +311,9 @@ def _parameters(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int, 
 
 
 def _model(settings: Bm25Settings, analysis: int, fields: Mapping[str, float]) -> Bm25:
-    weights = tuple((name, float(weight)) for name, weight in fields.items())
+    # Marks number the fields: metadata may come back in another order than that of the configuration.
+    ordered = sorted(fields, key=lambda name: (COLUMNS.index(name) if name in COLUMNS else len(COLUMNS), name))
+    weights = tuple((name, float(fields[name])) for name in ordered)
     languages = tuple(settings.languages.items())
     given = settings.k, settings.b, settings.avg_len, settings.language, analysis, weights, languages
     return Bm25(Bm25Parameters(*given, settings.accents == "keep"))
