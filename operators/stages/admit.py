@@ -86,7 +86,7 @@ class Admission:
         parsed = retrieval.parsed = parse(text, self.columns)
         retrieval.columns = bm25.columns
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
-        retrieval.words = bm25.words(parsed.terms)
+        retrieval.words, retrieval.identifiers = bm25.words(parsed.terms)
         # Stop words are in the index of words, and not in BM25's.
         retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings

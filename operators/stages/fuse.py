@@ -194,7 +194,10 @@ def fuse_legs(query: InFlight) -> InFlight:
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     if asked.shape is Shape.SEARCH:
         if plan.recipe.stage(Coverage) is not None or asked.recorded is not None:
-            outcome.matches = find_matches(query.retrieval.words, union(legs), query.retrieval.columns)
+            retrieval = query.retrieval
+            outcome.matches = find_matches(
+                retrieval.words, union(legs), retrieval.columns, identifiers=retrieval.identifiers
+            )
         facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:
