@@ -134,7 +134,7 @@ class Hit(_Strict):
     score: Score
     relevance: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="How well it fits the query, comparable between queries of one configuration; null: not known.",
+        description="How well it fits the query, comparable between queries of one configuration; missing: not known.",
     )
     text: str | None = None
     payload: dict[str, JsonValue] = {}

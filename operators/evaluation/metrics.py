@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from schemas.errors import DeadLetterClass, InputError
 
@@ -90,6 +91,33 @@ def evaluate(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dic
     Source: trec_eval's averages with its option `-c`.
     """
     return {name: mean(values.values()) for name, values in by_query(run, qrels).items()}
+
+
+class Separation(NamedTuple):
+    """A number that tells queries with an answer from those without: the area under its ROC curve, and a threshold,
+    with the share of the former that reach it, and that of the latter that don't.
+    """
+
+    auc: float
+    threshold: float
+    answered: float
+    left_out: float
+
+
+def separate(answerable: Sequence[float], others: Sequence[float]) -> Separation | None:
+    """The separation by the numbers of both, and the threshold with the greatest sum of shares; None without either.
+
+    Source: Hanley and McNeil 1982 for the area; Youden 1950 for the threshold, of several the smallest.
+    """
+    if not answerable or not others:
+        return None
+    above = math.fsum((one > other) + (one == other) / 2 for one in answerable for other in others)
+
+    def shares(threshold: float) -> tuple[float, float]:
+        return mean([one >= threshold for one in answerable]), mean([other < threshold for other in others])
+
+    threshold = max(sorted(set(answerable)), key=lambda each: sum(shares(each)))
+    return Separation(above / (len(answerable) * len(others)), threshold, *shares(threshold))
 
 
 def parse_qrels(lines: Iterable[str]) -> dict[str, dict[str, int]]:

@@ -206,11 +206,12 @@ def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome)
         "id": own_id,
         "rank": rank,
         "score": candidate.score,
-        "relevance": outcome.relevance.get(id_),
         "text": text,
         "payload": payload,
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},
     }
+    if id_ in outcome.relevance:
+        hit["relevance"] = outcome.relevance[id_]
     if outcome.explanations is not None:
         explained = outcome.explanations.by_id[id_]
         hit["explanation"] = {"legs": explained.legs, "stages": explained.stages}

@@ -9,7 +9,7 @@ from operators.query.canonical import Shape
 from operators.query.collection import MOST, Capabilities, Destinations
 from operators.query.in_flight import InFlight
 from operators.query.paging import FIELDS, OrderValue, equal, wanted_order
-from operators.query.syntax.keyword_filter import Ending, Endings, open_endings
+from operators.query.syntax.keyword_filter import Ending, Endings, exclusions, open_endings
 from operators.query.syntax.keyword_filter import conditions as keyword_conditions
 from operators.query.terms import Corpus, SparseVector
 from operators.query.trace import Trace
@@ -100,6 +100,7 @@ class Searches:
         """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
         capabilities = query.retrieval.capabilities
         seen = self._seen(query)
+        wanted = _without_excluded(query, seen)
         common = {"limit": depth(query), "with_payload": sorted(fields(query)) or False}
         searches: dict[str, Search | Unfinished] = {}
         for leg in legs(query):
@@ -107,7 +108,7 @@ class Searches:
                 continue
             if leg in {VECTOR, VECTOR_CONTEXT}:
                 using = self.dense if leg == VECTOR else self.dense_context
-                body = {"query": vector_of(query), **_using(using), "filter": seen, **common}
+                body = {"query": vector_of(query), **_using(using), "filter": wanted, **common}
                 if query.asked.canonical.reflections_only and capabilities.exact:
                     body["params"] = {"exact": True}
                 elif self.hnsw_ef is not None:
@@ -116,7 +117,7 @@ class Searches:
             elif leg in {KEYWORD, KEYWORD_CONTEXT}:
                 searches[leg] = self._keyword(query, leg, seen, common)
             elif leg == LEARNED and (encoding := query.retrieval.encoding) is not None:
-                searches[leg] = Search(_by_terms(encoding, self.learned, seen, common), query.trace)
+                searches[leg] = Search(_by_terms(encoding, self.learned, wanted, common), query.trace)
             elif leg == STRUCTURED:
                 searches[leg] = self._listing(query, {"filter": seen, **common})
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
@@ -221,6 +222,15 @@ def _by_terms(
     params = {"params": {"idf": {"corpus": counted}}} if counted is not None else {}
     sparse = {"indices": terms.indices, "values": terms.values}
     return {"query": sparse, "using": using, "filter": seen, **common, **params}
+
+
+def _without_excluded(query: InFlight, seen: Condition) -> Condition:
+    """The condition of the legs that don't search by words: what a keyword expression excludes isn't theirs, either."""
+    parsed = query.retrieval.parsed
+    if parsed is None or parsed.expression is None or not query.retrieval.capabilities.keywords:
+        return seen
+    excluded = exclusions(parsed.expression, query.retrieval.columns)
+    return {**seen, "must_not": [*seen.get("must_not", ()), *excluded]} if excluded else seen
 
 
 def _narrow(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:

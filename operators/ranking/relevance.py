@@ -15,6 +15,8 @@ _WORDS: Final = 0.2
 _COSINE: Final = 0.2
 _MODEL: Final = 0.6
 
+_DECIMALS: Final = 6
+
 _SHARES: Final[Mapping[Measure, Callable[[float], float]]] = {
     "share": lambda score: min(1.0, max(0.0, score)),
     "logit": lambda score: 1.0 / (1.0 + math.exp(-max(-700.0, min(700.0, score)))),
@@ -41,8 +43,9 @@ def relevance(candidates: Sequence[Candidate], vector: Leg | None, run: Run) -> 
         shares = {id_: _SHARES[model.measure](score) for id_, score in model.scores.items()}
         parts.append((_MODEL, shares, min(shares.values())))
     whole = math.fsum(weight for weight, _, _ in parts)
-    return {
-        each.id: math.fsum(weight * min(1.0, max(0.0, of.get(each.id, least))) for weight, of, least in parts) / whole
-        for each in candidates
-        if parts
-    }
+
+    def mean(id_: str) -> float:
+        found = math.fsum(weight * min(1.0, max(0.0, of.get(id_, least))) for weight, of, least in parts)
+        return round(found / whole, _DECIMALS)
+
+    return {each.id: mean(each.id) for each in candidates} if parts else {}

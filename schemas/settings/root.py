@@ -219,6 +219,7 @@ class Settings(BaseSettings):
         return _hash(
             {
                 **self._index_content(),
+                "min_relevance": self.defaults.min_relevance,
                 "search": self.qdrant.search.model_dump(mode="json"),
                 "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
                 "rerank": _model(self.rerank, _JUDGING),
@@ -247,7 +248,7 @@ class Settings(BaseSettings):
                 **({"dimensions": self.embedder.dimensions} if self.embedder.dimensions is not None else {}),
             },
             "sparse_encoder": _model(self.sparse_encoder, {"kind", "model"}),
-            "defaults": self.defaults.model_dump(mode="json"),
+            "defaults": self.defaults.model_dump(mode="json", include={"namespace", "destination"}),
             # Without them the hash is that of 0.2.0.
             **({"documents": self.documents.model_dump(mode="json")} if self.documents != DocumentSettings() else {}),
         }
@@ -258,7 +259,7 @@ _FORMAT: Final = 6
 
 2: the vocabulary ids of a text's tokens. 3: the words of each column, and the indexes of the keyword syntax.
 4: texts and titles in NFC. 5: the title as one value; indexes of id and times; the ids of terms where a collection
-has several shards. 6: identifiers and pairs of characters as terms; searched fields.
+has several shards. 6: identifiers and pairs of characters as terms; searched fields; marks of a document's terms.
 """
 
 _APPROXIMATING: Final = {"shards", "m", "ef_construct", "quantization"}

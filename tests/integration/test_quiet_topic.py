@@ -19,6 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, stub_backends
+from flows.assembly.delivery import kafka_client
+from operators.delivery import groups
+from schemas.settings import KafkaSettings
 from tests import qdrant_server
 from tests.deploy.monitoring import RULES, promtool
 from tests.integration.deployment import PARTITIONS, Deployment, Flow, wait_until
@@ -52,6 +55,12 @@ class Quiet:
         found = self.samples(flow)
         return {int(labels["partition"]): value for name, labels, value in found if name == "rankstream_consumer_lag"}
 
+    def behind(self, flow: str, role: str) -> int:
+        """The offsets that the flow's group has not committed, as the broker has them."""
+        settings = KafkaSettings.model_validate(self.deployment.settings["kafka"])
+        own = settings.indexing if flow == "indexing" else settings
+        return groups.lag(kafka_client(own), self.deployment.names[role])
+
     def index(self, count: int) -> str:
         """Index a file of `count` documents, as an operator does; what is said at its end."""
         documents = self.deployment.directory / "documents.jsonl"
@@ -77,6 +86,8 @@ def quiet(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]) -> 
                 ("search", "queries", {"query_id": "q", "text": "harbor"}),
             ):
                 end_both_ways(deployment, role, json.dumps(event).encode())
+                # The metric is that of a second ago: the group's own offsets say when all is dealt with.
+                wait_until(lambda flow=flow, role=role: found.behind(flow, role) == 0)
                 wait_until(lambda flow=flow: found.lags(flow) == dict.fromkeys(range(PARTITIONS), 0.0))
             yield found
 

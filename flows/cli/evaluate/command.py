@@ -49,14 +49,27 @@ def evaluate(
             rows.append(row)
             if as_json:
                 figures: dict[str, Any] = {"recipe": row.name, **row.figures}
+                if row.separation is not None:
+                    figures["nothing"] = row.separation._asdict()
                 if grouped:
                     figures["by"] = {name: {**some, "judged": count} for name, count, some in row.split(grouped)}
                 emit({**figures, "judged": len(source.judged), "answers": row.answered})
             else:
                 say(stderr, f"{row.name}: done")
     if not as_json:
-        tables = [figures_table(rows), *(group_tables(rows, by, grouped) if by is not None else ())]
+        apart = [separation_table(rows)] if any(row.separation is not None for row in rows) else []
+        tables = [figures_table(rows), *apart, *(group_tables(rows, by, grouped) if by is not None else ())]
         print_report([*tables, source.note])
+
+
+def separation_table(rows: list[Row]) -> Table:
+    """A row a recipe: does its relevance tell the queries that nothing answers, and by which threshold."""
+    found = Table("recipe", "AUC of nothing", "min_relevance", "answered", "nothing left out", title="Nothing fits")
+    for row in rows:
+        if (each := row.separation) is not None:
+            shares = (f"{each.answered:.3f}", f"{each.left_out:.3f}")
+            found.add_row(printable(row.name), f"{each.auc:.3f}", f"{each.threshold:.3f}", *shares)
+    return found
 
 
 def figures_table(rows: list[Row]) -> Table:

@@ -17,7 +17,7 @@ from flows.cli.query_client import QueryClient
 from flows.cli.rank import find_recipe
 from flows.process.embedded import Embedded, start_embedded, start_with_settings
 from operators.evaluation.comparison import ByQuery
-from operators.evaluation.metrics import by_query, evaluate, mean, parse_qrels, run_lines
+from operators.evaluation.metrics import Separation, by_query, evaluate, mean, parse_qrels, run_lines, separate
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
@@ -31,6 +31,9 @@ DEPTH: Final = 100
 
 ANSWER_TIMEOUT: Final = 120.0
 
+NOTHING: Final = "nothing"
+"""The kind of queries that no document answers, in the column `kind`."""
+
 MOST_RERANKED: Final = 1000
 """Candidates that are reranked where all are to be: the most that a profile can say."""
 
@@ -41,12 +44,13 @@ _EVENT_FIELDS: Final = frozenset(QueryEvent.model_fields)
 
 @dataclass(frozen=True)
 class Row:
-    """One way to rank, and its figures."""
+    """One way to rank, its figures, and how well relevance tells the queries that nothing answers."""
 
     name: str
     figures: Mapping[str, float]
     answered: Mapping[str, int]
     values: ByQuery = field(default_factory=dict)
+    separation: Separation | None = None
 
     def split(self, grouped: Mapping[str, str]) -> Iterator[tuple[str, int, Mapping[str, float]]]:
         """Each group that has a query with a relevant document, by name: how many of these, and their figures."""
@@ -219,16 +223,24 @@ def measure(
     judged: Judgements,
     runs: Path | None,
 ) -> Iterator[Row]:
-    """Ask every query once in each way, and judge; `runs` is a directory for TREC runs."""
+    """Ask every query once in each way, and judge; `runs` is a directory for TREC runs.
+
+    A query of the kind `nothing` has no answer: its best result should be less relevant than those of judged queries.
+    """
+    unanswerable = {event["query_id"] for event in events(queries) if event["metadata"].get("kind") == NOTHING}
     for variant in variants:
+        best: dict[str, float] = {}
         ranked: dict[str, list[tuple[str, float]]] = {}
         answered: Counter[str] = Counter()
         with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
             asked = events(queries, recipe=variant.recipe.name, rerank=variant.rerank)
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
                 ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]
+                best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)
                 answered[result["status"]] += 1
-        yield make_row(variant.name, ranked, answered, judged, runs)
+        with_answer = [best[query] for query in judged if query in best and query not in unanswerable]
+        found = separate(with_answer, [best[query] for query in unanswerable if query in best])
+        yield replace(make_row(variant.name, ranked, answered, judged, runs), separation=found)
 
 
 def make_row(

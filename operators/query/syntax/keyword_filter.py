@@ -44,6 +44,17 @@ def conditions(expression: Expression, fields: Sequence[str], endings: Endings) 
     return matches[0] if len(matches) == 1 else {"should": matches}
 
 
+def exclusions(expression: Expression, fields: Sequence[str]) -> list[Condition]:
+    """The conditions of what no match of the expression has, except where the endings of a phrase must be known."""
+    match expression:
+        case All(parts):
+            return [each for part in parts for each in exclusions(part, fields)]
+        case Not(wanted, unwanted):
+            known = (part for part in unwanted if not open_endings(part, fields))
+            return [*(conditions(part, fields, {}) for part in known), *exclusions(wanted, fields)]
+    return []
+
+
 def open_endings(expression: Expression, fields: Sequence[str]) -> dict[Ending, Condition]:
     """The endings that must be known, each with the condition of all documents that may hold one of them."""
     return {

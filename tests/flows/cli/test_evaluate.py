@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluate.command import figures_table, group_tables
+from flows.cli.evaluate.command import figures_table, group_tables, separation_table
 from flows.cli.evaluate.evaluation import (
     DEPTH,
     TIMEOUT_MS,
@@ -18,6 +18,7 @@ from flows.cli.evaluate.evaluation import (
     read_judgements,
     variants,
 )
+from operators.evaluation.metrics import separate
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import validate
 from schemas.query import QueryEvent
@@ -209,6 +210,13 @@ def test_judgements_of_another_set_are_refused(tmp_path: Path, qrels: str, said:
     """Every figure would be 0: the error shows a name of theirs."""
     with pytest.raises(InputError, match=said):
         judged(tmp_path, qrels)
+
+
+def test_a_threshold_a_way() -> None:
+    """The second table has the area and the proposed threshold of each way whose queries are told apart."""
+    found = separate([0.8, 0.6], [0.2])
+    table = separation_table([Row("one", {}, {}, separation=found), Row("other", {}, {})])
+    assert [list(column.cells) for column in table.columns] == [["one"], ["1.000"], ["0.600"], ["1.000"], ["1.000"]]
 
 
 def test_a_row_a_way() -> None:

@@ -102,6 +102,7 @@ def test_a_result_by_hand() -> None:
                 "id": "a",
                 "rank": 1,
                 "score": 0.5,
+                "relevance": 0.75,
                 "text": "x",
                 "payload": {"n": 1},
                 "legs": {"vector": {"rank": 0, "score": 0.75}, "keyword": {"rank": 1, "score": 1.0}},

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.metrics import TABLE, any_at, evaluate, ndcg_at, recall_at, reciprocal_rank_at
+from operators.evaluation.metrics import TABLE, any_at, evaluate, ndcg_at, recall_at, reciprocal_rank_at, separate
 
 JUDGED = {"a": 3, "b": 2, "c": 1, "d": 0, "e": -1}
 RANKING = ["d", "b", "x", "a", "e", "c"]
@@ -90,3 +90,25 @@ def test_the_table_cuts_where_its_names_say() -> None:
         {"any@1": 0, "any@5": 0, "any@10": 1, "recall@10": 1, "MRR@10": 1 / 6, "nDCG@10": 1 / math.log2(7)}
     )
     assert set(evaluate({"q": [*"0123456789", "a"]}, judged).values()) == {0}
+
+
+def test_a_separation_by_hand() -> None:
+    """Of 3 * 2 pairs four are in order and one is equal: 4.5 / 6; .6 keeps two of three and leaves out both others."""
+    assert separate([0.9, 0.6, 0.3], [0.3, 0.5]) == (4.5 / 6, 0.6, 2 / 3, 1.0)
+    assert separate([], [0.3]) is None
+    assert separate([0.9], []) is None
+
+
+@given(st.lists(st.integers(0, 9), min_size=1), st.lists(st.integers(0, 9), min_size=1))
+def test_a_separation_is_of_the_order_alone(answerable: list[int], others: list[int]) -> None:
+    """The area of both ways round adds up to 1, a larger scale changes nothing, and no other threshold tells more."""
+    found, turned = separate(answerable, others), separate(others, answerable)
+    scaled = separate([each * 7.0 + 1 for each in answerable], [each * 7.0 + 1 for each in others])
+    assert found is not None
+    assert turned is not None
+    assert scaled is not None
+    assert math.isclose(found.auc + turned.auc, 1.0)
+    assert (scaled.auc, scaled.answered, scaled.left_out) == (found.auc, found.answered, found.left_out)
+    for threshold in range(11):
+        kept = sum(each >= threshold for each in answerable) / len(answerable)
+        assert kept + sum(each < threshold for each in others) / len(others) <= found.answered + found.left_out + 1e-12

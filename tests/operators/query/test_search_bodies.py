@@ -206,6 +206,18 @@ def test_a_payload_is_asked_for_what_ranking_reads(event: dict[str, Any], fields
     assert all(body["with_payload"] == fields for body in bodies(query(**event)).values())
 
 
+def test_what_is_excluded_is_excluded_from_every_leg() -> None:
+    """`NOT red` narrows the vector leg by the same condition, beside what it has; other expressions don't."""
+    found = {}
+    for text in ("lantern NOT red", "lantern AND red"):
+        searched = query(text=text, vector=[1.0, 0.0, 0.0])
+        searched.retrieval.parsed = parse(text, {})
+        found[text] = bodies(searched)
+    asked, plain = found.values()
+    red = {"should": [{"key": column, "match": {"text": "red"}} for column in ("title", "text")]}
+    assert asked["vector"]["filter"] == {**plain["vector"]["filter"], "must_not": [red]}
+
+
 EVERYTHING = {"id", "title", "text", "type", "created_at", "updated_at", "accessed_at", "confirmed_at", "cycle"}
 EVERYTHING |= {"_marks", "priority", "edges", "importance", "salience", "memory_tier", "confidence", "access_count"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from operators.clients.rerankers import Capacity, Reads, Reranker, RerankRequest
 from operators.clients.rerankers.listwise import ChatSelector
-from operators.query.backend_answers import Scores
+from operators.query.backend_answers import RerankScores, Scores
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.result import status_of
@@ -209,7 +209,7 @@ def test_a_selection_is_said(rerank_scores: Scores) -> None:
     """An answer names the model that was asked, and says that it was reranked if that changed something."""
     asked = BOTH.pick.on_result(query(), rerank_scores)
     assert asked.outcome.reranked == bool(rerank_scores)
-    assert asked.outcome.rerank_scores == ("chat", rerank_scores, 3, False, frozenset())
+    assert asked.outcome.rerank_scores == RerankScores("chat", rerank_scores, 3)
     assert asked.outcome.degraded == []
 
 

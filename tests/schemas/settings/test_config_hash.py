@@ -36,6 +36,7 @@ LISTS = [name for name, field in SourcePolicy.model_fields.items() if field.anno
 MODELS = ("embedder", "sparse_encoder", "rerank", "chat")
 
 CHANGED = {
+    "defaults.min_relevance": 0.5,
     "qdrant.url": "http://other",
     "qdrant.destinations": {"default": "others"},
     "qdrant.collections": NOTES["qdrant"]["collections"],

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.query.syntax.expression import DEEPEST, MOST, Expression, parse
-from operators.query.syntax.keyword_filter import conditions, open_endings
+from operators.query.syntax.keyword_filter import conditions, exclusions, open_endings
 from operators.query.syntax.lexer import PhrasePrefix
 from schemas.document import COLUMNS
 from tests.operators.query.syntax import expressions as drawn
@@ -122,6 +122,24 @@ def test_the_endings_of_a_phrase_by_hand() -> None:
 def test_what_expressions_match(documents: Index, text: str, found: set[int]) -> None:
     """A phrase is in one column, a column is the configured field, case says nothing, no words match nothing."""
     assert documents.matches([parse(text, NAMES)]) == [found]
+
+
+@pytest.mark.parametrize(
+    ("text", "excluded"),
+    [
+        ("lantern NOT red", ["red"]),
+        ("lantern AND NOT red NOT blue", ["red", "blue"]),
+        ("(lantern NOT red) (huts NOT green)", ["red", "green"]),
+        ("lantern OR (huts NOT red)", []),
+        ("lantern NOT (red OR green)", ["red OR green"]),
+        ('lantern NOT "red li"*', []),
+        ("lantern AND red", []),
+    ],
+)
+def test_what_no_match_has(text: str, excluded: list[str]) -> None:
+    """Exclusions are those from the whole expression: none under an OR, nor those whose endings must be known."""
+    alone = [condition(f"{each} AND zzz")["must"][0] if " " not in each else condition(each) for each in excluded]
+    assert exclusions(expression(text), COLUMNS) == alone
 
 
 @pytest.mark.slow
