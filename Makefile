@@ -35,7 +35,7 @@ test: $(VENV)/dev
 
 # All of it: each promise in its largest form, both Kafka clients, all faults. It takes some hours.
 nightly: lint docs
-	$(PYTEST) --hypothesis-profile nightly
+	$(PYTEST) --hypothesis-profile nightly --timeout 3600
 	$(VENV)/bin/python -m tests.faults
 	$(VENV)/bin/python -m tests.planted
 	$(VENV)/bin/python -m bench soak
