@@ -199,9 +199,9 @@ class DocumentEmbedder(DocumentTexts[Embedding]):
     """Embeds the documents that bring no vector of their own; `count` is called for each that the model can't read."""
 
     def __init__(
-        self, encoder: Encoder[Embedding] | None, timeout: float, count: Callable[[], None] = lambda: None
+        self, embedder: Encoder[Embedding] | None, timeout: float, count: Callable[[], None] = lambda: None
     ) -> None:
-        super().__init__(encoder, timeout)
+        super().__init__(embedder, timeout)
         self._count = count
         self._unreadable = Occurrences("embedder does not know the script of a document, whose vector says little")
 

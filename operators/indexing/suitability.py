@@ -58,8 +58,17 @@ def vectors(settings: QdrantSettings) -> Wanted:
         sparse[names.sparse_context] = {"modifier": "idf"}
     if names.learned is not None:
         sparse[names.learned] = {}
-    searched = None if settings.of_another_tool else settings.search_fields
-    return Wanted(names.dense, names.sparse, names.tokens, wanted, sparse, {}, context, names.learned, searched)
+    return Wanted(
+        names.dense,
+        names.sparse,
+        names.tokens,
+        wanted,
+        sparse,
+        {},
+        context,
+        names.learned,
+        None if settings.of_another_tool else settings.search_fields,
+    )
 
 
 def searchable(wanted: Wanted, info: CollectionInfo) -> bool:
