@@ -101,6 +101,7 @@ class Reason(StrEnum):
     TIMEOUT = "timeout"
     UNAVAILABLE = "unavailable"
     BAD_RESPONSE = "bad_response"
+    COVERED = "covered"
     UNAUTHORIZED = "unauthorized"
     NO_CONTEXT = "no_context"
     NO_COLLECTION = "no_collection"

@@ -33,7 +33,7 @@ from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.stages import Coverage
-from schemas.result import KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
+from schemas.result import FUZZY, KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
 from schemas.settings import Defaults, Limits, Settings, load
 from schemas.settings.document import read
 from schemas.settings.ranking import PROFILES
@@ -239,6 +239,9 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
             legs[name] = _leg(offered[name])
         elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.vector is None:
             legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
+        elif name == FUZZY:
+            # Most pools have none: nothing was misspelt, or the index has no such vector.
+            legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.COVERED)
         elif used:
             legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)
             outcome.degraded.append((name, Reason.UNAVAILABLE))

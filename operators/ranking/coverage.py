@@ -7,11 +7,12 @@ mark has 24 of a term's 32 bits: a document of 150 terms seems to have a word th
 import base64
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import accumulate
 from typing import Final
 
+from operators.query.syntax.trigrams import has_trigrams
 from operators.ranking.candidate import Candidate, Payload, best_first
 from operators.ranking.run import Matches, Run, Shares
 from schemas.document import MARKS
@@ -91,6 +92,17 @@ def find_shares(matches: Matches, candidates: Iterable[Candidate]) -> Shares:
     few = max(1.0, _FEW * len(there))
     rare = frozenset(word for word, count in counts.items() if 0 < count <= few and _identifies(word))
     return Shares(shares, {word: weight / total for word, weight in weights.items()}, matches, rare)
+
+
+def find_uncovered(matches: Matches | None, ids: Set[str]) -> float:
+    """The share of a query's words with trigrams that none of the candidates has, each word by its rarity.
+
+    0 where nothing is known of the candidates' words. Source: own.
+    """
+    counts = {word: len(ids & found.keys()) for word, found in (matches or {}).items()}
+    weights = {word: rarity(len(ids), count) for word, count in counts.items()}
+    missing = math.fsum(weights[word] for word, count in counts.items() if not count and has_trigrams(word))
+    return missing / math.fsum(weights.values()) if missing else 0.0
 
 
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:

@@ -19,7 +19,7 @@ from operators.query.in_flight import Found, InFlight
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
 from operators.ranking.candidate import Leg, union
-from operators.ranking.coverage import find_matches
+from operators.ranking.coverage import find_matches, find_uncovered
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.runtime.stage import Batch, Batches, run_step, split
 from operators.stages.leg import is_searched
@@ -27,6 +27,7 @@ from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.recipes.stages import Coverage
 from schemas.result import (
     CONTEXT_LEGS,
+    FUZZY,
     KEYWORD,
     KEYWORD_CONTEXT,
     LEARNED,
@@ -177,6 +178,8 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
         return Reason.NO_TERMS
     if leg == KEYWORD:
         return Reason.NO_TERMS if query.retrieval.capabilities.keywords else Reason.NO_SPARSE_VECTOR
+    if leg == FUZZY:
+        return Reason.NO_TERMS if able.fuzzy else Reason.NO_SPARSE_VECTOR
     lost, semantic = dict(query.outcome.degraded), query.asked.plan.profile.semantic
     if leg == LEARNED:
         if not able.learned:
@@ -193,7 +196,14 @@ def fuse_legs(query: InFlight) -> InFlight:
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     if asked.shape is Shape.SEARCH:
-        if plan.recipe.stage(Coverage) is not None or asked.recorded is not None:
+        offered = union(legs)
+        fuzzy = any(leg.name == FUZZY for leg in legs)
+        if fuzzy or plan.recipe.stage(Coverage) is not None or asked.recorded is not None:
+            outcome.matches = find_matches(query.retrieval.words, offered, query.retrieval.columns)
+        if fuzzy and not find_uncovered(outcome.matches, offered.keys()):
+            # Nothing is misspelt: the query is answered as if the leg had not been asked.
+            outcome.legs[FUZZY] = Leg(FUZZY, LegStatus.SKIPPED, reason=Reason.COVERED)
+            legs = [leg for leg in legs if leg.name != FUZZY]
             outcome.matches = find_matches(query.retrieval.words, union(legs), query.retrieval.columns)
         facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)
         outcome.rank(first_phase(plan.recipe, legs, facts))

@@ -1,0 +1,68 @@
+"""Trigrams: words in runs of three characters, by which a misspelt word is like the right one.
+
+Rules
+-----
+- Words of SHORTEST letters or more have trigrams, and only words without a digit: an identifier has no near one.
+- A word is read in small letters of usual width without accents, with a space at both ends: ` torch ` has ` to`, `tor`,
+  `orc`, `rch` and `ch `.
+- A trigram's id is its CRC-32. A text has each trigram once.
+- In a document a trigram weighs, summed over the fields that have it, the field's weight / √(trigrams of the field): a
+  title says more than a long text, and no document is like all words because it is long. In a query each weighs 1.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final
+from zlib import crc32
+
+from operators.query.syntax.analysis import fold_accents, fold_width
+from operators.query.syntax.words import words
+from operators.query.terms import SparseVector
+
+SHORTEST: Final = 3
+"""Letters of a word at least: two are like too many others."""
+
+LONGEST: Final = 32
+"""Characters of a word that are read."""
+
+MOST: Final = 128
+"""Trigrams of a query at most: those of its first words."""
+
+
+def has_trigrams(word: str) -> bool:
+    """True for a word that is read by its letters."""
+    return len(word) >= SHORTEST and not any(letter.isdigit() for letter in word)
+
+
+def trigrams(texts: Iterable[str]) -> Iterable[str]:
+    """The trigrams of the words of texts, each once, in their order."""
+    found: dict[str, None] = {}
+    for text in texts:
+        folded = fold_accents(fold_width(text))
+        for word in dict.fromkeys(words(folded)):
+            if has_trigrams(word):
+                padded = f" {word[:LONGEST]} "
+                found.update(dict.fromkeys(padded[start : start + 3] for start in range(len(padded) - 2)))
+    return found
+
+
+def trigrams_of_query(asked: Iterable[str]) -> SparseVector | None:
+    """The trigrams of a query's words; None without any."""
+    ids = sorted({_id(each) for each, _ in zip(trigrams(asked), range(MOST), strict=False)})
+    return SparseVector(ids, [1.0] * len(ids)) if ids else None
+
+
+def trigrams_of_document(fields: Iterable[tuple[str, float]]) -> SparseVector:
+    """The trigrams of a document's fields, which are texts with a weight each."""
+    weights: dict[int, float] = defaultdict(float)
+    for text, weight in fields:
+        found = {_id(each) for each in trigrams([text])}
+        for id_ in found:
+            weights[id_] += weight / math.sqrt(len(found))
+    ids = sorted(weights)
+    return SparseVector(ids, [weights[id_] for id_ in ids])
+
+
+def _id(trigram: str) -> int:
+    return crc32(trigram.encode())
