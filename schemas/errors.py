@@ -101,7 +101,6 @@ class Reason(StrEnum):
     TIMEOUT = "timeout"
     UNAVAILABLE = "unavailable"
     BAD_RESPONSE = "bad_response"
-    COVERED = "covered"
     UNAUTHORIZED = "unauthorized"
     NO_CONTEXT = "no_context"
     NO_COLLECTION = "no_collection"

@@ -241,7 +241,7 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
             legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
         elif name == FUZZY:
             # Most pools have none: nothing was misspelt, or the index has no such vector.
-            legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.COVERED)
+            legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.NO_TERMS)
         elif used:
             legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)
             outcome.degraded.append((name, Reason.UNAVAILABLE))

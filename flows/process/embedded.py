@@ -27,7 +27,7 @@ _DELIVERY: Final[Mapping[str, Any]] = {"mode": "at_least_once", "transaction_int
 """The broker has no transactions."""
 
 _VECTORS: Final = {"fuzzy": "fuzzy"}
-"""What an index has that is made here, unless the configuration says otherwise."""
+"""The vectors of an index that is made here, unless the configuration says otherwise."""
 
 _TIMEOUT: Final = 20.0
 """Seconds: engine and models share the machine with everything else."""

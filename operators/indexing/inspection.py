@@ -127,8 +127,8 @@ def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
         sparse=[] if wanted.sparse is None else _sparse(wanted.sparse, wanted.sparse_vectors, info.sparse_vectors),
         tokens=tokens,
         context=context,
-        learned=_weighed(wanted.learned, wanted, info),
-        fuzzy=_weighed(wanted.fuzzy, wanted, info),
+        learned=_unmodified_sparse(wanted.learned, wanted, info),
+        fuzzy=_unmodified_sparse(wanted.fuzzy, wanted, info),
         indexes=[
             difference
             for field, schema in wanted.indexes.items()
@@ -139,7 +139,7 @@ def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
     )
 
 
-def _weighed(name: str | None, wanted: Wanted, info: CollectionInfo) -> list[Difference]:
+def _unmodified_sparse(name: str | None, wanted: Wanted, info: CollectionInfo) -> list[Difference]:
     """An IDF on top of other weights is no mild difference: a leg does without such a vector."""
     found = [] if name is None else _sparse(name, wanted.sparse_vectors, info.sparse_vectors)
     return [replace(each, mild=False) for each in found]

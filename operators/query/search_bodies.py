@@ -251,7 +251,11 @@ def legs(query: InFlight) -> tuple[str, ...]:
     if asked.reflections_only:
         return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
     nothing = not any(askable(query, leg) for leg in fusion.legs) and not query.outcome.degraded
-    return fusion.unasked or fusion.legs if nothing else fusion.legs
+    if nothing and fusion.unasked:
+        return fusion.unasked
+    # A shipped recipe weighs this leg, whether or not there are trigrams.
+    unknown = query.retrieval.capabilities.fuzzy is None
+    return tuple(leg for leg in fusion.legs if leg != FUZZY) if unknown else fusion.legs
 
 
 def askable(query: InFlight, leg: str) -> bool:
@@ -270,7 +274,7 @@ def askable(query: InFlight, leg: str) -> bool:
         case "learned":
             return able.learned and retrieval.encoding is not None and bool(retrieval.encoding.indices)
         case "fuzzy":
-            return able.fuzzy and retrieval.trigrams is not None
+            return bool(able.fuzzy) and retrieval.trigrams is not None
     return True
 
 

@@ -12,7 +12,6 @@ from functools import cache
 from itertools import accumulate
 from typing import Final
 
-from operators.query.syntax.trigrams import has_trigrams
 from operators.ranking.candidate import Candidate, Payload, best_first
 from operators.ranking.run import Matches, Run, Shares
 from schemas.document import MARKS
@@ -26,6 +25,9 @@ _FIELDS: Final = 6
 
 _IDENTIFIER: Final = 4
 """Characters of the shortest word with a digit that is like an identifier: `10` and `5x6` are sizes."""
+
+_SPELT: Final = 3
+"""Letters of the shortest word that may be misspelt: two are like too many others."""
 
 _DOUBLE: Final = 2.0
 _PART: Final = 0.25
@@ -95,13 +97,13 @@ def find_shares(matches: Matches, candidates: Iterable[Candidate]) -> Shares:
 
 
 def find_uncovered(matches: Matches | None, ids: Set[str]) -> float:
-    """The share of a query's words with trigrams that none of the candidates has, each word by its rarity.
+    """The share of a query that is words, perhaps misspelt, which no candidate has, each word by its rarity.
 
     0 where nothing is known of the candidates' words. Source: own.
     """
     counts = {word: len(ids & found.keys()) for word, found in (matches or {}).items()}
     weights = {word: rarity(len(ids), count) for word, count in counts.items()}
-    missing = math.fsum(weights[word] for word, count in counts.items() if not count and has_trigrams(word))
+    missing = math.fsum(weights[word] for word, count in counts.items() if not count and is_spelt(word))
     return missing / math.fsum(weights.values()) if missing else 0.0
 
 
@@ -152,6 +154,11 @@ def _bound(
     for candidate in others:
         candidate.score = min(candidate.score, most)
     return {candidate.id: most for candidate in others}, having + others
+
+
+def is_spelt(word: str) -> bool:
+    """True for a word that may be misspelt: of three characters or more, without a digit."""
+    return len(word) >= _SPELT and not any(letter.isdigit() for letter in word)
 
 
 def _identifies(word: str) -> bool:

@@ -202,7 +202,7 @@ def fuse_legs(query: InFlight) -> InFlight:
             outcome.matches = find_matches(query.retrieval.words, offered, query.retrieval.columns)
         if fuzzy and not find_uncovered(outcome.matches, offered.keys()):
             # Nothing is misspelt: the query is answered as if the leg had not been asked.
-            outcome.legs[FUZZY] = Leg(FUZZY, LegStatus.SKIPPED, reason=Reason.COVERED)
+            outcome.legs[FUZZY] = Leg(FUZZY, LegStatus.SKIPPED, reason=Reason.NO_TERMS)
             legs = [leg for leg in legs if leg.name != FUZZY]
             outcome.matches = find_matches(query.retrieval.words, union(legs), query.retrieval.columns)
         facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)

@@ -24,7 +24,7 @@ class WeighingStage(FusionStage):
         " the words that some candidate has. 0: the leg is not asked.",
     )
 
-    def weighed(self, weights: Weights | None) -> Legs:
+    def list_legs(self, weights: Weights | None) -> Legs:
         """Vector and keyword; also structured, fuzzy, learned and the context legs if they have a weight."""
         given = {**(weights or {}), FUZZY: self.fuzzy}
         return (VECTOR, KEYWORD, *(leg for leg in (*WEIGHED_LEGS, STRUCTURED) if given.get(leg)))
@@ -49,7 +49,7 @@ class Rrf(WeighingStage):
     @property
     def legs(self) -> Legs:
         """Those of the weights."""
-        return self.weighed(self.weights)
+        return self.list_legs(self.weights)
 
 
 class Score(WeighingStage):
@@ -81,7 +81,7 @@ class Score(WeighingStage):
     @property
     def legs(self) -> Legs:
         """Those of the weights."""
-        return self.weighed(self.weights)
+        return self.list_legs(self.weights)
 
 
 class Linear(FusionStage):
@@ -105,7 +105,7 @@ class Dbsf(WeighingStage):
     @property
     def legs(self) -> Legs:
         """Those of the weights."""
-        return self.weighed(self.weights)
+        return self.list_legs(self.weights)
 
 
 class OneLeg(FusionStage):

@@ -2,7 +2,7 @@
 
 Rules
 -----
-- Words of SHORTEST letters or more have trigrams, and only words without a digit: an identifier has no near one.
+- Words of three characters or more have trigrams, and only words without a digit: an identifier has no near one.
 - A word is read in small letters of usual width without accents, with a space at both ends: ` torch ` has ` to`, `tor`,
   `orc`, `rch` and `ch `.
 - A trigram's id is its CRC-32. A text has each trigram once.
@@ -19,9 +19,7 @@ from zlib import crc32
 from operators.query.syntax.analysis import fold_accents, fold_width
 from operators.query.syntax.words import words
 from operators.query.terms import SparseVector
-
-SHORTEST: Final = 3
-"""Letters of a word at least: two are like too many others."""
+from operators.ranking.coverage import is_spelt
 
 LONGEST: Final = 32
 """Characters of a word that are read."""
@@ -30,18 +28,13 @@ MOST: Final = 128
 """Trigrams of a query at most: those of its first words."""
 
 
-def has_trigrams(word: str) -> bool:
-    """True for a word that is read by its letters."""
-    return len(word) >= SHORTEST and not any(letter.isdigit() for letter in word)
-
-
 def trigrams(texts: Iterable[str]) -> Iterable[str]:
     """The trigrams of the words of texts, each once, in their order."""
     found: dict[str, None] = {}
     for text in texts:
         folded = fold_accents(fold_width(text))
         for word in dict.fromkeys(words(folded)):
-            if has_trigrams(word):
+            if is_spelt(word):
                 padded = f" {word[:LONGEST]} "
                 found.update(dict.fromkeys(padded[start : start + 3] for start in range(len(padded) - 2)))
     return found

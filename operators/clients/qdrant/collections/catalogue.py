@@ -71,7 +71,7 @@ class Catalogue:
             sparse = self._settings.vectors.sparse is not None
             context = self._settings.context.on and not self._hides
             learned = self._settings.vectors.learned is not None
-            fuzzy = self._settings.vectors.fuzzy is not None
+            fuzzy = None if self._settings.vectors.fuzzy is None else True
             known = self._capabilities[collection] = Capabilities(
                 collection,
                 tokens=stored,
@@ -157,7 +157,7 @@ class Catalogue:
             dense_context=contexts and names.dense_context in info.vectors,
             sparse_context=contexts and names.sparse_context in info.sparse_vectors,
             learned=_is_weighed(info.sparse_vectors.get(names.learned or "")),
-            fuzzy=_is_weighed(info.sparse_vectors.get(names.fuzzy or "")),
+            fuzzy=None if names.fuzzy is None else _is_weighed(info.sparse_vectors.get(names.fuzzy)),
             similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
             making=self._makings[collection],
         )
