@@ -7,15 +7,16 @@ mark has 24 of a term's 32 bits: a document of 150 terms seems to have a word th
 import base64
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Final
 
-from operators.ranking.candidate import Candidate, Payload, best_first
+from operators.ranking.candidate import Candidate, Leg, Payload, best_first, union
 from operators.ranking.run import Matches, Run, Shares
 from schemas.document import MARKS
 from schemas.recipes.stages import Coverage
+from schemas.result import FUZZY
 
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _TERM: Final = 4
@@ -28,6 +29,9 @@ _IDENTIFIER: Final = 4
 
 _SPELT: Final = 3
 """Letters of the shortest word that may be misspelt: two are like too many others."""
+
+NEAR: Final = 0.45
+"""Score in the leg fuzzy from which a document has words like those of the query; the score is like a cosine."""
 
 _DOUBLE: Final = 2.0
 _PART: Final = 0.25
@@ -96,12 +100,16 @@ def find_shares(matches: Matches, candidates: Iterable[Candidate]) -> Shares:
     return Shares(shares, {word: weight / total for word, weight in weights.items()}, matches, rare)
 
 
-def find_uncovered(matches: Matches | None, ids: Set[str]) -> float:
-    """The share of a query that is words, perhaps misspelt, which no candidate has, each word by its rarity.
+def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
+    """The share of a query that is words which no candidate has, each word by its rarity.
 
-    0 where nothing is known of the candidates' words. Source: own.
+    0 where the leg fuzzy found nothing of a score of NEAR, so nothing that is like the query, and where nothing is
+    known of the candidates' words. Source: own.
     """
-    counts = {word: len(ids & found.keys()) for word, found in (matches or {}).items()}
+    if not matches or not any(leg.name == FUZZY and leg.scores and leg.scores[0] >= NEAR for leg in legs):
+        return 0.0
+    ids = union(legs).keys()
+    counts = {word: len(ids & found.keys()) for word, found in matches.items()}
     weights = {word: rarity(len(ids), count) for word, count in counts.items()}
     missing = math.fsum(weights[word] for word, count in counts.items() if not count and is_spelt(word))
     return missing / math.fsum(weights.values()) if missing else 0.0

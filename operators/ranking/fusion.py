@@ -74,7 +74,7 @@ def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
 
 def _weight(leg: str, weights: Weights, stage: WeighingStage, run: Run) -> float:
     if leg == FUZZY:
-        return stage.fuzzy * run.uncovered
+        return stage.fuzzy * run.misspelt**2
     # The structured leg's scores are all equal: normalised, they would outweigh the hits of the other legs.
     return weights.get(leg, 0.0 if leg in {STRUCTURED, *WEIGHED_LEGS} else 1.0)
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from operators.ranking import reflections
 from operators.ranking.blend import rank_by_blend
-from operators.ranking.candidate import Candidate, Leg, list_candidates, union
+from operators.ranking.candidate import Candidate, Leg, list_candidates
 from operators.ranking.composite import composite
 from operators.ranking.content import dedupe
-from operators.ranking.coverage import coverage, find_uncovered
+from operators.ranking.coverage import coverage, find_misspelt
 from operators.ranking.decay import rank_by_decay
 from operators.ranking.distance import rank_by_distance
 from operators.ranking.fusion import dbsf, linear, one_leg, rrf, score
@@ -90,7 +90,7 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
     if not facts.include_reflections:
         legs = reflections.without(legs, reflections=True)
     if FUZZY in recipe.fusion.legs:
-        run.uncovered = find_uncovered(facts.matches, union(legs).keys())
+        run.misspelt = find_misspelt(legs, facts.matches)
     candidates = _FUSION[type(recipe.fusion)](legs, recipe.fusion, run)
     if recipe.measuring is recipe.fusion:
         candidates = rank_by_distance(candidates, (), recipe.max_distance, run)

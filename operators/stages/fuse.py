@@ -19,7 +19,7 @@ from operators.query.in_flight import Found, InFlight
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
 from operators.ranking.candidate import Leg, union
-from operators.ranking.coverage import find_matches, find_uncovered
+from operators.ranking.coverage import find_matches, find_misspelt
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.runtime.stage import Batch, Batches, run_step, split
 from operators.stages.leg import is_searched
@@ -196,11 +196,10 @@ def fuse_legs(query: InFlight) -> InFlight:
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     if asked.shape is Shape.SEARCH:
-        offered = union(legs)
         fuzzy = any(leg.name == FUZZY for leg in legs)
         if fuzzy or plan.recipe.stage(Coverage) is not None or asked.recorded is not None:
-            outcome.matches = find_matches(query.retrieval.words, offered, query.retrieval.columns)
-        if fuzzy and not find_uncovered(outcome.matches, offered.keys()):
+            outcome.matches = find_matches(query.retrieval.words, union(legs), query.retrieval.columns)
+        if fuzzy and not find_misspelt(legs, outcome.matches):
             # Nothing is misspelt: the query is answered as if the leg had not been asked.
             outcome.legs[FUZZY] = Leg(FUZZY, LegStatus.SKIPPED, reason=Reason.NO_TERMS)
             legs = [leg for leg in legs if leg.name != FUZZY]

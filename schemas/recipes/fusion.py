@@ -20,8 +20,8 @@ class WeighingStage(FusionStage):
 
     fuzzy: Weight = Field(
         default=0.0,
-        description="Weight of the leg fuzzy where no candidate has any word of the query; it falls with the share of"
-        " the words that some candidate has. 0: the leg is not asked.",
+        description="Weight of the leg fuzzy, times the square of the query's share that is words which no candidate"
+        " has. 0: the leg is not asked.",
     )
 
     def list_legs(self, weights: Weights | None) -> Legs:

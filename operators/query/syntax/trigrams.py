@@ -6,13 +6,14 @@ Rules
 - A word is read in small letters of usual width without accents, with a space at both ends: ` torch ` has ` to`, `tor`,
   `orc`, `rch` and `ch `.
 - A trigram's id is its CRC-32. A text has each trigram once.
-- In a document a trigram weighs, summed over the fields that have it, the field's weight / √(trigrams of the field): a
-  title says more than a long text, and no document is like all words because it is long. In a query each weighs 1.
+- In a document a trigram weighs, summed over the fields that have it, the field's weight, of which the greatest is 1, /
+  √(trigrams of the field): a title says more than a long text, and no document is like all words because it is long.
+  In a query each weighs 1 / √(trigrams of the query). So the score in one field is the cosine.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 from zlib import crc32
 
@@ -43,16 +44,17 @@ def trigrams(texts: Iterable[str]) -> Iterable[str]:
 def trigrams_of_query(asked: Iterable[str]) -> SparseVector | None:
     """The trigrams of a query's words; None without any."""
     ids = sorted({_id(each) for each, _ in zip(trigrams(asked), range(MOST), strict=False)})
-    return SparseVector(ids, [1.0] * len(ids)) if ids else None
+    return SparseVector(ids, [1 / math.sqrt(len(ids))] * len(ids)) if ids else None
 
 
-def trigrams_of_document(fields: Iterable[tuple[str, float]]) -> SparseVector:
+def trigrams_of_document(fields: Sequence[tuple[str, float]]) -> SparseVector:
     """The trigrams of a document's fields, which are texts with a weight each."""
     weights: dict[int, float] = defaultdict(float)
+    greatest = max(weight for _, weight in fields)
     for text, weight in fields:
         found = {_id(each) for each in trigrams([text])}
         for id_ in found:
-            weights[id_] += weight / math.sqrt(len(found))
+            weights[id_] += weight / greatest / math.sqrt(len(found))
     ids = sorted(weights)
     return SparseVector(ids, [weights[id_] for id_ in ids])
 

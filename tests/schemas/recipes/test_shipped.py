@@ -84,7 +84,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
 """Each stage's parameters in the shipped recipes: the specification's defaults."""
 
 OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
-    "hybrid": {"score": {"fuzzy": 0.8}, "rerank": {"weight": 0.6}},
+    "hybrid": {"score": {"fuzzy": 1.5}, "rerank": {"weight": 0.6}},
     "documents": {"rerank": {"weight": 0.3}},
     "conversation": {
         "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},

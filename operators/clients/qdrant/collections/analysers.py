@@ -122,7 +122,7 @@ class Bm25:
     def trigrams(self, payload: Mapping[str, Any]) -> SparseVector:
         """Return the trigrams of the words of a document's searched fields."""
         fields = self.parameters.fields
-        return trigrams_of_document((_readable(join_fields(payload, [field])), weight) for field, weight in fields)
+        return trigrams_of_document([(_readable(join_fields(payload, [field])), weight) for field, weight in fields])
 
     def _language(self, lang: object) -> str:
         """The language of a document: `de` and `de-AT` are those of `de`."""
