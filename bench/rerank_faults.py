@@ -41,8 +41,8 @@ from schemas.settings import RerankSettings
 
 RATE: Final = 100.0
 DEADLINE: Final = 1.0
-MOST_CALLS: Final = 1.2
-"""Calls a query that are promised at most."""
+MOST_CALLS: Final = 1.6
+"""Calls a query that are promised at most: one, a fifth for retries, and control requests after doubtful failures."""
 
 _CANDIDATES: Final = 10
 _WARM_UP: Final = 20

@@ -1,7 +1,7 @@
 """The document event: an upsert or a delete, one JSON object a message on the documents topic."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -109,6 +109,12 @@ def text_key(column: str) -> str:
     Others than title and text have a copy for the index of words: their own key may have one by which queries filter.
     """
     return column if column in COLUMNS else f"_{column.replace('.', '_')}_texts"
+
+
+def index_keys(columns: Iterable[str]) -> list[str]:
+    """The payload keys that only the index reads, of documents with these searched fields."""
+    copies = [key for column in columns for key in (words_key(column), text_key(column)) if key != column]
+    return [MARKS, TERMS, TOKEN_IDS, *copies]
 
 
 class Edge(BaseModel):

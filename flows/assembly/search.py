@@ -94,6 +94,8 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     embedder = clients.embedder.model if clients.embedder is not None else None
     encoder = clients.sparse_encoder.model if clients.sparse_encoder is not None else None
     publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors, encoder)
+    columns = tuple(settings.qdrant.search_fields)
+    fetching = partial(Fetching, clients.qdrant, bounds=qdrant, cache=kept, columns=columns)
     return Parts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,
@@ -119,9 +121,9 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         searches=SearchWriter(query.searches(settings.qdrant), frozenset(built)),
         legs={name: Leg(name, clients.qdrant, given.signals.tracer, qdrant, idf) for name in built},
         comparing=Comparing(clients.qdrant, settings.qdrant.vectors.dense, qdrant),
-        texts=Fetching(clients.qdrant, partial(read, reranking), qdrant, kept) if reranking is not None else None,
+        texts=fetching(depth=partial(read, reranking)) if reranking is not None else None,
         reranking=reranking,
-        page=Fetching(clients.qdrant, partial(candidates_to_fetch, picking), qdrant, kept),
+        page=fetching(depth=partial(candidates_to_fetch, picking)),
         picking=picking,
         finaliser=Finaliser(publisher, cached),
     )

@@ -84,10 +84,10 @@ class Retrieval:
     `searches` has the request to each leg that is asked, by leg and collection, None until they are written; `found`
     has the outcome of each, by leg, until all are there. `legs_left` are those whose request has not ended.
 
-    `capabilities` are those of the collection. `analyser` made the `terms`, and `words` has those of each word;
-    `uncovered`: some documents that match the keywords hold none of the terms. `columns` are the fields that keyword
-    expressions look in. `embedding` is the text's dense vector, `encoding` the sparse encoder's, `trigrams`
-    those of its words.
+    `capabilities` are those of the collection. `analyser` made the `terms`, `words` has those of each word, and
+    `identifiers` those of words that are joined; `uncovered`: some documents that match the keywords hold none of the
+    terms. `columns` are the searched fields. `embedding` is the text's dense vector, `encoding` the sparse encoder's,
+    `trigrams` those of its words.
     `ends` maps a record to the position of a page that ends with it, `end` is the position of the whole page's end.
     """
 
@@ -97,6 +97,7 @@ class Retrieval:
     uncovered: bool = False
     terms: SparseVector | None = None
     words: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    identifiers: Mapping[str, Sequence[int]] = field(default_factory=dict)
     analyser: str | None = None
     embedding: Embedding | None = None
     encoding: SparseVector | None = None

@@ -1,9 +1,11 @@
 """Terms of the keyword leg: sparse vectors, and the rarity of terms where Qdrant's own count isn't to be used."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from operators.query.syntax.words import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +16,9 @@ class SparseVector:
     values: list[float]
 
 
-def terms_by_word(words: Iterable[str], analyse: Callable[[str], SparseVector | None]) -> dict[str, Sequence[int]]:
-    """The terms of each word that has some; `analyse` makes the terms of a text."""
-    read = ((word, analyse(word)) for word in dict.fromkeys(words))
+def terms_by_word(text: str, analyse: Callable[[str], SparseVector | None]) -> dict[str, Sequence[int]]:
+    """The terms of each word that has some, by the word in lower case; `analyse` makes the terms of a text."""
+    read = ((word, analyse(word)) for word in dict.fromkeys(words(text)))
     return {word: terms.indices for word, terms in read if terms is not None}
 
 

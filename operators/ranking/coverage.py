@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Final
 
 from operators.ranking.candidate import Candidate, Leg, Payload, best_first, union
@@ -51,24 +52,30 @@ def marks(fields: Sequence[Iterable[int]]) -> str:
 
 
 def find_matches(
-    words: Mapping[str, Iterable[int]], payloads: Mapping[str, Payload], fields: Sequence[str]
+    words: Mapping[str, Iterable[int]],
+    payloads: Mapping[str, Payload],
+    fields: Sequence[str],
+    *,
+    identifiers: Mapping[str, Iterable[int]] = MappingProxyType({}),
 ) -> Matches | None:
     """Which candidates have which words: `words` has the terms of each, `payloads` those of the candidates by id.
 
-    None where a candidate has no marks: nothing is known of its words.
+    `identifiers` are ways to join words: those that no candidate has are no words of the query. None where a candidate
+    has no marks: nothing is known of its words.
     """
     marked = [each for payload in payloads.values() if isinstance(each := payload.get(MARKS), str)]
     if len(marked) < len(payloads):
         return None
     ids, ends, joined = list(payloads), list(accumulate(map(len, marked))), "".join(marked)
     matches: dict[str, Mapping[str, Sequence[str]]] = {}
-    for word, terms in words.items():
+    for word, terms in (*words.items(), *identifiers.items()):
         found: dict[str, int] = {}
         for term in terms:
             for at, bits in _find(joined, _mark(term)):
                 id_ = ids[bisect_right(ends, at)]
                 found[id_] = found.get(id_, 0) | bits
-        matches[word] = {id_: _fields_of(bits, tuple(fields)) for id_, bits in found.items()}
+        if found or word in words:
+            matches[word] = {id_: _fields_of(bits, tuple(fields)) for id_, bits in found.items()}
     return matches
 
 

@@ -11,9 +11,9 @@ from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import bound
 from operators.ranking.run import Measure, Run
 
-_WORDS: Final = 0.2
+_WORDS: Final = 0.25
 _COSINE: Final = 0.2
-_MODEL: Final = 0.6
+_MODEL: Final = 0.55
 
 _DECIMALS: Final = 6
 
@@ -27,9 +27,9 @@ _SHARES: Final[Mapping[Measure, Callable[[float], float]]] = {
 def relevance(candidates: Sequence[Candidate], vector: Leg | None, run: Run) -> dict[str, float]:
     """Each candidate's relevance by its id: the mean of the parts that are known, weighted; empty where none is.
 
-    - The share of the query's words that it has, each by its weight, a word that no candidate has among them: 0.2.
+    - The share of the query's words that it has, each by its weight, a word that no candidate has among them: 0.25.
     - Its cosine, at least 0; of one that the vector leg did not return, the bound: 0.2.
-    - The model's score; of one that it did not read, the least of those that it read: 0.6.
+    - The model's score; of one that it did not read, the least of those that it read: 0.55.
 
     Source: own.
     """

@@ -87,7 +87,7 @@ class Admission:
         parsed = retrieval.parsed = parse(text, self.columns)
         retrieval.columns = bm25.columns
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
-        retrieval.words = bm25.words(parsed.terms)
+        retrieval.words, retrieval.identifiers = bm25.words(parsed.terms)
         if retrieval.capabilities.fuzzy and FUZZY in query.asked.plan.recipe.fusion.legs:
             retrieval.trigrams = trigrams_of_query(retrieval.words)
         # Stop words are in the index of words, and not in BM25's.

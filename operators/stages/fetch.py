@@ -7,7 +7,7 @@ candidates with each other.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,17 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Vectors
 from operators.runtime.dispatcher import Bounds
 from operators.stages.backend_stage import PointStage
-from schemas.document import CONTENT, MARKS, TERMS, TOKEN_IDS, WORDS
+from schemas.document import COLUMNS, CONTENT, index_keys
 
 Payloads = Mapping[str, Mapping[str, Any]]
-
-_FETCHED: Final = AllBut((MARKS, TERMS, TOKEN_IDS, *WORDS.values()))
-"""Qdrant counts and matches a document's tokens and words; nothing here reads them."""
 
 
 @dataclass(frozen=True)
 class Fetching(PointStage[Mapping[str, Any]]):
-    """Fetches the payloads of each query's first `depth` candidates that it does not have yet."""
+    """Fetches the payloads of each query's first `depth` candidates that it does not have yet.
+
+    `columns` are the searched fields: what the index has of them is not read.
+    """
 
     name: ClassVar = "fetch"
     counts: ClassVar = True
@@ -41,6 +41,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
     depth: Callable[[InFlight], int]
     bounds: Bounds
     cache: PayloadCache | None = None
+    columns: Sequence[str] = COLUMNS
 
     def wants(self, query: InFlight) -> bool:
         """True if a payload is missing that isn't cached."""
@@ -65,7 +66,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
 
     @override
     async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Payloads:
-        return await self.qdrant.retrieve(collection, ids, _FETCHED, timeout=timeout)
+        return await self.qdrant.retrieve(collection, ids, AllBut(index_keys(self.columns)), timeout=timeout)
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
         """Take over the payloads; a document deleted since the legs saw it is no candidate any more.

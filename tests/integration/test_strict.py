@@ -124,5 +124,6 @@ def test_what_is_asked_is_answered_as_without_restrictions(asked: Asked, name: s
     strict, free = asked.strict[name], asked.free[name]
     assert (strict["status"], strict["degraded"]) == ("ok", [])
     assert strict["results"], "nothing found"
-    found = {hit["id"]: pytest.approx(hit["score"], abs=1e-3) for hit in free["results"]}
+    # Rare words are counted among the candidates, of which a restricted search may have fewer.
+    found = {hit["id"]: pytest.approx(hit["score"], abs=5e-3) for hit in free["results"]}
     assert {hit["id"]: hit["score"] for hit in strict["results"]} == found

@@ -20,10 +20,11 @@ from operators.query.backend_answers import Hits
 from operators.query.syntax.expression import parse
 from operators.query.syntax.keyword_filter import conditions
 from operators.ranking.content import content, field_texts, fingerprint
+from operators.ranking.coverage import find_matches
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.settings import QdrantSettings
-from schemas.settings.qdrant import Bm25Settings
+from schemas.settings.qdrant import Bm25Settings, Vectors
 from tests.operators.indexing.documents import decoder, document
 from tests.operators.samples import DIMENSION, message
 
@@ -82,6 +83,23 @@ def test_a_payload_has_the_words_of_searched_fields() -> None:
     assert made["_attributes_brand_words"] == ["blue", "lion", "sony"]
     assert made["_text_words"] == ["big"]
     assert not {"_sku_texts", "_sku_words", "_text_texts", "_read"} & made.keys()
+
+
+def test_a_point_marks_the_fields_of_its_terms() -> None:
+    """Coverage finds each word, and each identifier, in the fields that have it."""
+    analyser = bm25(FIELDS)
+    made = point(document(**SHOP[0]), Vectors(), analyser)["payload"]
+    words, identifiers = analyser.words("sony wh-1000xm5 quiet headphones")
+    found = find_matches(words, {"d": made}, analyser.columns, identifiers=identifiers)
+    assert found is not None
+    assert {word: each.get("d") for word, each in found.items()} == {
+        "sony": ("attributes.brand",),
+        "wh": ("sku",),
+        "1000xm5": ("sku",),
+        "quiet": ("text",),
+        "headphones": ("title",),
+        "wh1000xm5": ("sku",),
+    }
 
 
 def test_models_read_the_fields_that_are_configured() -> None:

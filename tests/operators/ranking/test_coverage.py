@@ -55,6 +55,13 @@ def test_without_marks_nothing_is_known() -> None:
     assert find_matches({"seven": [7]}, {**payloads, "c": {MARKS: 5}}, ["text"]) is None
 
 
+def test_joined_words_count_where_a_candidate_has_them() -> None:
+    """A way to join words that nobody has is no word of the query, unlike a word that nobody has."""
+    payloads = {"a": {MARKS: marks([[7]])}}
+    joined = {"wh1000": [5], "wh1000xm5": [7]}
+    assert find_matches({"wh": [3]}, payloads, ["sku"], identifiers=joined) == {"wh": {}, "wh1000xm5": {"a": ("sku",)}}
+
+
 def test_shares_by_hand() -> None:
     """Of ten candidates one has SX-12, two have `red`, nobody has `lost`: ln(1 + 9.5/1.5), ln(1 + 8.5/2.5) and
     ln(1 + 10.5/.5) weigh 2, 1 and 1; `red` gives a quarter of that, times (its rarity / that of one)².

@@ -26,23 +26,23 @@ def fit(model: ModelScores | None = None, matches: Matches | None = None, legs: 
 
 
 def test_relevance_by_hand() -> None:
-    """Cosine .8 .4 and, of c, the bound .4; a has one of two words of equal weight; the model read a and b: .2 of the
-    words, .2 of the cosine and .6 of the model, of which c has the least that was read.
+    """Cosine .8 .4 and, of c, the bound .4; a has one of two words of equal weight; the model read a and b: .25 of the
+    words, .2 of the cosine and .55 of the model, of which c has the least that was read.
     """
     found = fit(
         ModelScores({"a": 0.9, "b": 0.5}, 3, unscored=frozenset("c")),
         {"one": {"a": ("text",)}, "other": {"b": ("text",)}},
     )
     assert found == {
-        "a": 0.8,  # 0.2 * 0.5 + 0.2 * 0.8 + 0.6 * 0.9
-        "b": 0.48,  # 0.2 * 0.5 + 0.2 * 0.4 + 0.6 * 0.5
-        "c": 0.38,  # 0.2 * 0.4 + 0.6 * 0.5
+        "a": 0.78,  # 0.25 * 0.5 + 0.2 * 0.8 + 0.55 * 0.9
+        "b": 0.48,  # 0.25 * 0.5 + 0.2 * 0.4 + 0.55 * 0.5
+        "c": 0.355,  # 0.2 * 0.4 + 0.55 * 0.5
     }
 
 
 def test_a_part_that_is_not_known_leaves_its_weight_to_the_others() -> None:
-    """Without a model words and cosine count a half each, and the cosine alone counts whole."""
-    assert fit(matches={"one": {"a": ("text",)}})["a"] == 0.9
+    """Without a model words and cosine count 5 to 4, and the cosine alone counts whole."""
+    assert fit(matches={"one": {"a": ("text",)}})["a"] == pytest.approx((5 * 1.0 + 4 * 0.8) / 9, abs=1e-6)
     assert fit() == {"a": 0.8, "b": 0.4, "c": 0.4}
     assert fit(legs=[keyword(("c", 9.0))]) == {}
 
@@ -68,7 +68,7 @@ def test_a_word_that_nobody_has_makes_all_less_relevant() -> None:
 def test_what_a_score_is_worth(measure: Measure, score: float, share: float) -> None:
     """A share counts as it is, a logit as its probability."""
     found = fit(ModelScores({"a": score, "b": score}, 3, unscored=frozenset("c"), measure=measure))
-    assert found["a"] == pytest.approx(0.25 * 0.8 + 0.75 * share, abs=1e-6)
+    assert found["a"] == pytest.approx((4 * 0.8 + 11 * share) / 15, abs=1e-6)
 
 
 def test_an_order_is_worth_nothing() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from operators.access.firewall import AccessFilter
 from operators.caching.payload_cache import TTL, PayloadCache
-from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
@@ -208,3 +208,20 @@ def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Eng
 
     asyncio.run(race())
     assert fetches < asked / 2
+
+
+def test_what_only_the_index_reads_is_not_fetched() -> None:
+    """Words, marks and copies of each searched field stay in Qdrant; the fields themselves come."""
+    asked: list[Any] = []
+
+    class Noting:
+        async def retrieve(self, collection: str, ids: Sequence[str], fields: AllBut, *, timeout: float) -> Any:
+            asked.append(fields.fields)
+            return {}
+
+    client: Any = Noting()
+    stage = Fetching(client, lambda _: 3, Bounds(1, 1, 1), columns=("title", "attributes.colour"))
+    asyncio.run(stage.read("documents", ["a"], 1.0))
+    assert asked == [
+        ["_marks", "_terms", "_token_ids", "_title_words", "_attributes_colour_words", "_attributes_colour_texts"]
+    ]

@@ -17,7 +17,6 @@ import structlog
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.query.syntax.analysis import analyse, fold_accents, fold_umlauts
 from operators.query.syntax.trigrams import trigrams_of_document
-from operators.query.syntax.words import words
 from operators.query.terms import SparseVector, terms_by_word
 from operators.ranking.content import join_fields
 from schemas.document import COLUMNS, LANG
@@ -107,15 +106,15 @@ class Bm25:
             return _sparse(self._model.embed_document(_readable(text)))
         return self._weigh([(text, 1.0)], self.parameters.language)[0]
 
-    def payload(self, payload: Mapping[str, Any]) -> tuple[SparseVector, Sequence[Collection[int]]]:
-        """Return the terms of a document's searched fields, weighted by BM25F, and the terms of each field.
+    def payload(self, payload: Mapping[str, Any]) -> tuple[SparseVector, list[Collection[int]]]:
+        """Return the terms of a document's searched fields, weighted by BM25F, and those of each field.
 
         A field of weight 3 counts as if it stood there three times; a term's frequency is saturated over all fields.
         Source: Robertson, Zaragoza and Taylor 2004, Simple BM25 extension to multiple weighted fields.
         """
         if self.parameters.analysis == PLAIN:
-            columns = (join_fields(payload, [column]) for column in COLUMNS)
-            return self.document(join_fields(payload, COLUMNS)), [self.document(text).indices for text in columns]
+            each = [self.document(join_fields(payload, [column])).indices for column in COLUMNS]
+            return self.document(join_fields(payload, COLUMNS)), list(each)
         texts = [(join_fields(payload, [field]), weight) for field, weight in self.parameters.fields]
         return self._weigh(texts, self._language(payload.get(LANG)))
 
@@ -129,12 +128,18 @@ class Bm25:
         written = lang.lower() if isinstance(lang, str) else ""
         return self._by_lang.get(written) or self._by_lang.get(written.partition("-")[0]) or self.parameters.language
 
-    def _weigh(
-        self, texts: Sequence[tuple[str, float]], language: str
-    ) -> tuple[SparseVector, Sequence[Collection[int]]]:
+    def words(self, text: str) -> tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]]:
+        """Return the terms of each word of a query that has some, and those of each of its identifiers."""
+        if self.parameters.analysis == PLAIN:
+            return terms_by_word(text, self.query), {}
+        analysed = analyse(_readable(text), query=True)
+        words = terms_by_word(analysed.text, self.query)
+        return words, {name: self._model.embed_query(name).indices for name, _ in analysed.identifiers}
+
+    def _weigh(self, texts: Sequence[tuple[str, float]], language: str) -> tuple[SparseVector, list[Collection[int]]]:
         counts: dict[int, float] = defaultdict(float)
-        by_text = []
         length = 0.0
+        by_field: list[Collection[int]] = []
         for text, weight in texts:
             analysed = analyse(_readable(text), query=False)
             found = self._count(self._fold(analysed.text, language), language)
@@ -143,20 +148,13 @@ class Bm25:
                 # An identifier is of no language, and a query has it once.
                 named = " ".join(name for name, _ in analysed.identifiers)
                 found.update(self._count(named, self.parameters.language))
-            by_text.append(found.keys())
+            by_field.append(found.keys())
             for term, count in found.items():
                 counts[term] += weight * count
         k, b = self.parameters.k, self.parameters.b
         norm = k * (1 - b + b * length / self.parameters.avg_len)
         weighed = sorted((term, count * (k + 1) / (count + norm)) for term, count in counts.items())
-        return SparseVector([term for term, _ in weighed], [weight for _, weight in weighed]), by_text
-
-    def words(self, text: str) -> Mapping[str, Sequence[int]]:
-        """Return the terms of each word of a query that has some; pairs of characters and identifiers are words."""
-        if self.parameters.analysis == PLAIN:
-            return terms_by_word(words(text), self.query)
-        analysed = analyse(_readable(text), query=True)
-        return terms_by_word([*words(analysed.text), *(name for name, _ in analysed.identifiers)], self.query)
+        return SparseVector([term for term, _ in weighed], [weight for _, weight in weighed]), by_field
 
     def query(self, text: str) -> SparseVector | None:
         """Return a query's terms, each of weight 1, or None if it has none.
@@ -319,7 +317,9 @@ def _parameters(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int, 
 
 
 def _model(settings: Bm25Settings, analysis: int, fields: Mapping[str, float]) -> Bm25:
-    weights = tuple((name, float(weight)) for name, weight in fields.items())
+    # Marks number the fields: metadata may come back in another order than that of the configuration.
+    ordered = sorted(fields, key=lambda name: (COLUMNS.index(name) if name in COLUMNS else len(COLUMNS), name))
+    weights = tuple((name, float(fields[name])) for name in ordered)
     languages = tuple(settings.languages.items())
     given = settings.k, settings.b, settings.avg_len, settings.language, analysis, weights, languages
     return Bm25(Bm25Parameters(*given, settings.accents == "keep"))

@@ -115,20 +115,25 @@ def test_each_poison_text_fails_alone(forms: list[str | None]) -> None:
         assert outcome == len(text) if form is None else isinstance(outcome, BackendError)
 
 
+async def survive(guarded: Backend, server: Server) -> list[list[str]]:
+    """Let an outage open the breaker, and end; return the first call after it, which nobody asked for."""
+    for _ in range(OPENS_AFTER):
+        with pytest.raises(BackendError):
+            await ask(guarded, ["a"])
+    server.down = False
+    failed = len(server.calls)
+    async with server.arrived:
+        await server.arrived.wait_for(lambda: len(server.calls) > failed)
+    return server.calls[failed:]
+
+
 def test_an_idle_backend_that_is_well_again_is_found() -> None:
     """After an outage the control request closes the breaker, without any request: the next hundred are answered."""
     server = Server(down=True)
 
     async def scenario() -> None:
         async with guarding(server) as guarded:
-            for _ in range(OPENS_AFTER):
-                with pytest.raises(BackendError):
-                    await ask(guarded, ["a"])
-            server.down = False
-            failed = len(server.calls)
-            async with server.arrived:
-                await server.arrived.wait_for(lambda: len(server.calls) > failed)
-            assert server.calls[failed:] == [[GOOD]]
+            assert await survive(guarded, server) == [[GOOD]]
             assert await asyncio.gather(*(ask(guarded, ["b"]) for _ in range(100))) == [[1]] * 100
 
     asyncio.run(scenario())
@@ -140,13 +145,7 @@ def test_a_probe_speaks_for_no_earlier_control_request() -> None:
 
     async def scenario() -> None:
         async with guarding(server) as guarded:
-            for _ in range(OPENS_AFTER):
-                with pytest.raises(BackendError):
-                    await ask(guarded, ["a"])
-            server.down = False
-            failed = len(server.calls)
-            async with server.arrived:
-                await server.arrived.wait_for(lambda: len(server.calls) > failed)
+            await survive(guarded, server)
             with pytest.raises(BackendError) as caught:
                 await ask(guarded, ["poison"])
             assert caught.value.serves_others

@@ -138,6 +138,20 @@ def test_the_current_analysis_takes_any_text(text: str) -> None:
     assert query is None or query.indices == sorted(set(query.indices))
 
 
+def test_a_query_has_the_terms_of_each_word_and_identifier() -> None:
+    """By the word, or the pair of characters; stop words have none, and Qdrant's own analysis knows no identifiers."""
+    words, identifiers = CURRENT_ENGLISH.words("the wh 1000 雨伞很")
+    assert list(words) == ["wh", "1000", "雨伞", "伞很"]
+    assert list(identifiers) == ["thewh1000", "wh1000"]
+    asked = CURRENT_ENGLISH.query("the wh 1000 雨伞很")
+    assert asked is not None
+    assert sorted({term for terms in (*words.values(), *identifiers.values()) for term in terms}) == asked.indices
+    assert ENGLISH.words("the wh 1000") == (
+        {word: terms for word, terms in words.items() if word in ("wh", "1000")},
+        {},
+    )
+
+
 def test_a_chinese_query_finds_a_sentence() -> None:
     """All terms of a word are those of a sentence that holds it, which Qdrant's own model takes for one word."""
     asked = CURRENT_ENGLISH.query("雨伞")
