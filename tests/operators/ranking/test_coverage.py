@@ -123,7 +123,7 @@ def test_misspelt_words_count_by_their_rarity() -> None:
     ],
 )
 def test_nothing_is_misspelt(score: float, words: Matches | None) -> None:
-    """Where candidates have all words, but for numbers and short ones; where no document is near; where nothing is
+    """The candidates have all words except numbers and short ones; or no document is near; or nothing is
     known.
     """
     assert find_misspelt([vector(("a", 0.9)), leg("fuzzy", ("b", score))], words) == 0
