@@ -234,14 +234,14 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     if fusion.unasked and offered.keys().isdisjoint(wanted):
         wanted = fusion.unasked
     for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
+        if name == FUZZY and name not in offered:
+            # Most pools have none: nothing was misspelt, or the index has no such vector.
+            continue
         used = name in wanted or name not in {*LEGS, *WEIGHED_LEGS}
         if used and name in offered:
             legs[name] = _leg(offered[name])
         elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.vector is None:
             legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
-        elif name == FUZZY:
-            # Most pools have none: nothing was misspelt, or the index has no such vector.
-            legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.NO_TERMS)
         elif used:
             legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)
             outcome.degraded.append((name, Reason.UNAVAILABLE))
