@@ -8,9 +8,9 @@ queries ▶ decode ▶ admit ▶ lookup ▶ embed ▶ semantic lookup ┬▶ leg
 
 All batches pass through each step. What is answered, or rejected, passes by the steps behind, up to publish. A step
 whose backend is not configured is not built. Beside those of the picture there are steps for what some recipes ask: the
-time that a query names, a sparse encoder with the leg `learned`, the legs of documents with their neighbours, the
-similarity of candidates, and a chat model's pick with the texts that it reads. Publish fills the caches that both
-lookups read.
+time that a query names, a sparse encoder with the leg `learned`, the leg `fuzzy` for misspelt words, the legs of
+documents with their neighbours, the similarity of candidates, and a chat model's pick with the texts that it reads.
+Publish fills the caches that both lookups read.
 """
 
 from bytewax import operators as op
@@ -46,10 +46,11 @@ def search(parts: Parts) -> Dataflow:
     keyword = leg("leg_keyword", searched, p.legs.get("keyword"), p.calls)
     structured = leg("leg_structured", searched, p.legs.get("structured"), p.calls)
     learned = leg("leg_learned", searched, p.legs.get("learned"), p.calls)
+    fuzzy = leg("leg_fuzzy", searched, p.legs.get("fuzzy"), p.calls)
     keyword_context = leg("leg_keyword_context", searched, p.legs.get("keyword_context"), p.calls)
     vector_context = leg("leg_vector_context", searched, p.legs.get("vector_context"), p.calls)
     passing = pass_by("passing_by", searched)
-    fused = fuse("fuse", passing, vector, keyword, structured, learned, keyword_context, vector_context)
+    fused = fuse("fuse", passing, vector, keyword, structured, learned, fuzzy, keyword_context, vector_context)
 
     compared = async_stage("similarity", fused, p.comparing, p.calls)
     texts = async_stage("texts", compared, p.texts, p.calls)

@@ -18,6 +18,7 @@ STRUCTURED: Final = "structured"
 VECTOR_CONTEXT: Final = "vector_context"
 KEYWORD_CONTEXT: Final = "keyword_context"
 LEARNED: Final = "learned"
+FUZZY: Final = "fuzzy"
 
 LEGS: Final = (VECTOR, KEYWORD, STRUCTURED)
 """In the order that breaks ties; other legs follow, by name."""
@@ -25,7 +26,7 @@ LEGS: Final = (VECTOR, KEYWORD, STRUCTURED)
 CONTEXT_LEGS: Final = (KEYWORD_CONTEXT, VECTOR_CONTEXT)
 """The legs that read each document together with its neighbours."""
 
-WEIGHED_LEGS: Final = (KEYWORD_CONTEXT, LEARNED, VECTOR_CONTEXT)
+WEIGHED_LEGS: Final = (FUZZY, KEYWORD_CONTEXT, LEARNED, VECTOR_CONTEXT)
 """The legs that are asked only where a recipe gives them weight, by name."""
 
 
@@ -162,6 +163,7 @@ class Degradation(_Strict):
         "vector",
         "keyword",
         "structured",
+        "fuzzy",
         "keyword_context",
         "learned",
         "vector_context",

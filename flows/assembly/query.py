@@ -41,6 +41,7 @@ def searches(settings: QdrantSettings) -> Searches:
         names.dense_context,
         names.sparse_context,
         names.learned,
+        names.fuzzy,
     )
 
 

@@ -39,7 +39,7 @@ from operators.stages.publish import Finaliser, Publisher
 from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
-from schemas.result import CONTEXT_LEGS, LEARNED, LEGS
+from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED, LEGS
 from schemas.settings import CacheSettings, EmbedderSettings, Settings, SparseEncoderSettings
 
 log = structlog.stdlib.get_logger(__name__)
@@ -80,7 +80,8 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     known = _read(catalogue, given.calls, settings.qdrant.timeout)
     able = [catalogue.of(name) for name in settings.qdrant.physical]
     context = settings.qdrant.context.on or not known or any(each.dense_context or each.sparse_context for each in able)
-    built = (*LEGS, *(CONTEXT_LEGS if context else ()), *((LEARNED,) if clients.sparse_encoder is not None else ()))
+    further = {LEARNED: clients.sparse_encoder is not None, FUZZY: settings.qdrant.vectors.fuzzy is not None}
+    built = (*LEGS, *(CONTEXT_LEGS if context else ()), *(leg for leg, there in further.items() if there))
     if clients.embedder is not None:
         try_embedder(clients.embedder, settings, given.calls)
     cached = answers(settings.cache)

@@ -33,7 +33,7 @@ from schemas.pool import CandidatePool, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.stages import Coverage
-from schemas.result import KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
+from schemas.result import FUZZY, KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
 from schemas.settings import Defaults, Limits, Settings, load
 from schemas.settings.document import read
 from schemas.settings.ranking import PROFILES
@@ -234,6 +234,9 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     if fusion.unasked and offered.keys().isdisjoint(wanted):
         wanted = fusion.unasked
     for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
+        if name == FUZZY and name not in offered:
+            # Most pools have none: nothing was misspelt, or the index has no such vector.
+            continue
         used = name in wanted or name not in {*LEGS, *WEIGHED_LEGS}
         if used and name in offered:
             legs[name] = _leg(offered[name])

@@ -26,6 +26,9 @@ log = structlog.stdlib.get_logger(__name__)
 _DELIVERY: Final[Mapping[str, Any]] = {"mode": "at_least_once", "transaction_interval": 0.005}
 """The broker has no transactions."""
 
+_VECTORS: Final = {"fuzzy": "fuzzy"}
+"""The vectors of an index that is made here, unless the configuration says otherwise."""
+
 _TIMEOUT: Final = 20.0
 """Seconds: engine and models share the machine with everything else."""
 
@@ -86,7 +89,7 @@ def start_embedded(
             {
                 "kafka": {"bootstrap_servers": broker.bootstrap_servers},
                 "delivery": _DELIVERY,
-                "qdrant": {"path": str(index), "timeout": _TIMEOUT},
+                "qdrant": {"path": str(index), "timeout": _TIMEOUT, "vectors": _VECTORS},
                 "embedder": {"timeout": _TIMEOUT},
                 "rerank": {"timeout": _TIMEOUT},
                 "limits": {"timeout": 60},
@@ -110,6 +113,8 @@ def start_with_settings(settings: Settings, index: Path | None) -> Iterator[Embe
         own: dict[str, Section] = {"kafka": kafka, "delivery": DeliverySettings(**_DELIVERY)}
         if index is not None:
             asked = settings.qdrant.model_dump(exclude={"url", "path", "create", "timeout", *settings.qdrant.secrets()})
+            if "fuzzy" not in settings.qdrant.vectors.model_fields_set:
+                asked["vectors"] |= _VECTORS
             own["qdrant"] = QdrantSettings(**asked, path=index, timeout=_TIMEOUT)
         with _on(broker, settings.model_copy(update=own), None) as running:
             if index is not None:

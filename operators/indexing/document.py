@@ -149,6 +149,8 @@ def point(
             fields[TERMS] = terms.indices
     if names.learned is not None and document.encoding is not None and document.encoding.indices:
         vectors[names.learned] = _sparse(document.encoding)
+    if names.fuzzy is not None and (trigrams := bm25.trigrams(fields)).indices:
+        vectors[names.fuzzy] = _sparse(trigrams)
     return {"id": document.point_id, "vector": vectors, "payload": fields}
 
 

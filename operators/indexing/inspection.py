@@ -46,8 +46,8 @@ class Wanted:
     """The needs of rankstream in a collection, as Qdrant's JSON has it; `tokens` is None where nothing reads them.
 
     `context` names the dense and the sparse vector of documents with their neighbours, `learned` the one of a sparse
-    encoder, None where there are none. `searched` are the fields of the keyword leg, with their weights; None: another
-    tool made them.
+    encoder, `fuzzy` that of trigrams, None where there are none. `searched` are the fields of the keyword leg, with
+    their weights; None: another tool made them.
     """
 
     dense: str
@@ -58,6 +58,7 @@ class Wanted:
     indexes: Mapping[str, Schema]
     context: tuple[str, str] | None = None
     learned: str | None = None
+    fuzzy: str | None = None
     searched: Mapping[str, float] | None = None
 
 
@@ -84,6 +85,7 @@ class Lack:
     tokens: list[Difference]
     context: list[Difference]
     learned: list[Difference]
+    fuzzy: list[Difference]
     indexes: list[Difference]
     missing: Mapping[str, Schema]
 
@@ -95,7 +97,7 @@ class Lack:
     @property
     def vectors(self) -> list[Difference]:
         """The differences of vectors."""
-        return [*self.dense, *self.sparse, *self.tokens, *self.context, *self.learned]
+        return [*self.dense, *self.sparse, *self.tokens, *self.context, *self.learned, *self.fuzzy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +127,8 @@ def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
         sparse=[] if wanted.sparse is None else _sparse(wanted.sparse, wanted.sparse_vectors, info.sparse_vectors),
         tokens=tokens,
         context=context,
-        # An IDF on top of learned weights is no mild difference: the leg does without such a vector.
-        learned=[]
-        if wanted.learned is None
-        else [
-            replace(each, mild=False) for each in _sparse(wanted.learned, wanted.sparse_vectors, info.sparse_vectors)
-        ],
+        learned=_unmodified_sparse(wanted.learned, wanted, info),
+        fuzzy=_unmodified_sparse(wanted.fuzzy, wanted, info),
         indexes=[
             difference
             for field, schema in wanted.indexes.items()
@@ -139,6 +137,12 @@ def lack(wanted: Wanted, info: CollectionInfo) -> Lack:
         ],
         missing={field: schema for field, schema in wanted.indexes.items() if field not in info.indexes},
     )
+
+
+def _unmodified_sparse(name: str | None, wanted: Wanted, info: CollectionInfo) -> list[Difference]:
+    """An IDF on top of other weights is no mild difference: a leg does without such a vector."""
+    found = [] if name is None else _sparse(name, wanted.sparse_vectors, info.sparse_vectors)
+    return [replace(each, mild=False) for each in found]
 
 
 def creation(collection: str, wanted: Wanted) -> Iterator[Step]:

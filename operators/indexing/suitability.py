@@ -11,6 +11,7 @@ from typing import Final, Literal
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.analysers import Purposes, fields_of, has_plain_terms, other_prompts
 from operators.indexing.inspection import Schema, Wanted, describe, lack
+from schemas.result import FUZZY, LEARNED
 from schemas.settings import QdrantSettings
 
 CORRECT: Final = "Correct qdrant.dimension and qdrant.vectors, or use another collection."
@@ -56,8 +57,7 @@ def vectors(settings: QdrantSettings) -> Wanted:
         context = names.dense_context, names.sparse_context
         wanted[names.dense_context] = wanted[names.dense]
         sparse[names.sparse_context] = {"modifier": "idf"}
-    if names.learned is not None:
-        sparse[names.learned] = {}
+    sparse |= {name: {} for name in (names.learned, names.fuzzy) if name is not None}
     return Wanted(
         names.dense,
         names.sparse,
@@ -67,6 +67,7 @@ def vectors(settings: QdrantSettings) -> Wanted:
         {},
         context,
         names.learned,
+        names.fuzzy,
         None if settings.of_another_tool else settings.search_fields,
     )
 
@@ -116,9 +117,10 @@ def problems(
     elif wanted.searched is not None and (fields := fields_of(info)) is not None and fields != wanted.searched:
         differ = f"searches {_weights(fields)}, and the configuration has {_weights(wanted.searched)}"
         yield Problem("warning", f"the keyword leg {differ}", _INDEX_AGAIN)
-    if lacking.learned:
-        remedy = "Index into a collection that rankstream creates, or correct qdrant.vectors.learned."
-        yield Problem("warning", f"the leg learned finds nothing: {describe(lacking.learned)}", remedy)
+    for leg, missing in ((LEARNED, lacking.learned), (FUZZY, lacking.fuzzy)):
+        if missing:
+            remedy = f"Index into a collection that rankstream creates, or correct qdrant.vectors.{leg}."
+            yield Problem("warning", f"the leg {leg} finds nothing: {describe(missing)}", remedy)
     if lacking.context:
         remedy = "Index into a collection that rankstream creates, or set qdrant.context.order_by to null."
         yield Problem(

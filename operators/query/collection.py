@@ -58,7 +58,8 @@ class Capabilities:
     - `sparse`: it has the sparse vector that the keyword leg searches; `scoring`: or its text index ranks. `tokens`: it
       has the token vectors that late interaction reads. `similar`: nearer dense vectors have higher scores.
     - `dense_context`, `sparse_context`: it has these vectors of documents with their neighbours, for the context legs.
-    - `learned`: it has the sparse vector of a sparse encoder, for the leg of that name.
+    - `learned`, `fuzzy`: it has the sparse vector of a sparse encoder, that of trigrams, for the legs of these names;
+      `fuzzy` is None where none is configured.
     - `most` is how many points one search may return, `values` how many values one facet may count, None without a
       bound; `exact`: whether a search may pass the vector index by; `hnsw_ef`: how many candidates it may look at in
       that index; `conditions`: how many conditions a filter may have, None without a bound.
@@ -83,6 +84,7 @@ class Capabilities:
     dense_context: bool = False
     sparse_context: bool = False
     learned: bool = False
+    fuzzy: bool | None = None
     making: int = 0
 
     @property

@@ -86,7 +86,8 @@ class Retrieval:
 
     `capabilities` are those of the collection. `analyser` made the `terms`, `words` has those of each word, and
     `identifiers` those of words that are joined; `uncovered`: some documents that match the keywords hold none of the
-    terms. `columns` are the searched fields. `embedding` is the text's dense vector, `encoding` the sparse encoder's.
+    terms. `columns` are the searched fields. `embedding` is the text's dense vector, `encoding` the sparse encoder's,
+    `trigrams` those of its words.
     `ends` maps a record to the position of a page that ends with it, `end` is the position of the whole page's end.
     """
 
@@ -100,6 +101,7 @@ class Retrieval:
     analyser: str | None = None
     embedding: Embedding | None = None
     encoding: SparseVector | None = None
+    trigrams: SparseVector | None = None
     temporal_expression: TemporalExpression | None = None
     searches: Mapping[Hashable, Any] | None = None
     legs_left: int = 0

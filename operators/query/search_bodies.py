@@ -25,7 +25,7 @@ from schemas.document import (
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite, RecipeStage
-from schemas.result import KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
+from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
 
 ENDINGS: Final = 256
 """Endings of one phrase at most: each is one condition of the search."""
@@ -95,6 +95,7 @@ class Searches:
     dense_context: str = "dense_context"
     sparse_context: str = "bm25_context"
     learned: str | None = None
+    fuzzy: str | None = None
 
     def __call__(self, query: InFlight) -> dict[Hashable, Search | Unfinished]:
         """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
@@ -118,6 +119,8 @@ class Searches:
                 searches[leg] = self._keyword(query, leg, seen, common)
             elif leg == LEARNED and (encoding := query.retrieval.encoding) is not None:
                 searches[leg] = Search(_by_terms(encoding, self.learned, wanted, common), query.trace)
+            elif leg == FUZZY and (trigrams := query.retrieval.trigrams) is not None:
+                searches[leg] = Search(_by_terms(trigrams, self.fuzzy, wanted, common), query.trace)
             elif leg == STRUCTURED:
                 searches[leg] = self._listing(query, {"filter": seen, **common})
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
@@ -248,7 +251,11 @@ def legs(query: InFlight) -> tuple[str, ...]:
     if asked.reflections_only:
         return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
     nothing = not any(askable(query, leg) for leg in fusion.legs) and not query.outcome.degraded
-    return fusion.unasked or fusion.legs if nothing else fusion.legs
+    if nothing and fusion.unasked:
+        return fusion.unasked
+    # A shipped recipe weighs this leg, whether or not there are trigrams.
+    unknown = query.retrieval.capabilities.fuzzy is None
+    return tuple(leg for leg in fusion.legs if leg != FUZZY) if unknown else fusion.legs
 
 
 def askable(query: InFlight, leg: str) -> bool:
@@ -266,6 +273,8 @@ def askable(query: InFlight, leg: str) -> bool:
             return able.sparse_context and retrieval.terms is not None
         case "learned":
             return able.learned and retrieval.encoding is not None and bool(retrieval.encoding.indices)
+        case "fuzzy":
+            return bool(able.fuzzy) and retrieval.trigrams is not None
     return True
 
 

@@ -13,10 +13,11 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Final
 
-from operators.ranking.candidate import Candidate, Payload, best_first
+from operators.ranking.candidate import Candidate, Leg, Payload, best_first, union
 from operators.ranking.run import Matches, Run, Shares
 from schemas.document import MARKS
 from schemas.recipes.stages import Coverage
+from schemas.result import FUZZY
 
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _TERM: Final = 4
@@ -26,6 +27,12 @@ _FIELDS: Final = 6
 
 _IDENTIFIER: Final = 4
 """Characters of the shortest word with a digit that is like an identifier: `10` and `5x6` are sizes."""
+
+_SPELT: Final = 3
+"""Letters of the shortest word that may be misspelt: two are like too many others."""
+
+NEAR: Final = 0.45
+"""Score in the leg fuzzy from which a document has words like those of the query; the score is like a cosine."""
 
 _DOUBLE: Final = 2.0
 _PART: Final = 0.25
@@ -100,6 +107,21 @@ def find_shares(matches: Matches, candidates: Iterable[Candidate]) -> Shares:
     return Shares(shares, {word: weight / total for word, weight in weights.items()}, matches, rare)
 
 
+def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
+    """The share of a query that is words which no candidate has, each word by its rarity.
+
+    0 where the leg fuzzy found nothing of a score of NEAR, so nothing that is like the query, and where nothing is
+    known of the candidates' words. Source: own.
+    """
+    if not matches or not any(leg.name == FUZZY and leg.scores and leg.scores[0] >= NEAR for leg in legs):
+        return 0.0
+    ids = union(legs).keys()
+    counts = {word: len(ids & found.keys()) for word, found in matches.items()}
+    weights = {word: rarity(len(ids), count) for word, count in counts.items()}
+    missing = math.fsum(weights[word] for word, count in counts.items() if not count and is_spelt(word))
+    return missing / math.fsum(weights.values()) if missing else 0.0
+
+
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:
     """Add weight * the share of the query that a candidate has; behind a model once more, with the same shares.
 
@@ -147,6 +169,11 @@ def _bound(
     for candidate in others:
         candidate.score = min(candidate.score, most)
     return {candidate.id: most for candidate in others}, having + others
+
+
+def is_spelt(word: str) -> bool:
+    """True for a word that may be misspelt: of three characters or more, without a digit."""
+    return len(word) >= _SPELT and not any(letter.isdigit() for letter in word)
 
 
 def _identifies(word: str) -> bool:

@@ -7,9 +7,9 @@ from typing import Final, TypeVar
 from operators.ranking.candidate import Candidate, Leg, best_first, in_tie_order, list_candidates, union
 from operators.ranking.normalise import NORMALISERS, Scale
 from operators.ranking.run import Run
-from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, Linear, OneLeg, Rrf, Score
+from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, Linear, OneLeg, Rrf, Score, WeighingStage
 from schemas.recipes.stages import FusionStage
-from schemas.result import KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus
+from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
     k = stage.k if stage.k > 0 else DEFAULT_K
     found = in_tie_order(legs)
     values = [{id_: 1.0 / (k + rank) for id_, (rank, _) in leg.ranks().items()} for leg in found]
-    weights = [_weight(stage.weights, leg.name) for leg in found]
+    weights = [_weight(leg.name, stage.weights, stage, run) for leg in found]
     return _combine_legs(found, values, {}, weights, _sum, stage, run)
 
 
@@ -43,13 +43,13 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
     found = in_tie_order(legs)
     # A failed leg counts as an empty one: its weight isn't given to the others, in a mean neither.
     there = {leg.name for leg in found}
-    found += [Leg(name, LegStatus.FAILED) for name in stage.legs if name not in there]
+    found += [Leg(name, LegStatus.FAILED) for name in stage.legs if name not in {*there, FUZZY}]
     if stage.weights is None:
         alpha = stage.alpha if stage.alpha is not None else DEFAULT_ALPHA
         convex = {VECTOR: alpha, KEYWORD: 1 - alpha}
-        weights = [_weight(convex, leg.name) for leg in found]
+        weights = [_weight(leg.name, convex, stage, run) for leg in found]
     else:
-        weights = [_weight(stage.weights, leg.name) for leg in found]
+        weights = [_weight(leg.name, stage.weights, stage, run) for leg in found]
     values, scales = _normalise(found, stage.normaliser)
     return _combine_legs(found, values, scales, weights, COMBINATIONS[stage.combination], stage, run)
 
@@ -60,7 +60,7 @@ def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
     Source: Qdrant's `dbsf`, distribution-based score fusion (Mazzeschi 2023). The weights are our own.
     """
     found = in_tie_order(legs)
-    weights = [_weight(stage.weights, leg.name) for leg in found]
+    weights = [_weight(leg.name, stage.weights, stage, run) for leg in found]
     values, scales = _normalise(found, "dbsf")
     return _combine_legs(found, values, scales, weights, _sum, stage, run)
 
@@ -72,7 +72,9 @@ def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
     return _combine_legs(found, values, {}, [1.0] * len(found), _sum, stage, run)
 
 
-def _weight(weights: Weights, leg: str) -> float:
+def _weight(leg: str, weights: Weights, stage: WeighingStage, run: Run) -> float:
+    if leg == FUZZY:
+        return stage.fuzzy * run.misspelt**2
     # The structured leg's scores are all equal: normalised, they would outweigh the hits of the other legs.
     return weights.get(leg, 0.0 if leg in {STRUCTURED, *WEIGHED_LEGS} else 1.0)
 

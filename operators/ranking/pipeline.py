@@ -11,7 +11,7 @@ from operators.ranking.blend import rank_by_blend
 from operators.ranking.candidate import Candidate, Leg, list_candidates
 from operators.ranking.composite import composite
 from operators.ranking.content import dedupe
-from operators.ranking.coverage import coverage
+from operators.ranking.coverage import coverage, find_misspelt
 from operators.ranking.decay import rank_by_decay
 from operators.ranking.distance import rank_by_distance
 from operators.ranking.fusion import dbsf, linear, one_leg, rrf, score
@@ -33,6 +33,7 @@ from schemas.recipes.stages import (
     Smoothing,
     Temporal,
 )
+from schemas.result import FUZZY
 
 _FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], list[Candidate]]]] = {
     Rrf: rrf,
@@ -88,6 +89,8 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
         return Ranked(reflections.only(reflections.without(legs, reflections=False), recipe, run), run)
     if not facts.include_reflections:
         legs = reflections.without(legs, reflections=True)
+    if FUZZY in recipe.fusion.legs:
+        run.misspelt = find_misspelt(legs, facts.matches)
     candidates = _FUSION[type(recipe.fusion)](legs, recipe.fusion, run)
     if recipe.measuring is recipe.fusion:
         candidates = rank_by_distance(candidates, (), recipe.max_distance, run)

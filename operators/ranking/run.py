@@ -144,8 +144,9 @@ class Run:
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
     that are compared with each other, by point id, as far as they were read. `shares` are those of the query's
-    words, once they are known. `reranked`: a model or a distance stage changed a score. `aged`: a stage read how old
-    candidates are. `backends` are those other than the legs.
+    words, once they are known; `misspelt` is the share of the query for which the leg fuzzy counts. `reranked`: a model
+    or a distance stage changed a score. `aged`: a stage read how old candidates are. `backends` are those other than
+    the legs.
     """
 
     facts: Facts
@@ -153,6 +154,7 @@ class Run:
     model: ModelScores | None = None
     vectors: Mapping[str, NDArray[np.float16]] = field(default_factory=dict)
     shares: Shares | None = None
+    misspelt: float = 0.0
     reranked: bool = False
     aged: bool = False
     backends: list[str] = field(default_factory=list)

@@ -10,9 +10,10 @@ from operators.query.field_map import SAME, FieldMap
 from operators.query.filters import Ask, missing_indexes, on_index
 from operators.query.in_flight import InFlight
 from operators.query.syntax.expression import parse
+from operators.query.syntax.trigrams import trigrams_of_query
 from schemas.errors import Reason, invalid
 from schemas.filters import AnyFilter
-from schemas.result import RetrievalStage
+from schemas.result import FUZZY, RetrievalStage
 
 _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing that keywords could be searched in"
 
@@ -87,6 +88,8 @@ class Admission:
         retrieval.columns = bm25.columns
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
         retrieval.words, retrieval.identifiers = bm25.words(parsed.terms)
+        if retrieval.capabilities.fuzzy and FUZZY in query.asked.plan.recipe.fusion.legs:
+            retrieval.trigrams = trigrams_of_query(retrieval.words)
         # Stop words are in the index of words, and not in BM25's.
         retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings

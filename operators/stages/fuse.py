@@ -5,7 +5,7 @@ legs found is taken over in the legs' own order, whatever the order in which the
 lost is answered as failed, and the others are ranked by the recipe's stages before `rerank`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Final
 
@@ -19,14 +19,16 @@ from operators.query.in_flight import Found, InFlight
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
 from operators.ranking.candidate import Leg, union
-from operators.ranking.coverage import find_matches
+from operators.ranking.coverage import find_matches, find_misspelt
 from operators.ranking.pipeline import first_phase, keep_order
+from operators.ranking.run import Matches
 from operators.runtime.stage import Batch, Batches, run_step, split
 from operators.stages.leg import is_searched
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.recipes.stages import Coverage
 from schemas.result import (
     CONTEXT_LEGS,
+    FUZZY,
     KEYWORD,
     KEYWORD_CONTEXT,
     LEARNED,
@@ -177,6 +179,8 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
         return Reason.NO_TERMS
     if leg == KEYWORD:
         return Reason.NO_TERMS if query.retrieval.capabilities.keywords else Reason.NO_SPARSE_VECTOR
+    if leg == FUZZY:
+        return Reason.NO_TERMS if able.fuzzy else Reason.NO_SPARSE_VECTOR
     lost, semantic = dict(query.outcome.degraded), query.asked.plan.profile.semantic
     if leg == LEARNED:
         if not able.learned:
@@ -187,17 +191,25 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
     return lost.get("embed", Reason.NO_VECTOR)
 
 
+def _matches(query: InFlight, legs: Sequence[Leg]) -> Matches | None:
+    retrieval = query.retrieval
+    return find_matches(retrieval.words, union(legs), retrieval.columns, identifiers=retrieval.identifiers)
+
+
 def fuse_legs(query: InFlight) -> InFlight:
     """Rank the legs' hits."""
     query.started = monotonic()
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     if asked.shape is Shape.SEARCH:
-        if plan.recipe.stage(Coverage) is not None or asked.recorded is not None:
-            retrieval = query.retrieval
-            outcome.matches = find_matches(
-                retrieval.words, union(legs), retrieval.columns, identifiers=retrieval.identifiers
-            )
+        fuzzy = any(leg.name == FUZZY for leg in legs)
+        if fuzzy or plan.recipe.stage(Coverage) is not None or asked.recorded is not None:
+            outcome.matches = _matches(query, legs)
+        if fuzzy and not find_misspelt(legs, outcome.matches):
+            # Nothing is misspelt: the query is answered as if the leg had not been asked.
+            outcome.legs[FUZZY] = Leg(FUZZY, LegStatus.SKIPPED, reason=Reason.NO_TERMS)
+            legs = [leg for leg in legs if leg.name != FUZZY]
+            outcome.matches = _matches(query, legs)
         facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from schemas.recipes.stages import FusionStage, Legs, RecipeStage, Share, Span, Weight
-from schemas.result import KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
+from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
 
 LegName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Weights = dict[LegName, Weight]
@@ -15,11 +15,22 @@ DEFAULT_ALPHA = 0.5
 SMALLEST_K = 1e-3
 
 
-def _weighted_legs(weights: Weights) -> Legs:
-    return (VECTOR, KEYWORD, *(leg for leg in (*WEIGHED_LEGS, STRUCTURED) if weights.get(leg)))
+class WeighingStage(FusionStage):
+    """A fusion by weights of the legs."""
+
+    fuzzy: Weight = Field(
+        default=0.0,
+        description="Weight of the leg fuzzy, times the square of the query's share that is words which no candidate"
+        " has. 0: the leg is not asked.",
+    )
+
+    def list_legs(self, weights: Weights | None) -> Legs:
+        """Vector and keyword; also structured, fuzzy, learned and the context legs if they have a weight."""
+        given = {**(weights or {}), FUZZY: self.fuzzy}
+        return (VECTOR, KEYWORD, *(leg for leg in (*WEIGHED_LEGS, STRUCTURED) if given.get(leg)))
 
 
-class Rrf(FusionStage):
+class Rrf(WeighingStage):
     """Reciprocal rank fusion: the sum over the legs of weight / (k + rank), with ranks from 0."""
 
     name: ClassVar = "rrf"
@@ -37,11 +48,11 @@ class Rrf(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; also structured, learned and the context legs if they have a weight."""
-        return _weighted_legs(self.weights)
+        """Those of the weights."""
+        return self.list_legs(self.weights)
 
 
-class Score(FusionStage):
+class Score(WeighingStage):
     """Score fusion: the scores of each leg are normalised to one scale, then combined with weights."""
 
     name: ClassVar = "score"
@@ -69,8 +80,8 @@ class Score(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; also structured, learned and the context legs if they have a weight."""
-        return _weighted_legs(self.weights or {})
+        """Those of the weights."""
+        return self.list_legs(self.weights)
 
 
 class Linear(FusionStage):
@@ -83,7 +94,7 @@ class Linear(FusionStage):
     alpha: Share = Field(default=0.6, description="Weight of the cosine; BM25 gets 1 - alpha.")
 
 
-class Dbsf(FusionStage):
+class Dbsf(WeighingStage):
     """Distribution-based score fusion: a leg's mean - 3 deviations is 0, mean + 3 deviations is 1; the legs' sum."""
 
     name: ClassVar = "dbsf"
@@ -93,8 +104,8 @@ class Dbsf(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """Vector and keyword; also structured, learned and the context legs if they have a weight."""
-        return _weighted_legs(self.weights)
+        """Those of the weights."""
+        return self.list_legs(self.weights)
 
 
 class OneLeg(FusionStage):

@@ -158,12 +158,22 @@ class Vectors(Section):
         " without it does without the leg. Default: null, there is none. Name it where a sparse encoder is configured.",
     )
 
+    fuzzy: str | None = Field(
+        default=None,
+        description="Sparse vector of the trigrams of words, searched by the leg fuzzy for misspelt words; a collection"
+        " without it does without the leg. Default: null, there is none. Name it, say fuzzy, where people write the"
+        " queries.",
+    )
+
     @model_validator(mode="after")
-    def _check_learned(self) -> Self:
-        if self.learned is not None and self.learned in {self.dense, self.sparse, self.tokens}:
-            raise ValueError(f"learned: {self.learned}: another vector has this name")
-        if self.learned == "":
-            raise ValueError("learned: a sparse vector has a name")
+    def _check_names(self) -> Self:
+        others = {self.dense, self.sparse, self.tokens}
+        for key, name in (("learned", self.learned), ("fuzzy", self.fuzzy)):
+            if name is not None and name in others:
+                raise ValueError(f"{key}: {name}: another vector has this name")
+            if name == "":
+                raise ValueError(f"{key}: a sparse vector has a name")
+            others.add(name)
         return self
 
 

@@ -39,6 +39,7 @@ ASKED_FOR = {
     "new: legs[].reason: value no_context",
     "new: degraded[].reason: value no_context",
     "new: degraded[].stage: value encode",
+    "new: degraded[].stage: value fuzzy",
     "new: degraded[].stage: value keyword_context",
     "new: degraded[].stage: value learned",
     "new: degraded[].stage: value vector_context",

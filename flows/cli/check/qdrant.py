@@ -107,7 +107,7 @@ def _vectors(settings: Settings, subject: str, surveyed: "Surveyed") -> Iterator
     needed, purposes = vectors(settings.qdrant), settings.embedder.purposes
     for problem in problems(needed, info, late_interaction=late_interaction, mixed=mixed, purposes=purposes):
         yield _finding(subject, problem)
-    refused = [each for each in (*lack.tokens, *lack.context, *lack.learned) if not each.mild]
+    refused = [each for each in (*lack.tokens, *lack.context, *lack.learned, *lack.fuzzy) if not each.mild]
     if refused and surveyed.owner is not None:
         yield Finding("error", subject, f"rankstream index does not start: {describe(refused)}", CORRECT)
     if not lack.vectors:

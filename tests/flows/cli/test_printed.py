@@ -153,7 +153,7 @@ def test_collections_shows_what_a_server_says(monkeypatch: pytest.MonkeyPatch, t
     info = CollectionInfo(
         1, 1, {EVIL: {"size": EVIL, "distance": EVIL}}, {EVIL: {"modifier": EVIL}}, {}, {}, {EVIL: EVIL}
     )
-    lack = Lack([Difference(EVIL)], [], [], [], [], [], {})
+    lack = Lack([Difference(EVIL)], [], [], [], [], [], [], {})
     found = [Surveyed(EVIL, EVIL, info, lack), Surveyed(EVIL, EVIL, error=BackendBadResponse(EVIL))]
     monkeypatch.setattr(collections, "survey_collections", lambda *_: found)
     tame(Command(tmp_path, monkeypatch, {"qdrant": {"url": "http://127.0.0.1:9"}})("collections").output)

@@ -170,6 +170,7 @@ def test_a_creation_is_the_collection_and_then_its_indexes() -> None:
     assert format_schema(WANTED.indexes["text"]) == "text, tokenizer word, lowercase, phrase_matching"
 
 
+@pytest.mark.parametrize("leg", ["learned", "fuzzy"])
 @pytest.mark.parametrize(
     ("sparse", "difference"),
     [
@@ -178,11 +179,11 @@ def test_a_creation_is_the_collection_and_then_its_indexes() -> None:
         ({"splade": {"modifier": "idf"}}, "the sparse vector splade has the modifier idf, and should have none"),
     ],
 )
-def test_a_learned_vector_is_there_without_a_modifier(sparse: dict[str, Any], difference: str) -> None:
+def test_a_weighed_vector_is_there_without_a_modifier(leg: str, sparse: dict[str, Any], difference: str) -> None:
     """Neither difference is mild: the leg does without such a vector, and no document is written for it."""
-    wanted = needs(QdrantSettings(url="http://qdrant", dimension=4, vectors=Vectors(learned="splade")))
+    wanted = needs(QdrantSettings(url="http://qdrant", dimension=4, vectors=Vectors.model_validate({leg: "splade"})))
     made = lack(wanted, replace(info(), sparse_vectors={"bm25": {"modifier": "idf"}, **sparse}))
-    assert describe(made.learned) == describe(made.vectors) == difference
-    assert not any(each.mild for each in made.learned)
+    assert describe(getattr(made, leg)) == describe(made.vectors) == difference
+    assert not any(each.mild for each in made.vectors)
     said = [problem.what for problem in problems(wanted, info(sparse=sparse), late_interaction=True)]
-    assert said == ([f"the leg learned finds nothing: {difference}"] if difference else [])
+    assert said == ([f"the leg {leg} finds nothing: {difference}"] if difference else [])

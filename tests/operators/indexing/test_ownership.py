@@ -134,5 +134,5 @@ def test_an_index_without_the_learned_vector_gets_no_more_documents(server: Serv
     created = server.ensure(destinations={"default": "again"}, vectors={"learned": "splade"}).created
     assert created == ["again"]
     assert server.survey(destinations={"default": "again"}, vectors={"learned": "splade"})["again"].lack == Lack(
-        [], [], [], [], [], [], {}
+        [], [], [], [], [], [], [], {}
     )

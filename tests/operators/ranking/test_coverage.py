@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.coverage import find_matches, find_shares, marks
+from operators.ranking.coverage import NEAR, find_matches, find_misspelt, find_shares, marks
 from operators.ranking.run import Facts, Matches, ModelScores
 from schemas.document import MARKS
 from schemas.recipes import SHIPPED
 from tests.operators.ranking.payloads import explained
-from tests.operators.ranking.pools import ids, keyword, rank, recipe, scores, vector
+from tests.operators.ranking.pools import ids, keyword, leg, rank, recipe, scores, vector
 
 FIELDS = ("title", "text", "brand", "sku", "mpn", "isbn", "ean")
 
@@ -103,6 +103,44 @@ def test_without_a_model_it_counts_once() -> None:
     asked = recipe("score", "coverage", "rerank")
     alone = rank(recipe("score", "coverage"), legs, Facts(matches=matches(SX_12="b")))
     assert scores(rank(asked, legs, Facts(matches=matches(SX_12="b"))).candidates) == scores(alone.candidates)
+
+
+def test_misspelt_words_count_by_their_rarity() -> None:
+    """By hand: of two candidates nobody has `insulatd`, ln(1 + 2.5/.5); both have `set`, ln(1 + .5/2.5)."""
+    near = leg("fuzzy", ("a", 0.9), ("b", 0.2))
+    missing, there = math.log(1 + 2.5 / 0.5), math.log(1 + 0.5 / 2.5)
+    assert find_misspelt([near], matches(set_="ab", insulatd="")) == pytest.approx(missing / (missing + there))
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [
+        (0.9, matches(red="ab", umbrella="b")),
+        (0.9, matches(red="ab", SX_12="", to="")),
+        (math.nextafter(NEAR, 0), matches(red="")),
+        (0.9, {}),
+        (0.9, None),
+    ],
+)
+def test_nothing_is_misspelt(score: float, words: Matches | None) -> None:
+    """The candidates have all words except numbers and short ones; or no document is near; or nothing is
+    known.
+    """
+    assert find_misspelt([vector(("a", 0.9)), leg("fuzzy", ("b", score))], words) == 0
+    assert find_misspelt([vector(("a", 0.9))], matches(red="")) == 0
+
+
+def test_a_misspelt_word_gives_the_fuzzy_leg_weight() -> None:
+    """As much as its square: half of the query is .25 of the weight. Other queries are ranked as without the leg."""
+    others = [vector(("a", 0.9), ("b", 0.5)), keyword(("b", 4.0), ("a", 1.0))]
+    fuzzy = leg("fuzzy", ("c", 0.9), ("a", 0.4))
+    asked, plain = recipe({"score": {"fuzzy": 2.0}}), recipe("score")
+    for words in (matches(red="a", blue="b"), None):
+        found = rank(asked, [*others, fuzzy], Facts(matches=words)).candidates
+        assert dict(scores(found)) == {**dict(scores(rank(plain, others, Facts()).candidates)), "c": 0.0}
+    missing, there = math.log(1 + 3.5 / 0.5), math.log(1 + 2.5 / 1.5)
+    found = rank(asked, [*others, fuzzy], Facts(matches=matches(red="a", insulatd=""))).candidates
+    assert dict(scores(found))["c"] == pytest.approx(2.0 * (missing / (missing + there)) ** 2)
 
 
 documents = st.text("abcdefghij", max_size=10)

@@ -181,6 +181,7 @@ def test_an_explanation_by_hand() -> None:
                     "limit": 0,
                     "alpha": None,
                     "weights": None,
+                    "fuzzy": 1.5,
                     "normaliser": "min_max",
                     "combination": "sum",
                 },

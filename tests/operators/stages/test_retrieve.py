@@ -242,6 +242,45 @@ def test_a_learned_leg_that_is_not_asked_says_why(asked: InFlight, lost: Reason 
     assert warned == (["no_sparse_vector"] if reason is Reason.NO_SPARSE_VECTOR else [])
 
 
+def misspelt(trigrams: SparseVector | None, *, able: bool | None = True, **event: Any) -> InFlight:
+    """A query of the default recipe, with its trigrams; `able`: the collection has them, None: none are configured."""
+    asked = embedded(**event)
+    asked.retrieval.capabilities = Capabilities("documents", fuzzy=able)
+    asked.retrieval.trigrams = trigrams
+    return asked
+
+
+def test_the_fuzzy_leg_searches_by_trigrams() -> None:
+    """By the configured vector, in what the query may see; the profile without a model has it, too."""
+    for asked in (misspelt(ENCODED), misspelt(ENCODED, profile="fast", recipe="hybrid")):
+        written = Searches("dense", "bm25", idf_of_namespace=True, fuzzy="fuzzy")(asked)
+        search, keyword = written["fuzzy", "documents"], written[KEYWORD]
+        assert isinstance(search, Search)
+        assert isinstance(keyword, Search)
+        assert search.body is not None
+        assert keyword.body is not None
+        assert search.body["query"] == {"indices": [3, 70], "values": [0.5, 1.25]}
+        assert (search.body["using"], search.body["filter"]) == ("fuzzy", keyword.body["filter"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (misspelt(None, able=None), None),
+        (misspelt(None, able=False), Reason.NO_SPARSE_VECTOR),
+        (misspelt(None), Reason.NO_TERMS),
+        (misspelt(ENCODED, recipe="rrf"), None),
+    ],
+)
+def test_a_fuzzy_leg_that_is_not_asked_says_why(asked: InFlight, reason: Reason | None) -> None:
+    """It is not in the answer where no vector is configured for it; no reason is a warning, for nobody asked for it."""
+    assert ("fuzzy", "documents") not in SEARCHES(asked)
+    done = after(asked, {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)})
+    leg = done.outcome.legs.get("fuzzy")
+    assert (leg.reason if leg is not None else None) == reason
+    assert (done.outcome.degraded, done.outcome.warnings) == ([], [])
+
+
 def test_a_query_without_any_other_leg_fails_with_its_encoding() -> None:
     """Nothing could be searched, and the lost part might have found something."""
     asked = learned(text="the")

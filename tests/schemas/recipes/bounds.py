@@ -16,6 +16,7 @@ _LIMIT: Final = (-(2**31), 2**31 - 1)
 NUMBERS: Final[Mapping[Parameter, tuple[float, float]]] = {
     ("score", "alpha"): _SHARE,
     ("linear", "alpha"): _SHARE,
+    **{(fusion, "fuzzy"): _WEIGHT for fusion in ("rrf", "score", "dbsf")},
     **{("weighted", f"{signal}_weight"): _WEIGHT for signal in ("keyword", "vector", "recency", "priority", "graph")},
     ("weighted", "half_life_days"): _SPAN,
     ("weighted", "half_life_cycles"): _SPAN,

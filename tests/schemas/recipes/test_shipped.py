@@ -23,8 +23,15 @@ TABLE: Final[Mapping[str, list[str]]] = {
 """The stages that run, in order."""
 
 PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
-    "rrf": {"k": 5.0, "weights": {}, "limit": 0},
-    "score": {"alpha": None, "weights": None, "normaliser": "min_max", "combination": "sum", "limit": 0},
+    "rrf": {"k": 5.0, "weights": {}, "fuzzy": 0.0, "limit": 0},
+    "score": {
+        "alpha": None,
+        "weights": None,
+        "normaliser": "min_max",
+        "combination": "sum",
+        "fuzzy": 0.0,
+        "limit": 0,
+    },
     "linear": {"alpha": 0.6, "limit": 0},
     "weighted": {
         "keyword_weight": 0.30,
@@ -77,7 +84,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
 """Each stage's parameters in the shipped recipes: the specification's defaults."""
 
 OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
-    "hybrid": {"rerank": {"weight": 0.6}},
+    "hybrid": {"score": {"fuzzy": 1.5}, "rerank": {"weight": 0.6}},
     "documents": {"rerank": {"weight": 0.3}},
     "conversation": {
         "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},
@@ -146,7 +153,8 @@ def test_each_has_a_hash_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("name", "legs"),
     [
-        *((name, ("vector", "keyword")) for name in ("hybrid", "composite", "signals", "distance", "decay", "rrf")),
+        *((name, ("vector", "keyword")) for name in ("composite", "signals", "distance", "decay", "rrf")),
+        ("hybrid", ("vector", "keyword", "fuzzy")),
         ("documents", ("vector", "keyword")),
         ("keyword", ("keyword",)),
         ("vector", ("vector",)),
@@ -154,7 +162,7 @@ def test_each_has_a_hash_of_its_own() -> None:
     ],
 )
 def test_the_legs(name: str, legs: tuple[str, ...]) -> None:
-    """None asks the structured leg; `keyword` and `vector` ask one leg alone."""
+    """None asks the structured leg, one the leg `fuzzy`; `keyword` and `vector` ask one leg alone."""
     assert SHIPPED[name].fusion.legs == legs
 
 

@@ -224,6 +224,7 @@ DECIDES = {
     "qdrant.vectors.tokens_datatype",
     "qdrant.vectors.dense_context",
     "qdrant.vectors.sparse_context",
+    "qdrant.vectors.fuzzy",
     *ENCODED,
     "qdrant.context.order_by",
     "qdrant.context.group_by",

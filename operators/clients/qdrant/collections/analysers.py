@@ -16,6 +16,7 @@ import structlog
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.query.syntax.analysis import analyse, fold_accents, fold_umlauts
+from operators.query.syntax.trigrams import trigrams_of_document
 from operators.query.terms import SparseVector, terms_by_word
 from operators.ranking.content import join_fields
 from schemas.document import COLUMNS, LANG
@@ -116,6 +117,11 @@ class Bm25:
             return self.document(join_fields(payload, COLUMNS)), list(each)
         texts = [(join_fields(payload, [field]), weight) for field, weight in self.parameters.fields]
         return self._weigh(texts, self._language(payload.get(LANG)))
+
+    def trigrams(self, payload: Mapping[str, Any]) -> SparseVector:
+        """Return the trigrams of the words of a document's searched fields."""
+        fields = self.parameters.fields
+        return trigrams_of_document([(_readable(join_fields(payload, [field])), weight) for field, weight in fields])
 
     def _language(self, lang: object) -> str:
         """The language of a document: `de` and `de-AT` are those of `de`."""

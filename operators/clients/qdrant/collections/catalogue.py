@@ -71,6 +71,7 @@ class Catalogue:
             sparse = self._settings.vectors.sparse is not None
             context = self._settings.context.on and not self._hides
             learned = self._settings.vectors.learned is not None
+            fuzzy = None if self._settings.vectors.fuzzy is None else True
             known = self._capabilities[collection] = Capabilities(
                 collection,
                 tokens=stored,
@@ -78,6 +79,7 @@ class Catalogue:
                 dense_context=context,
                 sparse_context=context,
                 learned=learned,
+                fuzzy=fuzzy,
                 making=self._makings[collection],
             )
         return known
@@ -154,7 +156,8 @@ class Catalogue:
             scoring=bool(text.get("scoring")),
             dense_context=contexts and names.dense_context in info.vectors,
             sparse_context=contexts and names.sparse_context in info.sparse_vectors,
-            learned=_is_learned(info.sparse_vectors.get(names.learned or "")),
+            learned=_is_weighed(info.sparse_vectors.get(names.learned or "")),
+            fuzzy=None if names.fuzzy is None else _is_weighed(info.sparse_vectors.get(names.fuzzy)),
             similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
             making=self._makings[collection],
         )
@@ -185,8 +188,8 @@ class Catalogue:
             log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
 
 
-def _is_learned(sparse: Mapping[str, Any] | None) -> bool:
-    """True for a sparse vector that is searched as its encoder weighed it.
+def _is_weighed(sparse: Mapping[str, Any] | None) -> bool:
+    """True for a sparse vector that is searched as it was weighed when it was made.
 
     Qdrant's IDF would count documents of other namespaces, too, and weigh terms that are weighed already.
     """

@@ -179,20 +179,21 @@ def test_without_token_vectors_in_the_configuration_there_are_none() -> None:
     assert not catalogue.of("other").tokens
 
 
+@pytest.mark.parametrize("leg", ["learned", "fuzzy"])
 @pytest.mark.parametrize(
-    ("sparse", "learned"),
+    ("sparse", "able"),
     [
         ({}, False),
-        ({"learned": {}}, False),
+        ({"learned": {}, "fuzzy": {}}, False),
         ({"splade": {}}, True),
         ({"splade": {"modifier": None}}, True),
         ({"splade": {"modifier": "none"}}, True),
         ({"splade": {"modifier": "idf"}}, False),
     ],
 )
-def test_a_learned_vector_is_searched_as_its_encoder_weighed_it(sparse: dict[str, Any], learned: bool) -> None:
+def test_a_vector_is_searched_as_it_was_weighed(leg: str, sparse: dict[str, Any], able: bool) -> None:
     """By the configured name; not where Qdrant would weigh its terms by all documents, those of others among them."""
     ours = {"bm25": {"modifier": "idf"}, **sparse}
-    catalogue = read(Server(documents=config(sparse_vectors=ours)), vectors={"learned": "splade"})
-    assert catalogue.of("documents").learned is learned
-    assert catalogue.of("other").learned
+    catalogue = read(Server(documents=config(sparse_vectors=ours)), vectors={leg: "splade"})
+    assert getattr(catalogue.of("documents"), leg) is able
+    assert getattr(catalogue.of("other"), leg)
