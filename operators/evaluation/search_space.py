@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from schemas.recipes import Recipe
 from schemas.recipes.recipe import STAGES, Problem, RecipeError
+from schemas.result import FUZZY
 
 ALL: Final = "all"
 FUSE: Final = "fuse"
@@ -143,7 +144,9 @@ def _of_stage(recipe: Recipe, stage: str, wanted: Wanted) -> Iterator[Dimension]
     own = recipe.parameters[stage]
     if wanted.parameter is None:
         for name, schema in schemas.items():
-            yield from _numbers(recipe, f"{stage}.{name}", own[name], schema)
+            # Without a weight this leg is not asked.
+            if name != FUZZY or own[name]:
+                yield from _numbers(recipe, f"{stage}.{name}", own[name], schema)
         return
     path = f"{stage}.{wanted.parameter}"
     if wanted.parameter not in schemas:
@@ -173,7 +176,8 @@ def _numbers(recipe: Recipe, path: str, value: Any, schema: Schema) -> Iterator[
     of_entry = _number(entry) if entry is not None else None
     if of_entry is not None:
         stage = path.split(".", 1)[0]
-        legs = recipe.fusion.legs if stage == recipe.fusion.name else ()
+        # The leg fuzzy has a parameter of its own.
+        legs = (leg for leg in recipe.fusion.legs if leg != FUZZY) if stage == recipe.fusion.name else ()
         for key in dict.fromkeys((*legs, *(value or {}))):
             yield Dimension(f"{path}.{key}", _entry(recipe, stage, value, key), of_entry)
 

@@ -27,6 +27,7 @@ def test_a_stage_alone_is_its_numbers() -> None:
         "composite.quality",
     ]
     assert paths(SHIPPED["hybrid"], Wanted("score")) == [
+        "score.fuzzy",
         "score.alpha",
         "score.weights.vector",
         "score.weights.keyword",
@@ -95,7 +96,7 @@ def test_listed_values_are_taken_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (Wanted("score", "beta"), "score.beta: the stage has no such parameter; it has limit, alpha"),
+        (Wanted("score", "beta"), "score.beta: the stage has no such parameter; it has limit, fuzzy, alpha"),
         (Wanted("dedupe"), "dedupe: no parameter of it is a number: name one, with values"),
         (Wanted("score", "alpha", "x"), "score.alpha.x: the parameter has no keys"),
         (Wanted("keyword_boost", "stop_words"), "keyword_boost.stop_words: no range to search"),
