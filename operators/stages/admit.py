@@ -13,6 +13,7 @@ from operators.query.syntax.expression import parse
 from operators.query.syntax.trigrams import trigrams_of_query
 from schemas.errors import Reason, invalid
 from schemas.filters import AnyFilter
+from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, RetrievalStage
 
 _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing that keywords could be searched in"
@@ -87,8 +88,12 @@ class Admission:
         parsed = retrieval.parsed = parse(text, self.columns)
         retrieval.columns = bm25.columns
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
-        retrieval.words, retrieval.identifiers = bm25.words(parsed.terms)
-        if retrieval.capabilities.fuzzy and FUZZY in query.asked.plan.recipe.fusion.legs:
+        recipe = query.asked.plan.recipe
+        fuzzy = retrieval.capabilities.fuzzy and FUZZY in recipe.fusion.legs
+        # A word's terms cost as much as the query's, and nothing else reads them.
+        if fuzzy or recipe.stage(Coverage) is not None or query.asked.canonical.recorded is not None:
+            retrieval.words, retrieval.identifiers = bm25.words(parsed.terms)
+        if fuzzy:
             retrieval.trigrams = trigrams_of_query(retrieval.words)
         # Stop words are in the index of words, and not in BM25's.
         retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)

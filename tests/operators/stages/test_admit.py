@@ -54,6 +54,15 @@ def test_the_terms_are_the_texts() -> None:
     assert asked.outcome.warnings == []
 
 
+@pytest.mark.parametrize(
+    ("event", "read"),
+    [({"recipe": "hybrid"}, True), ({"recipe": "keyword"}, False), ({"recipe": "keyword", "record": True}, True)],
+)
+def test_words_are_read_for_what_ranks_by_them(event: dict[str, Any], read: bool) -> None:
+    """The stage `coverage` and recorded pools have the terms of each word; other queries do without that work."""
+    assert bool(ADMIT(query(**event)).retrieval.words) == read
+
+
 def test_a_text_without_terms_is_warned_about() -> None:
     """Stop words alone leave the keyword leg nothing: the answer says so, and the query goes on."""
     asked = ADMIT(query(text="the of and"))
