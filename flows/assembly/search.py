@@ -20,6 +20,7 @@ from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
 from operators.clients.embedders import Embedder, SparseEncoder
 from operators.clients.http.transport import MIB
 from operators.clients.model_caches import EmbeddingCache
+from operators.clients.qdrant.client import AllBut
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.delivery.sink import Delivery
@@ -39,6 +40,7 @@ from operators.stages.publish import Finaliser, Publisher
 from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
+from schemas.document import index_keys
 from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED, LEGS
 from schemas.settings import CacheSettings, EmbedderSettings, Settings, SparseEncoderSettings
 
@@ -94,8 +96,8 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     embedder = clients.embedder.model if clients.embedder is not None else None
     encoder = clients.sparse_encoder.model if clients.sparse_encoder is not None else None
     publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors, encoder)
-    columns = tuple(settings.qdrant.search_fields)
-    fetching = partial(Fetching, clients.qdrant, bounds=qdrant, cache=kept, columns=columns)
+    fields = AllBut(index_keys(settings.qdrant.search_fields))
+    fetching = partial(Fetching, clients.qdrant, bounds=qdrant, cache=kept, fields=fields)
     return Parts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,

@@ -7,7 +7,7 @@ candidates with each other.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,14 @@ from schemas.document import COLUMNS, CONTENT, index_keys
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
+_FIELDS: Final = AllBut(index_keys(COLUMNS))
+
 
 @dataclass(frozen=True)
 class Fetching(PointStage[Mapping[str, Any]]):
     """Fetches the payloads of each query's first `depth` candidates that it does not have yet.
 
-    `columns` are the searched fields: what the index has of them is not read.
+    `fields` leaves out what the index has of the searched fields.
     """
 
     name: ClassVar = "fetch"
@@ -41,7 +43,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
     depth: Callable[[InFlight], int]
     bounds: Bounds
     cache: PayloadCache | None = None
-    columns: Sequence[str] = COLUMNS
+    fields: AllBut = _FIELDS
 
     def wants(self, query: InFlight) -> bool:
         """True if a payload is missing that isn't cached."""
@@ -66,7 +68,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
 
     @override
     async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Payloads:
-        return await self.qdrant.retrieve(collection, ids, AllBut(index_keys(self.columns)), timeout=timeout)
+        return await self.qdrant.retrieve(collection, ids, self.fields, timeout=timeout)
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
         """Take over the payloads; a document deleted since the legs saw it is no candidate any more.

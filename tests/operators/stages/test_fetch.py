@@ -23,7 +23,7 @@ from operators.ranking.content import fingerprint
 from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Fetching
 from operators.stages.fuse import take_over
-from schemas.document import CONTENT
+from schemas.document import CONTENT, index_keys
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from tests.operators.clients.qdrant.transports import qdrant
@@ -220,7 +220,8 @@ def test_what_only_the_index_reads_is_not_fetched() -> None:
             return {}
 
     client: Any = Noting()
-    stage = Fetching(client, lambda _: 3, Bounds(1, 1, 1), columns=("title", "attributes.colour"))
+    fields = AllBut(index_keys(("title", "attributes.colour")))
+    stage = Fetching(client, lambda _: 3, Bounds(1, 1, 1), fields=fields)
     asyncio.run(stage.read("documents", ["a"], 1.0))
     assert asked == [
         ["_marks", "_terms", "_token_ids", "_title_words", "_attributes_colour_words", "_attributes_colour_texts"]
