@@ -76,6 +76,18 @@ CONTEXT_400: Final = Manner(
     "vLLM", "openai", "a text over the context: 400 `maximum context length`", to_spoilt(vllm_error(CONTEXT))
 )
 
+TEI_LIMITS: Final[tuple[Manner, ...]] = (
+    Manner(
+        "text-embeddings-inference",
+        "tei",
+        "a call over the batch size: 413",
+        to_more_than(4, tei_error(413, "batch size 8 > maximum allowed batch size 4", "Validation")),
+        "all answered",
+    ),
+    Manner("text-embeddings-inference", "tei", "too many texts: 429", beyond(8, OVERLOADED), "all answered"),
+)
+"""Manners of text-embeddings-inference whatever its model."""
+
 EMBEDDERS: Final[tuple[Manner, ...]] = (
     Manner("OpenAI", "openai", "a text over the context: 400", to_spoilt(openai_error(400, CONTEXT))),
     Manner(
@@ -145,14 +157,7 @@ EMBEDDERS: Final[tuple[Manner, ...]] = (
         "the backend fails for a text: 424",
         to_spoilt(tei_error(424, "inference error", "Backend")),
     ),
-    Manner(
-        "text-embeddings-inference",
-        "tei",
-        "a call over the batch size: 413",
-        to_more_than(4, tei_error(413, "batch size 8 > maximum allowed batch size 4", "Validation")),
-        "all answered",
-    ),
-    Manner("text-embeddings-inference", "tei", "too many texts: 429", beyond(8, OVERLOADED), "all answered"),
+    *TEI_LIMITS,
     Manner("any gateway", "openai", "no upstream for a while: 502 in HTML", at_first(2, NO_UPSTREAM), "all answered"),
     Manner("any gateway", "openai", "a wrong path: 404 in HTML", always(Reply(404, "<html></html>")), "waited for"),
     Manner(
@@ -186,14 +191,7 @@ SPARSE_ENCODERS: Final[tuple[Manner, ...]] = (
         always(tei_error(424, "Model is not an embedding model with SPLADE pooling", "Backend")),
         "waited for",
     ),
-    Manner(
-        "text-embeddings-inference",
-        "tei",
-        "a call over the batch size: 413",
-        to_more_than(4, tei_error(413, "batch size 8 > maximum allowed batch size 4", "Validation")),
-        "all answered",
-    ),
-    Manner("text-embeddings-inference", "tei", "too many texts: 429", beyond(8, OVERLOADED), "all answered"),
+    *TEI_LIMITS,
     Manner("SGLang", "openai", "dense vectors, for want of a sparse head", always(DENSE), "waited for"),
     Manner("Xinference", "openai", "the model fails for a text: 500", to_spoilt(detail(500, "unexpected tensor"))),
 )
