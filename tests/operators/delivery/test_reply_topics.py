@@ -130,11 +130,13 @@ def result(**event: Any) -> OutputRecord:
 
 def test_a_result_without_a_place_becomes_a_dead_letter_and_a_refusal() -> None:
     """The refusal goes to the results topic, with the query's headers; the dead letter has the query."""
-    told, letter = way_out().redirect(result(), "reply_to: there is no topic answers")
+    sent = result()
+    assert sent.message is not None
+    told, letter = way_out().redirect(sent, "reply_to: there is no topic answers")
     assert (told.topic, told.partition, told.form) == ("results", None, Form.REFUSAL)
     assert told.headers[0] == ("kafka_correlationId", b"7")
     assert b'"reason":"reply_to: there is no topic answers"' in (told.value or b"")
-    assert (letter.topic, letter.form, letter.value) == ("dead-letters", Form.DEAD_LETTER, result().message.value)  # type: ignore[union-attr]
+    assert (letter.topic, letter.form, letter.value) == ("dead-letters", Form.DEAD_LETTER, sent.message.value)
     assert letter.cause is not None
     assert (letter.cause.kind, letter.cause.field) == (DeadLetterClass.INVALID, "reply_to")
 
