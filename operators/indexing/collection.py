@@ -22,6 +22,7 @@ from schemas.document import (
     NAMESPACE,
     NEIGHBOURS,
     ORDER,
+    PATCHED,
     TERMS,
     TIMES,
     TOKEN_IDS,
@@ -114,6 +115,7 @@ def indexes(columns: Iterable[str] = COLUMNS) -> dict[str, "IndexSchema"]:
         NAMESPACE: _tenant(),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
+        PATCHED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
         TOKEN_IDS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
         # Empty, and so without cost, where the collection has one shard.
         TERMS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
