@@ -53,6 +53,11 @@ PATCHES: Final = "_patches"
 PATCHED: Final = "_patched"
 """Payload key: a hash of the patches. A write that depends on them is applied only while they are the same."""
 
+EXPIRES_AT: Final = "expires_at"
+EXPIRES: Final = "_expires"
+"""Payload keys: when a document expires, as it was sent, and in milliseconds; in collections that say that they expire
+documents."""
+
 WORDS: Final[Mapping[str, str]] = {"title": "_title_words", "text": "_text_words"}
 """Text column -> payload key of its distinct words in lower case, for prefix searches."""
 
@@ -169,6 +174,11 @@ class DocumentEvent(BaseModel):
     accessed_at: Timestamp | None = None
     updated_at: Timestamp | None = None
     confirmed_at: Timestamp | None = None
+    expires_at: Any = Field(
+        default=None,
+        description="From this time on it is in no answer, and it is deleted later; a mere field in collections of"
+        " earlier versions.",
+    )
     cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
         default=None, description="Logical time of the producer, for the stage `weighted`."
     )

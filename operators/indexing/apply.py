@@ -44,10 +44,11 @@ from operators.indexing.document import (
 from operators.query.backend_answers import Embedding
 from operators.query.terms import SparseVector
 from operators.ranking.content import is_blank
+from operators.ranking.run import stamp
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
-from schemas.document import PATCHED, PATCHES, VERSION
-from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError, Reason
+from schemas.document import EXPIRES_AT, PATCHED, PATCHES, VERSION
+from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError, Reason, invalid
 from schemas.settings.qdrant import ContextSettings, Vectors
 
 log = structlog.stdlib.get_logger(__name__)
@@ -61,6 +62,7 @@ _LONGEST_PAUSE: Final = 5.0
 _OVERLOADS: Final = frozenset({429, 503})
 """Statuses that say nothing of a document: calls for others may have found room."""
 
+_NO_TIME: Final = "expected RFC 3339 with an offset, or Unix seconds"
 _NOT_FOUND: Final = "id: the patch found no document of this id in its namespace"
 
 IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
@@ -287,7 +289,15 @@ class Writer(DocumentStage[InputError | None]):
         """One outcome a document; a document that a newer one of the batch replaces is done with it."""
         outcomes: dict[int, InputError | BackendError | None] = {}
         by_collection: dict[str, list[DocumentInFlight]] = {}
-        for document in (*newest(documents), *patches_to_apply(documents)):
+        fit = []
+        for document in documents:
+            document.expires = self._catalogue.of(document.collection).expires
+            value = document.event.expires_at
+            if document.expires and value is not None and stamp(value) is None:
+                outcomes[id(document)] = invalid(EXPIRES_AT, _NO_TIME, value)
+            else:
+                fit.append(document)
+        for document in (*newest(fit), *patches_to_apply(fit)):
             by_collection.setdefault(document.collection, []).append(document)
         for collection, there in by_collection.items():
             for op, write in (("upsert", self._upsert), ("delete", self._delete), ("patch", self._patch)):

@@ -16,6 +16,7 @@ from operators.indexing.survey import Surveyed, survey
 from schemas.document import (
     COLUMNS,
     CREATED,
+    EXPIRES,
     GROUP,
     INDEXED,
     LEFT,
@@ -115,6 +116,7 @@ def indexes(columns: Iterable[str] = COLUMNS) -> dict[str, "IndexSchema"]:
         NAMESPACE: _tenant(),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
+        EXPIRES: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True),
         PATCHED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
         TOKEN_IDS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
         # Empty, and so without cost, where the collection has one shard.

@@ -75,6 +75,7 @@ class DocumentDecoder:
             point_id=point_id(destination, namespace, event.id),
             version=round(updated * 1000),
             read=self.read,
+            lifetime=self.documents.expire_after.get(namespace),
         )
         if event.op == "patch":
             patch.check({name: getattr(event, name) for name in event.changed}, {*self.read, *self.searched})

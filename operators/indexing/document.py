@@ -24,6 +24,8 @@ from schemas.document import (
     CONTENT,
     CREATED,
     DESTINATION,
+    EXPIRES,
+    EXPIRES_AT,
     GROUP,
     LABELS,
     MARKS,
@@ -57,7 +59,8 @@ class DocumentInFlight:
 
     `collection` is the configured name of a Qdrant collection, `physical` the collection's own name once
     the document is written, and empty before. `read` are the fields whose texts the models read. `patches` are those of
-    the index that hold over an upsert.
+    the index that hold over an upsert. `lifetime` are the seconds until it expires where it has no `expires_at`, if its
+    collection `expires` documents.
     """
 
     message: Message
@@ -72,6 +75,8 @@ class DocumentInFlight:
     encoding: SparseVector | None = None
     read: tuple[str, ...] = COLUMNS
     patches: patch.Patches = field(default_factory=dict)
+    lifetime: float | None = None
+    expires: bool = False
     answered: ClassVar = False
 
     @property
@@ -160,7 +165,18 @@ def _derived(document: DocumentInFlight, context: ContextSettings, fields: Mappi
     created = stamp(fields.get("created_at"))
     found = position(context, document.destination, document.namespace, fields)
     group, order = found if found is not None else (None, None)
-    return {CREATED: round(created * 1000) if created is not None else 0, GROUP: group, ORDER: order}
+    derived = {CREATED: round(created * 1000) if created is not None else 0, GROUP: group, ORDER: order}
+    return {**derived, EXPIRES: _expiry(document, fields)} if document.expires else derived
+
+
+def _expiry(document: DocumentInFlight, fields: Mapping[str, Any]) -> int | None:
+    """The time in ms at which a document with these fields expires; None if it does not."""
+    named, version = stamp(fields.get(EXPIRES_AT)), fields.get(VERSION)
+    if named is not None:
+        return round(named * 1000)
+    if document.lifetime is None or not isinstance(version, int):
+        return None
+    return version + round(document.lifetime * 1000)
 
 
 def changes(document: DocumentInFlight) -> dict[str, Any]:
@@ -176,7 +192,14 @@ def read_by_patches(context: ContextSettings) -> list[str]:
     """The payload fields that a patch reads before it is applied."""
     paths = (context.group_by, context.order_by)
     return sorted(
-        {VERSION, PATCHES, PATCHED, *_PLACING, *(path.partition(".")[0] for path in paths if path is not None)}
+        {
+            VERSION,
+            PATCHES,
+            PATCHED,
+            EXPIRES_AT,
+            *_PLACING,
+            *(path.partition(".")[0] for path in paths if path is not None),
+        }
     )
 
 

@@ -335,6 +335,10 @@ class DocumentSettings(Section):
     columns: dict[str, str] = Field(
         default={}, description="Field of a document -> name that it has in the messages, such as a row's column."
     )
+    expire_after: dict[str, Seconds] = Field(
+        default={},
+        description="Namespace -> seconds from the version of a document until it expires, if it has no `expires_at`.",
+    )
 
 
 class Limits(Section):

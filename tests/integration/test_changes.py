@@ -6,6 +6,7 @@ Each answer is asked for twice before a change, so that the caches hold it, and 
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import yaml
 from bench.kafka.broker import Broker
 from tests import qdrant_server, warm
 from tests.integration.deployment import PATIENCE, Deployment, wait_until
-from tests.integration.searching import Ask, asking
 
 VECTOR = [1.0, 0.5, 0.25, 0.0]
 NEAR = [1.0, 0.5, 0.25, 0.01]
@@ -30,7 +30,7 @@ class Shop:
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
         self.written = 0
-        self._ask: Ask = asking(deployment, "shop")
+        self._asked = 0
 
     def write(self, *events: Event) -> None:
         """Produce document events, all to one partition, and wait until each is applied or rejected."""
@@ -60,7 +60,23 @@ class Shop:
         headers = [dict(record.headers) for record in self.deployment.records("dead_letters")]
         return [each["__connect.errors.exception.class.name"].decode() for each in headers]
 
-    def payloads(self) -> list[dict[str, Event]]:
+    def ask(self, event: Event) -> Event:
+        """The result of a query."""
+        self._asked += 1
+        query_id = f"q{self._asked}"
+        self.deployment.ask([{"query_id": query_id, "namespace": "shop", **event}])
+        found: list[Event] = []
+
+        def ended() -> bool:
+            results = (json.loads(record.value) for record in self.deployment.records("results"))
+            found[:] = [result for result in results if result["query_id"] == query_id]
+            return bool(found)
+
+        wait_until(ended)
+        (result,) = found
+        return result
+
+    def payloads(self, **fields: Any) -> list[dict[str, Event]]:
         """The payloads by id, computed or cached: of a search, of the same one, of one like it, and of a lookup."""
         same = {"text": "lamp", "vector": VECTOR}
         events: list[Event] = [
@@ -69,7 +85,7 @@ class Shop:
             {**same, "vector": NEAR},
             {"filters": [{"field": "id", "op": "prefix", "value": "lamp"}]},
         ]
-        answers = [self._ask(event) for event in events]
+        answers = [self.ask({**event, **fields}) for event in events]
         assert [answer["status"] for answer in answers] == ["ok"] * len(events)
         return [{hit["id"]: hit["payload"] for hit in answer["results"]} for answer in answers]
 
@@ -127,3 +143,30 @@ def test_a_patch_is_in_every_answer_after_it(shop: Shop) -> None:
     shop.command("replay", "--class", "not_found")
     # It may go to another partition.
     wait_until(lambda: all(found["lamp-3"]["price"] == 5 for found in shop.payloads()))
+
+
+def test_an_expired_document_is_in_no_answer(shop: Shop) -> None:
+    """From its moment on it is in none, cached or computed, nor for a query of an earlier `now`; a patch prolongs."""
+    ends = time.time() + 15
+    shop.write(lamp(1), lamp(2, expires_at=ends), lamp(3, expires_at=ends))
+    assert all(found.keys() == {"lamp-1", "lamp-2", "lamp-3"} for found in shop.payloads())
+    assert time.time() < ends, "the machine was too slow to see anything before the end"
+    shop.write({"id": "lamp-3", "op": "patch", "expires_at": ends + 3600})
+    # They fill the caches.
+    assert all(found.keys() == {"lamp-1", "lamp-2", "lamp-3"} for found in shop.payloads())
+    wait_until(lambda: time.time() >= ends)
+    for found in [*shop.payloads(), *shop.payloads(now=ends - 10)]:
+        assert found.keys() == {"lamp-1", "lamp-3"}
+
+
+def test_what_expired_long_ago_is_deleted(shop: Shop) -> None:
+    """The indexing flow deletes it: a patch no longer finds it."""
+    shop.write(lamp(1, expires_at=100.0))
+    shop.deployment.flows[0].terminate()
+    shop.deployment.start("run --with-indexing" if len(shop.deployment.flows) == 1 else "index", replica="i")
+
+    def gone() -> bool:
+        shop.write({"id": "lamp-1", "op": "patch", "price": 1})
+        return "not_found" in shop.classes()
+
+    wait_until(gone)

@@ -224,5 +224,8 @@ def test_what_only_the_index_reads_is_not_fetched() -> None:
     stage = Fetching(client, lambda _: 3, Bounds(1, 1, 1), fields=fields)
     asyncio.run(stage.read("documents", ["a"], 1.0))
     assert asked == [
-        ["_marks", "_terms", "_token_ids", "_title_words", "_attributes_colour_words", "_attributes_colour_texts"]
+        [
+            *("_marks", "_terms", "_token_ids", "_patches", "_patched"),
+            *("_title_words", "_attributes_colour_words", "_attributes_colour_texts"),
+        ]
     ]
