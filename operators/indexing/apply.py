@@ -32,10 +32,10 @@ from operators.indexing import patch
 from operators.indexing.decode import Occurrences
 from operators.indexing.document import (
     DocumentInFlight,
+    change_of,
     chunks,
     deletion,
     newest,
-    patched,
     patches_to_apply,
     point,
     read_by_patches,
@@ -358,7 +358,7 @@ class Writer(DocumentStage[InputError | None]):
             found = await self._qdrant.retrieve(physical, list(by_point), names, timeout=self._timeout)
             missing.update(id(document) for id_, there in by_point.items() if id_ not in found for document in there)
             made = {
-                id_: patched(found[id_], there, self._context, again=again)
+                id_: change_of(found[id_], there, self._context, again=again)
                 for id_, there in by_point.items()
                 if id_ in found
             }

@@ -147,7 +147,7 @@ def payload(
             fields[words_key(column)] = sorted(set(found_words))
     if event.vector is None and document.embedding is not None and document.embedding.token_ids:
         fields[TOKEN_IDS] = sorted(set(document.embedding.token_ids))
-    derived = _derived(document, context, fields)
+    derived = _derive(document, context, fields)
     return fields | {name: value for name, value in derived.items() if value is not None}
 
 
@@ -160,7 +160,7 @@ def _fields(event: DocumentEvent, *, exclude_none: bool) -> dict[str, Any]:
     return fields
 
 
-def _derived(document: DocumentInFlight, context: ContextSettings, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _derive(document: DocumentInFlight, context: ContextSettings, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the index's own that follow from fields that a patch may change; None is one that isn't there."""
     created = stamp(fields.get("created_at"))
     found = position(context, document.destination, document.namespace, fields)
@@ -208,7 +208,7 @@ def moves(document: DocumentInFlight, context: ContextSettings) -> bool:
     return document.event.op != "patch" or not document.event.changed.isdisjoint(read_by_patches(context))
 
 
-def patched(
+def change_of(
     payload: Mapping[str, Any], documents: Iterable[DocumentInFlight], context: ContextSettings, *, again: bool
 ) -> Change | None:
     """The change of a point with this payload by patches of its document, in their order; None if it has them all.
@@ -223,10 +223,13 @@ def patched(
     if after == before:
         return None
     new = {name: value for name, (_, value) in after.items() if before.get(name) != after[name]}
-    derived = _derived(document, context, {**payload, **new})
+    derived = _derive(document, context, {**payload, **new})
     same = {"key": VERSION, "match": {"value": version}} if version is not None else {"is_empty": {"key": VERSION}}
     return Change(
-        document.point_id, {}, {**new, **derived, **patch.fields(after)}, (same, patch.unchanged(payload.get(PATCHED)))
+        document.point_id,
+        {},
+        {**new, **derived, **patch.fields(after)},
+        (same, patch.condition_of(payload.get(PATCHED))),
     )
 
 
@@ -288,7 +291,7 @@ def not_newer(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
 
 def writable(documents: Iterable[DocumentInFlight], patched: object = None) -> dict[str, Any]:
     """The filter that matches those of the upserts' points that may be written, and whose patches have this hash."""
-    return {"must": [not_newer(documents), patch.unchanged(patched)]}
+    return {"must": [not_newer(documents), patch.condition_of(patched)]}
 
 
 def deletion(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:

@@ -70,6 +70,6 @@ def mark(patches: Patches) -> int | None:
     return int.from_bytes(hashlib.blake2b(written, digest_size=8).digest()) >> 1
 
 
-def unchanged(found: object) -> dict[str, Any]:
+def condition_of(found: object) -> dict[str, Any]:
     """The condition that a point has the patches with this hash; None: that it has none."""
     return {"is_empty": {"key": PATCHED}} if found is None else {"key": PATCHED, "match": {"value": found}}

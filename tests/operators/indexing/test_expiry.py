@@ -100,7 +100,7 @@ def test_an_expired_document_leaves_the_contexts_of_its_neighbours(tmp_path: Pat
 
 
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
-    """Where documents expire, a value that is no time is `invalid`; an earlier version beside it is written."""
+    """A value that is no time is `invalid`; an earlier version beside it is written."""
     with Engine(tmp_path) as engine:
         index = Index(engine, configured())
         asyncio.run(index.create())
