@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
 
 
 def _encode(value: Any) -> Any:
-    """What JSON's writer does not know."""
+    """A value that JSON's writer does not know, as one that it knows."""
     if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent
         whole = isinstance(exponent, int) and exponent >= 0 and abs(value) < 1 << 63
