@@ -56,7 +56,7 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication) -> Ind
         wakeup=given.wakeup,
         calls=given.calls,
         way_out=given.way_out,
-        deserialiser=Deserialiser(given.registry, in_order=True) if given.registry is not None else None,
+        deserialiser=Deserialiser(given.registry, ordered=True) if given.registry is not None else None,
         decoder=query.document_decoder(settings),
         embedder=DocumentEmbedder(made.embedder, _TIMEOUT, given.signals.metrics.unreadable.inc),
         encoder=DocumentEncoder(made.sparse_encoder, _TIMEOUT) if made.sparse_encoder is not None else None,

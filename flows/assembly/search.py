@@ -105,7 +105,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         delivery=given.delivery,
         wakeup=given.wakeup,
         calls=given.calls,
-        deserialiser=Deserialiser(given.registry, in_order=False) if given.registry is not None else None,
+        deserialiser=Deserialiser(given.registry, ordered=False) if given.registry is not None else None,
         decoder=decoder,
         admission=Admission(
             catalogue,

@@ -223,20 +223,20 @@ def _client(settings: SchemaRegistrySettings) -> Any:
 class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
     """Reads each message behind the id of a schema by that schema. The registry is waited for without a bound.
 
-    `in_order`: no message overtakes another, so that all pass through the same calls. Otherwise only those wait whose
+    `ordered`: no message overtakes another, so that all pass through the same calls. Otherwise only those wait whose
     schema is not there.
     """
 
     step = "deserialise"
 
-    def __init__(self, registry: SchemaRegistry, *, in_order: bool) -> None:
+    def __init__(self, registry: SchemaRegistry, *, ordered: bool) -> None:
         self._registry = registry
-        self._in_order = in_order
+        self._ordered = ordered
         self.bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 
     @override
     def wants(self, item: Message) -> bool:
-        return self._in_order or _id_of(item) is not None
+        return self._ordered or _id_of(item) is not None
 
     @override
     def deadline(self, item: Message) -> float:
@@ -245,7 +245,7 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
     @override
     def request(self, item: Message) -> tuple[BatchKey, int | None]:
         id_ = _id_of(item)
-        return (None if self._in_order else id_), id_
+        return (None if self._ordered else id_), id_
 
     @override
     async def call(
@@ -261,15 +261,15 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
         if isinstance(outcome, BackendError):
             # A defect of ours: every failure of the registry is waited out.
             raise InputError(DeadLetterClass.INTERNAL, str(outcome))
-        framed = _framed(item)
+        framed = _frame_of(item)
         if outcome is None or framed is None:
             return item
         return replace(item, deserialised=outcome.to_json(framed[PREFIX:]))
 
 
-def _framed(message: Message) -> bytes | None:
+def _frame_of(message: Message) -> bytes | None:
     return message.value if message.value is not None else message.key
 
 
 def _id_of(message: Message) -> int | None:
-    return schema_id(_framed(message))
+    return schema_id(_frame_of(message))

@@ -160,7 +160,8 @@ class SchemaRegistrySettings(Section):
         password = _names_given(self, ("password", "password_file"))
         token = _names_given(self, ("token", "token_file"))
         problems = []
-        if self.url is None and (unused := _names_given(self, tuple(sorted(self.model_fields_set)))):
+        needing = tuple(name for name in type(self).model_fields if name not in ("url", "request_timeout"))
+        if self.url is None and (unused := _names_given(self, needing)):
             problems.append(f"{', '.join(unused)}: set without url")
         if (self.username is None) != (not password):
             problems.append("username and password, or password_file, need each other")

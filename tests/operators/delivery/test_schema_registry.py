@@ -59,11 +59,11 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def deserialise(url: str, *messages: Message, in_order: bool = False, **settings: Any) -> list[Message]:
+def deserialise(url: str, *messages: Message, ordered: bool = False, **settings: Any) -> list[Message]:
     """The messages behind the stage. Raises InputError for the first that is refused."""
 
     async def work(made: SchemaRegistry) -> list[Message]:
-        stage = Deserialiser(made, in_order=in_order)
+        stage = Deserialiser(made, ordered=ordered)
         out = []
         for each in messages:
             if not stage.wants(each):
@@ -106,7 +106,7 @@ def test_a_row_and_a_tombstone_in_avro_are_those_of_debezium(registry: Registry)
     id_, key_id = registry.register(json.dumps(ROW)), registry.register(json.dumps(KEY), subject="keys")
     row = framed(id_, written(ROW, {"sku": 7, "description": "A lamp.", "__deleted": "false"}))
     gone = message(None, key=framed(key_id, written(KEY, {"sku": 7})))
-    upsert, delete = map(rows, deserialise(registry.base_url, message(row), gone, in_order=True))
+    upsert, delete = map(rows, deserialise(registry.base_url, message(row), gone, ordered=True))
     assert (upsert.event.op, upsert.event.id, upsert.event.text) == ("upsert", "7", "A lamp.")
     assert (delete.event.op, delete.event.id) == ("delete", "7")
 
@@ -115,10 +115,10 @@ def test_json_is_read_behind_the_id_of_its_schema(registry: Registry) -> None:
     """And without an id the registry is not asked, in order too."""
     id_ = registry.register('{"type": "object"}', "JSON")
     event = b'{"query_id": "q", "text": "t"}'
-    found = deserialise(registry.base_url, message(framed(id_, event)), message(event), in_order=True)
+    found = deserialise(registry.base_url, message(framed(id_, event)), message(event), ordered=True)
     assert [decoder()(each).asked.canonical.query_id for each in found] == ["q", "q"]
     assert list(registry.paths) == [f"/schemas/ids/{id_}"]
-    assert not Deserialiser.wants(Deserialiser(None, in_order=False), message(event))  # type: ignore[arg-type]
+    assert not Deserialiser.wants(Deserialiser(None, ordered=False), message(event))  # type: ignore[arg-type]
 
 
 def test_a_schema_is_fetched_once(registry: Registry) -> None:
@@ -248,7 +248,7 @@ def test_what_a_process_lacks_is_said_at_its_start(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ({"request_timeout": 3}, "request_timeout: set without url"),
+        ({"token": "t", "ca_file": "c"}, "token, ca_file: set without url"),
         ({"url": "http://a", "username": "u"}, "username and password, or password_file, need each other"),
         ({"url": "http://a", "password": "p"}, "username and password, or password_file, need each other"),
         (
