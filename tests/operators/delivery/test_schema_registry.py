@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -264,3 +265,15 @@ def test_settings_that_contradict_each_other_are_named(section: dict[str, Any], 
     """Before anything starts."""
     with pytest.raises(ValueError, match=said):
         SchemaRegistrySettings.model_validate(section)
+
+
+def test_documents_share_their_calls_and_queries_wait_for_their_own_schema() -> None:
+    """So no document overtakes another, with a schema or without, and a query waits for no other's schema."""
+    sent = [message(framed(1, b"")), message(framed(2, b"")), message(b"{}")]
+    registry = SchemaRegistry(SchemaRegistrySettings(url="http://localhost"))
+    ordered, free = Deserialiser(registry, ordered=True), Deserialiser(registry, ordered=False)
+    assert [ordered.wants(each) for each in sent] == [True] * 3
+    assert {ordered.request(each)[0] for each in sent} == {None}
+    assert (ordered.bounds.max_concurrency, ordered.bounds.timeout) == (1, math.inf)
+    assert [free.wants(each) for each in sent] == [True, True, False]
+    assert [free.request(each)[0] for each in sent[:2]] == [1, 2]
