@@ -23,7 +23,7 @@ from operators.ranking.content import fingerprint
 from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Fetching
 from operators.stages.fuse import take_over
-from schemas.document import CONTENT, index_keys
+from schemas.document import CONTENT, EXPIRES, index_keys
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from tests.operators.clients.qdrant.transports import qdrant
@@ -208,6 +208,18 @@ def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Eng
 
     asyncio.run(race())
     assert fetches < asked / 2
+
+
+def test_what_expires_meanwhile_is_no_candidate() -> None:
+    """A document that expires after its leg saw it is left out, fetched or cached; the firewall removes nothing."""
+    stage = fetching()
+    for _ in range(2):
+        asked = found(hits("ab", [1, 2]))
+        asked.retrieval.capabilities = replace(asked.retrieval.capabilities, expires=True)
+        over = {"a": {**PAYLOADS["a"], EXPIRES: 1000}, "b": {**PAYLOADS["b"], EXPIRES: 10**15}}
+        assert "a" in fetched(stage, asked, over)
+        assert [candidate.id for candidate in asked.outcome.candidates] == ["b"]
+        assert asked.outcome.removed == set()
 
 
 def test_what_only_the_index_reads_is_not_fetched() -> None:
