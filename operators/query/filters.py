@@ -72,8 +72,8 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
             return {"key": field, "range": {name: _time(bound) for name, bound in bounds.given.items()}}
         case Exists(value=there) if of_object:
             # By an index, `is_empty` tells of all objects of the array together.
-            values: Condition = {"key": field, "values_count": {"gte": 1}}
-            return values if there else {"must_not": [values]}
+            counted: Condition = {"key": field, "values_count": {"gte": 1}}
+            return counted if there else {"must_not": [counted]}
         case Exists(value=there):
             missing: Condition = {"is_empty": {"key": field}}
             return {"must_not": [missing]} if there else missing
