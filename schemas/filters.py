@@ -197,9 +197,9 @@ class Group(Strict):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-    any_of: "Members" = Field(default=[])
-    all_of: "Members" = Field(default=[])
-    none_of: "Members" = Field(default=[])
+    any_of: "Members" = Field(default_factory=list)
+    all_of: "Members" = Field(default_factory=list)
+    none_of: "Members" = Field(default_factory=list)
 
     @property
     def kind(self) -> str:

@@ -3,7 +3,7 @@
 URL-safe base64 without padding of: version (1 byte), kind (1), the query (16), now (8), records to leave out (4), the
 depth of the pool (2) or the last order value (8, where there is one), the last results (4 each), the state (16, where
 there is one), and 16 bytes of HMAC-SHA256 over all before. All big-endian. `kind` names the optional parts, so each
-cursor has one spelling, and any other text is rejected.
+cursor has one spelling, and any other text is rejected. The version is 3 with results, which version 2 did not have.
 
 Without a secret the key is public: a damaged cursor is found, a forged one is not.
 """
@@ -19,7 +19,7 @@ from typing import Final
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.fields import unix_seconds
 
-_VERSION: Final = 2
+_VERSION, _LISTING = 2, 3
 _PUBLIC: Final = b"rankstream cursor, without a secret"
 _TAG: Final = 16
 _DIGEST: Final = 16
@@ -109,8 +109,9 @@ class CursorCodec:
         if len(cursor.given) > MOST_GIVEN or len(given) != len(cursor.given) * _ID:
             raise ValueError(f"a cursor has {MOST_GIVEN} results at most, of {_ID} bytes")
         kind |= _STATED * (state is not None) | _CONTINUED * cursor.continued | _LISTED * bool(given)
+        version = _LISTING if kind & (_CONTINUED | _LISTED) else _VERSION
         try:
-            head = _HEAD.pack(_VERSION, kind, cursor.query, cursor.now, count)
+            head = _HEAD.pack(version, kind, cursor.query, cursor.now, count)
         except struct.error:
             raise ValueError("a cursor's count has 32 bits and no sign") from None
         body = head + value + given + (state or b"")
@@ -126,7 +127,7 @@ class CursorCodec:
             raise _invalid("not URL-safe base64", text) from None
         if _spell(content) != text:
             raise _invalid("not the one spelling of its bytes", text)
-        if content[:1] != bytes([_VERSION]):
+        if content[:1] not in {bytes([_VERSION]), bytes([_LISTING])}:
             raise _invalid("of no known version", text)
         body, tag = content[:-_TAG], content[-_TAG:]
         if not hmac.compare_digest(tag, self._tag(body)):
@@ -161,10 +162,10 @@ def _parse(body: bytes) -> Cursor | None:
     """The cursor of a body, or None. Without a secret anyone can tag any body, so all of it is checked."""
     if len(body) < _HEAD.size:
         return None
-    _, flags, query, now, count = _HEAD.unpack_from(body)
+    version, flags, query, now, count = _HEAD.unpack_from(body)
     stated, kind = bool(flags & _STATED), flags & ~(_STATED | _CONTINUED | _LISTED)
     size = _VALUE.get(kind)
-    if size is None or not _is_time(now):
+    if size is None or not _is_time(now) or (version == _LISTING) != bool(flags & (_CONTINUED | _LISTED)):
         return None
     results = body[_HEAD.size + size : len(body) - stated * _DIGEST]
     listed = bool(flags & _LISTED)

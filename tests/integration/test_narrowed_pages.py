@@ -10,9 +10,10 @@ from typing import Final
 import pytest
 from rich.console import Console
 
-from flows.cli.ingestion import index_once
+from flows.cli.ingestion import ingest_with_bar
 from flows.cli.query_client import QueryClient
 from flows.process.embedded import start_embedded
+from operators.delivery.kafka_python import EMBEDDED
 from tests.integration.cascade import Json, System, ids
 from tests.integration.searching import CACHE
 
@@ -82,15 +83,20 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with start_embedded(directory, settings) as running:
 
         def write(documents: Sequence[Json]) -> None:
-            index_once(running, "documents", lambda: iter(documents), directory, Console(quiet=True))
+            numbered, silent = enumerate(documents, 1), Console(quiet=True)
+            ingest_with_bar(running.settings.kafka, EMBEDDED, "shop", numbered, len(documents), silent, 60)
 
-        write([*LANTERNS.values()])
-        with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
+        with (
+            running.indexing(),
+            running.searching(),
+            QueryClient.connect(running.kafka, running.settings.kafka.topics) as client,
+        ):
 
             def ask(event: Json) -> Json:
                 [answer] = client.ask([{"query_id": f"q{next(asked)}", **event}], 60)
                 return answer
 
+            write([*LANTERNS.values()])
             yield Shop(ask, write)
 
 
