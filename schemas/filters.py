@@ -250,7 +250,7 @@ Filter = Annotated[
 ]
 
 
-def _bounded(filters: list[AnyFilter]) -> list[AnyFilter]:
+def _check_bounds(filters: list[AnyFilter]) -> list[AnyFilter]:
     # From inside out: the list that is refused is the innermost one with too much in it.
     if (conditions := sum(map(_size, filters))) > MAX_FILTERS:
         raise ValueError(f"{conditions} conditions in groups, expected at most {MAX_FILTERS}")
@@ -277,7 +277,7 @@ def _levels(wanted: AnyFilter) -> int:
     return 0 if filters is None else 1 + max(map(_levels, filters))
 
 
-Filters = Annotated[list[Filter], Field(max_length=MAX_FILTERS), AfterValidator(_bounded)]
+Filters = Annotated[list[Filter], Field(max_length=MAX_FILTERS), AfterValidator(_check_bounds)]
 """Filters, all of which a document must match."""
 
 Members = Annotated[Filters, Field(min_length=1)]

@@ -26,7 +26,7 @@ Qdrant's own table (`unindexed_field`, version 1.19).
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, overload
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from schemas.document import WHOLE_TITLE
@@ -46,6 +46,7 @@ from schemas.filters import (
 )
 
 Condition = dict[str, Any]
+Wanted = TypeVar("Wanted", FieldFilter, AnyFilter)
 
 _EXACT: Final = 2**53
 """Doubles tell integers apart below it."""
@@ -83,13 +84,13 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
             return {"nested": {"key": field, "filter": {"must": [condition(each, of_object=True) for each in filters]}}}
 
 
-def on_fields(filters: Sequence[AnyFilter], place: str, array: str = "") -> Iterator[tuple[str, FieldFilter]]:
-    """Each filter on a field, in groups and nested ones, too, with its place in the event.
+def on_fields(filters: Sequence[AnyFilter], path: str, array: str = "") -> Iterator[tuple[str, FieldFilter]]:
+    """Each filter on a field, in groups and nested ones, too, with its path in the event.
 
     A field of an object in an array has the array's name before its own: `variants[].colour`.
     """
     for index, each in enumerate(filters):
-        at = f"{place}.{index}"
+        at = f"{path}.{index}"
         if isinstance(each, Group):
             yield from on_fields(each.filters, f"{at}.{each.kind}", array)
             continue
@@ -98,11 +99,7 @@ def on_fields(filters: Sequence[AnyFilter], place: str, array: str = "") -> Iter
         yield from on_fields(inner(each) or (), f"{at}.value", f"{field}[].")
 
 
-@overload
-def on_index(wanted: FieldFilter, indexed: Mapping[str, object] | None) -> FieldFilter: ...
-@overload
-def on_index(wanted: AnyFilter, indexed: Mapping[str, object] | None) -> AnyFilter: ...
-def on_index(wanted: AnyFilter, indexed: Mapping[str, object] | None) -> AnyFilter:
+def on_index(wanted: Wanted, indexed: Mapping[str, object] | None) -> Wanted:
     """The filter on the field whose index can answer it, where filters need an index (`indexed`, else None).
 
     A text index doesn't tell whether a title equals a value: the same title is kept a second time for that.

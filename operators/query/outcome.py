@@ -6,7 +6,7 @@ from typing import Any
 
 from operators.query.backend_answers import RerankScores
 from operators.query.cursor import After, result_digest
-from operators.query.paging import in_order
+from operators.query.paging import sort_candidates
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
@@ -110,7 +110,7 @@ class Outcome:
     def order(self, order_by: OrderBy | None) -> None:
         """Put the candidates in the order that the query asks for, if it does."""
         if order_by is not None:
-            self.candidates = in_order(self.candidates, order_by)
+            self.candidates = sort_candidates(self.candidates, order_by)
 
     def put_first(self, given: Set[bytes]) -> int:
         """Put those candidates first that were given before, and count them."""

@@ -139,7 +139,7 @@ def order_fields(order_by: OrderBy) -> frozenset[str]:
     return frozenset({order_by.field, ORDERED.get(order_by.field, order_by.field)})
 
 
-def in_order(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
+def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
     """The candidates by an indexed field."""
     descending = order_by.direction == "desc"
     valued, others = [], []

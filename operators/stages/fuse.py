@@ -160,14 +160,14 @@ def _to_leg(query: InFlight, name: str, found: Found) -> Leg:
     asked = query.asked.canonical
     if asked.shape is Shape.SEARCH:
         return Leg(name, LegStatus.OK, *found.hits, more=len(found.hits.ids) >= depth(query))
-    page = find_page(found.values, asked.after, asked.limit, _given(found, asked.given), len(asked.given))
+    page = find_page(found.values, asked.after, asked.limit, _find_given(found, asked.given), len(asked.given))
     leg = Leg(name, LegStatus.OK, *found.hits).at(page.indexes)
     query.retrieval.ends, query.outcome.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
     query.retrieval.end = page.ends[-1] if page.ends else None
     return leg
 
 
-def _given(found: Found, given: Set[bytes]) -> set[int]:
+def _find_given(found: Found, given: Set[bytes]) -> set[int]:
     """The indexes of the records that earlier pages gave."""
     if not given:
         return set()

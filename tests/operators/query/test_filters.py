@@ -91,7 +91,7 @@ def test_a_nested_filter_looks_at_one_object() -> None:
     assert count(expected) == 3
 
 
-def test_each_filter_on_a_field_has_its_place() -> None:
+def test_each_filter_on_a_field_has_its_path() -> None:
     """In groups and nested ones, too: the field of an object in an array has the array's name before it."""
     found = [(place, each.field) for place, each in on_fields([read({"any_of": [IN_TITLE, NESTED]})], "filters")]
     inside = "filters.0.any_of.1.value"

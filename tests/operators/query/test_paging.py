@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.query.cursor import After
-from operators.query.paging import LookupPage, OrderValue, find_page, in_order, records_to_ask
+from operators.query.paging import LookupPage, OrderValue, find_page, records_to_ask, sort_candidates
 from operators.ranking.candidate import Candidate
 from schemas.filters import OrderBy
 
@@ -166,7 +166,7 @@ def test_candidates_are_ordered_by_a_field(levels: list[Any], direction: Literal
     """Stably, in both directions; what has no number and no time in the field comes last, and booleans are none."""
     candidates = [Candidate(str(rank), 0.0, {"m": {"level no.": level}}) for rank, level in enumerate(levels)]
     order_by = OrderBy(field='m."level no."', direction=direction)
-    ordered = [int(each.id) for each in in_order(candidates, order_by)]
+    ordered = [int(each.id) for each in sort_candidates(candidates, order_by)]
 
     def value(rank: int) -> float | None:
         match levels[rank]:
@@ -190,6 +190,6 @@ def test_times_of_every_form_are_ordered() -> None:
     """With an offset, without one, which is UTC, and a date; the index's own milliseconds of the two own fields."""
     times = ["2026-01-02", "2026-01-01T23:00:00", "2026-01-02T00:30:00+01:00", "2026-01-01T22:00:00Z"]
     candidates = [Candidate(str(rank), 0.0, {"when": time}) for rank, time in enumerate(times)]
-    assert [each.id for each in in_order(candidates, OrderBy(field="when"))] == ["3", "1", "2", "0"]
+    assert [each.id for each in sort_candidates(candidates, OrderBy(field="when"))] == ["3", "1", "2", "0"]
     own = [Candidate(str(rank), 0.0, {"_created": stamp}) for rank, stamp in enumerate((5000, 0, 7000))]
-    assert [each.id for each in in_order(own, OrderBy(field="created_at", direction="desc"))] == ["2", "0", "1"]
+    assert [each.id for each in sort_candidates(own, OrderBy(field="created_at", direction="desc"))] == ["2", "0", "1"]

@@ -22,6 +22,7 @@ from schemas.errors import (
     DeadlinePassed,
     InputError,
     Reason,
+    invalid,
 )
 from schemas.recipes import SHIPPED
 from tests.operators.samples import CURSORS, DIMENSION, admission, decoder, message, way_out
