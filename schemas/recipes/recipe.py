@@ -299,7 +299,7 @@ _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
     "hybrid": [{"score": {"fuzzy": 1.5}}, "coverage", "dedupe", {"rerank": {"weight": 0.6}}],
-    "composite": ["score", "rerank", "composite", "temporal", "dedupe"],
+    "composite": ["score", "rerank", {"composite": {"importance_scale": 1}}, "temporal", "dedupe"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
     "decay": [{"decay": _ON}],

@@ -9,6 +9,7 @@ import orjson
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
 from schemas.settings.policies import FirewallSettings, PolicySettings
@@ -149,6 +150,21 @@ class Settings(BaseSettings):
     threads: Count | None = Field(
         default=None, description="Threads of models in this process; null: all cores. Set it in a container."
     )
+
+    @property
+    def unread_decay(self) -> list[str]:
+        """The decay tiers, by their paths, if no profile's recipe reads any."""
+        if any(
+            isinstance(self.recipes[each.recipe].fusion, Decay) and each.half_life_days
+            for each in self.profiles.values()
+        ):
+            return []
+        of_collections = self.decay.collections.items()
+        return [
+            *(f"decay.destinations.{name}" for name in self.decay.destinations),
+            *(f"decay.collections.{name}.{each}" for name, tiers in of_collections for each in tiers),
+            *(f"policies.{path}.decay" for path, policy in self.policies.by_path.items() if policy.decay is not None),
+        ]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
