@@ -126,7 +126,7 @@ class Searches:
             elif leg == FUZZY and (trigrams := query.retrieval.trigrams) is not None:
                 searches[leg] = Search(_by_terms(trigrams, self.fuzzy, wanted, common), query.trace)
             elif leg == STRUCTURED:
-                searches[leg] = self._listing(query, {"filter": seen, **common})
+                searches[leg] = self._listing(query, {"filter": wanted, **common})
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
 
     def _keyword(self, query: InFlight, leg: str, seen: Condition, common: Condition) -> Search | Unfinished:

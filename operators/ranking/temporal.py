@@ -118,9 +118,9 @@ def _phrases(text: str, now: float) -> Iterator[tuple[int, TemporalExpression]]:
             if count is not None:
                 yield found.start(), row.expression(count)
                 break
-    if found := _LAST_DAY.search(text):
-        days = ("saturday", "sunday") if found[1] == "weekend" else (found[1],)
-        yield found.start(), TemporalExpression(min(_days_since(day, now) for day in days), 1)
+    if last := _LAST_DAY.search(text):
+        days = ("saturday", "sunday") if last[1] == "weekend" else (last[1],)
+        yield last.start(), TemporalExpression(min(_days_since(day, now) for day in days), 1)
 
 
 def _days_since(weekday: str, now: float) -> int:

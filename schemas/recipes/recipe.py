@@ -130,6 +130,10 @@ class Recipe:
                 written[stage] = {**written[stage], **changes}
         return self._of(self.name, written, max_distance)
 
+    def fusing(self) -> "Recipe":
+        """The recipe's fusion alone, without a greatest distance."""
+        return self._of(self.name, {self.fusion.name: self.written[self.fusion.name]}, 0.0)
+
     def boosting(self, reflection_boost: float) -> "Recipe":
         """The recipe with that factor for reflections, by a stage of its own if it has none. Raises RecipeError."""
         changed = {"reflection_boost": reflection_boost}
