@@ -238,7 +238,8 @@ class Settings(BaseSettings):
                 "min_relevance": self.defaults.min_relevance,
                 "search": self.qdrant.search.model_dump(mode="json"),
                 "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
-                "rerank": _model(self.rerank, _JUDGING),
+                "rerank": _model(self.rerank, _JUDGING)
+                | ({"empty": self.rerank.empty} if self.rerank.empty != "failure" else {}),
                 "chat": _model(self.chat, {"kind", "model", "max_tokens", "structured", "parameters"}),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
