@@ -161,7 +161,7 @@ class DocumentEvent(BaseModel):
     priority: str | None = Field(default=None, description="P1 (highest) to P4; any other value counts as none.")
     importance: Finite | None = Field(
         default=None,
-        description="0 to 5; 0 to 1 if the recipe's scale is 1, as in `composite`; missing: the field `emotional_weight`.",
+        description="0 to 5; 0 to 1 if the recipe's scale is 1, as in `composite`; missing: `emotional_weight`.",
     )
     confidence: Finite | None = Field(default=None, description="Trust in the content, 0 to 1; missing: 1.")
     salience: Finite | None = Field(default=None, description="Replaces the value from tier and importance.")

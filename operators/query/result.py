@@ -209,7 +209,7 @@ def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _semantic(lost: Mapping[str, Reason]) -> dict[str, Any]:
-    """Whether the search by meaning is missing, and a sentence that says why."""
+    """The fields about the search by meaning: if it is missing, and a sentence that says why."""
     if "embed" not in lost and "vector" not in lost:
         return {"semantic_unavailable": False}
     what = "The text was not embedded" if "embed" in lost else "The vector leg gave no candidates"

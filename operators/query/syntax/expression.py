@@ -66,7 +66,7 @@ NOTHING: Final = Phrase(())
 """A phrase without words, which matches nothing; side by side with others it isn't there."""
 
 _UNNAMED: Final = Phrase(())
-"""What stands before a NOT with nothing before it. It matches nothing, either, but side by side it isn't there."""
+"""The operand of a NOT that has nothing before it. It matches nothing, either, but side by side it isn't there."""
 
 
 @dataclass(frozen=True, slots=True)
