@@ -175,7 +175,7 @@ def test_reflections_alone_are_listed(ask: Ask) -> None:
 
 
 def test_all_reflections_are_ranked_where_recency_counts(ask: Ask) -> None:
-    """There may be any number of them: the only fresh one of 1,002 is first, though it is the farthest from the query."""
+    """There may be any number: the only fresh one of 1,002 is first, though it is the farthest from the query."""
     event = {"namespace": "dreams", "vector": [1] + [0] * 383, "reflections_only": True, "recipe": "signals"}
     by_recency = ask({**event, "overrides": {"reflections": {"recency_weight": 0.9}}})
     assert ids(by_recency)[0] == "fresh"
