@@ -1,6 +1,7 @@
 """Results: the event that answers a query, made from its outcome. The same for the flow and for ranking offline."""
 
 import hashlib
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,10 +15,22 @@ from operators.query.outcome import Outcome
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.decay import resolve
+from schemas.errors import Reason
 from schemas.fields import rfc3339
 from schemas.pool import encode
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
+
+_WHY: Final = {
+    Reason.TIMEOUT: "the answer did not come in time",
+    Reason.UNAVAILABLE: "the server cannot be reached, or is overloaded",
+    Reason.BAD_RESPONSE: "the server's answer breaks the protocol",
+    Reason.UNAUTHORIZED: "the server refuses the credentials",
+    Reason.NO_COLLECTION: "the collection does not exist",
+    Reason.REFUSED: "the server refuses the request",
+    Reason.DEADLINE: "the query's deadline passed",
+    Reason.NO_EMBEDDER: "no embedder is configured, and the query has no vector",
+}
 
 LegRanks = Mapping[str, Mapping[str, tuple[int, float]]]
 
@@ -84,7 +97,7 @@ def result(
     canonical, plan = asked.canonical, asked.plan
     shown = {candidate.id for candidate in results}
     leg_ranks = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
-    used = [leg.name for leg in outcome.legs.values() if leg.status is LegStatus.OK]
+    used = [leg.name for leg in outcome.legs.values() if leg.ids]
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {
         "schema_version": 1,
@@ -99,7 +112,7 @@ def result(
         "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
         "next_cursor": None,
         "backends_used": used + list(outcome.backends),
-        "semantic_unavailable": "embed" in lost or "vector" in lost,
+        **_semantic(lost),
         "legs": [
             {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)}
             for leg in outcome.legs.values()
@@ -195,6 +208,15 @@ def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name != "id" and not name.startswith("_")}
 
 
+def _semantic(lost: Mapping[str, Reason]) -> dict[str, Any]:
+    """The fields about the search by meaning: if it is missing, and a sentence that says why."""
+    if "embed" not in lost and "vector" not in lost:
+        return {"semantic_unavailable": False}
+    what = "The text was not embedded" if "embed" in lost else "The vector leg gave no candidates"
+    why = _WHY.get(reason := lost.get("embed", lost.get("vector", Reason.UNAVAILABLE)), reason)
+    return {"semantic_unavailable": True, "semantic_unavailable_reason": f"{what}: {why}."}
+
+
 def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
@@ -245,5 +267,5 @@ def _decay(query: InFlight) -> dict[str, Any]:
     return {
         "mode": force.mode if force is not None else "none",
         "half_life_days": force.half_life if force is not None else None,
-        "over_sample_factor": depth(query) / asked.limit,
+        "over_sample_factor": math.ceil(depth(query) / asked.limit),
     }
