@@ -21,6 +21,11 @@ class EmbedderSettings(ModelServer):
     model: str = Field(
         default="all-MiniLM-L6-v2", description="Model name; sent to all servers but tei, recorded in results."
     )
+    precision: Literal["auto", "int8", "float32"] = Field(
+        default="auto",
+        description="For minilm: bits of its products; auto: int8 where the processor has instructions for it (VNNI,"
+        " AMX, dot products of Arm), float32 elsewhere.",
+    )
     dimensions: Count | None = Field(
         default=None,
         description="Components to ask the server for, of models that can shorten their vectors; null: not asked for."
@@ -79,6 +84,8 @@ class EmbedderSettings(ModelServer):
     def _has_url(self) -> Self:
         if self.served and self.url is None:
             raise ValueError(f"{self.kind} needs url")
+        if self.kind != "minilm" and self.precision != "auto":
+            raise ValueError(f"{self.kind} has no use of precision")
         own = (self.query_prefix, self.document_prefix, self.query_prompt_name, self.document_prompt_name)
         if not self.served and (self.prompts != "none" or any(own) or self.dimensions is not None):
             raise ValueError(f"{self.kind} has no use of prompts and dimensions")

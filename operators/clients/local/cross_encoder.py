@@ -1,14 +1,11 @@
 """A cross-encoder in this process: a Hugging Face model exported to ONNX, run by onnxruntime on the CPU.
 
-Pairs of many queries share forward passes, sorted by length and bounded by tokens. Each pass runs on one core, as many
-at a time as there are cores: cores that share a pass wait for each other at every step of it, which costs a tenth. The
+Pairs of many queries share forward passes, sorted by length and bounded by tokens; each pass runs on one core. The
 score is the model's logit.
 """
 
 import json
-import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +16,7 @@ from tokenizers import Tokenizer
 from operators.clients.local import inference
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, ConfigError
+from schemas.errors import BackendBadResponse, BackendError, ConfigError
 
 REQUIRED_INPUTS: Final = {"input_ids", "attention_mask"}
 TYPES: Final = "token_type_ids"
@@ -27,12 +24,6 @@ TYPES: Final = "token_type_ids"
 
 FROM_PADDING: Final = ("roberta", "camembert", "mpnet")
 """Architectures that count positions from the padding token's id + 1, so that many fewer are left for tokens."""
-
-_LEAST_BUDGET: Final = 64
-"""Tokens of the smallest forward passes that are worth their own cost."""
-
-_PADDING: Final = 1.05
-"""Factor that padding adds to the tokens of a call, roughly."""
 
 PROBE: Final = (("a", "b"), ("a", "b c \N{REPLACEMENT CHARACTER}"))
 """Two pairs of two lengths with a word that no vocabulary has."""
@@ -42,20 +33,19 @@ class CrossEncoder:
     """A Reranker over the exported model in `directory`, after which it is named.
 
     A pair longer than the model reads loses the end of its document; a query keeps at least half of that length.
-    `threads` is the number of cores it uses (all of them by default), `documents` the most that a call carries. Raises
+    `cores` are those that it uses (all of them by default), `documents` the most that a call carries. Raises
     ConfigError, which names the file, if the directory isn't such a model with one score a pair.
     """
 
     reads: Final = "text"
 
-    def __init__(self, directory: Path, *, threads: int | None = None, documents: int = 256) -> None:
+    def __init__(self, directory: Path, *, cores: inference.Cores | None = None, documents: int = 256) -> None:
         self.model = directory.resolve().name
         # Each query has a document, so this bounds the documents alone.
         self.capacity = Capacity(queries=documents, documents=documents)
         self._exported = _Exported(directory)
-        self._worker = inference.Worker("reranker")
-        self._cores = inference.cores(threads)
-        self._passes = ThreadPoolExecutor(self._cores, thread_name_prefix="reranker-pass")
+        self._cores = cores or inference.Cores()
+        self._worker = inference.Worker("reranker", self._cores)
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """Score each request's documents in the worker thread, first come first served.
@@ -70,7 +60,6 @@ class CrossEncoder:
 
     async def aclose(self) -> None:
         await self._worker.aclose()
-        self._passes.shutdown(wait=False)
 
     def _outcomes(
         self, requests: Sequence[RerankRequest], abandoned: inference.Abandoned
@@ -84,14 +73,12 @@ class CrossEncoder:
         lengths = [len(pair.ids) for pair in pairs]
 
         def forward(batch: list[int]) -> None:
-            if abandoned():
-                raise BackendTimeout("reranker: the request was abandoned")
             try:
                 logits[batch] = self._exported.forward([pairs[index] for index in batch])
             except BackendBadResponse as error:
                 failures.update((owners[index], error) for index in batch)
 
-        list(self._passes.map(forward, inference.batches(lengths, self._budget(sum(lengths)))))
+        self._worker.each(forward, inference.passes(lengths, self._cores.count, alone=False), abandoned)
         outcomes: list[Scores | BackendError] = []
         start = 0
         for index, request in enumerate(requests):
@@ -104,12 +91,6 @@ class CrossEncoder:
             else:
                 outcomes.append(dict(zip(request.documents, found.tolist(), strict=True)))
         return outcomes
-
-    def _budget(self, tokens: int) -> int:
-        # As many passes as keep all cores at work to the end; few pairs are shared among the cores, too.
-        padded = _PADDING * tokens
-        rounds = max(1, math.ceil(padded / (inference.TOKEN_BUDGET * self._cores)))
-        return max(_LEAST_BUDGET, math.ceil(padded / (rounds * self._cores)))
 
 
 class _Pair(NamedTuple):
@@ -130,7 +111,7 @@ class _Exported:
         self._tokenizer = _tokenizer(directory, config, self._padding)
         graph = _graph(directory)
         try:
-            self._session = inference.session(graph, threads=1, optimise=True)
+            self._session = inference.session(graph, optimise=True)
         except Exception as error:
             raise ConfigError(f"reranker: {graph} is no ONNX model that can be run: {error}") from error
         self._inputs = _inputs(self._session, graph)
