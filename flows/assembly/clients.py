@@ -100,7 +100,14 @@ class InProcess:
         """The cross-encoder in this process. Raises ConfigError if the directory holds none that can be used."""
         section = self._settings.rerank
         assert section.path is not None
-        model = CrossEncoder(section.path.expanduser(), cores=self._cores, documents=section.documents)
+        model = CrossEncoder(
+            section.path.expanduser(),
+            file=section.file,
+            precision=section.precision,
+            cache=self._settings.cache_dir.expanduser(),
+            cores=self._cores,
+            documents=section.documents,
+        )
         self._resources.register("cross-encoder", lambda: asyncio.run(model.aclose()))
         return model
 

@@ -1,7 +1,10 @@
 """A cross-encoder in this process: a Hugging Face model exported to ONNX, run by onnxruntime on the CPU.
 
-Pairs of many queries share forward passes, sorted by length and bounded by tokens; each pass runs on one core. The
-score is the model's logit.
+Pairs of many queries share forward passes, sorted by length and bounded by tokens; each pass runs on one core. A pair
+goes alone where others would change its score, as in models of 8 bits. The score is the model's logit.
+
+Repositories of models have files of 8 bits beside the one of 32, for kinds of processors: the one for this processor is
+found. A file of 32 bits can be quantised here, once.
 """
 
 import json
@@ -11,9 +14,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
+from tokenizers.models import BPE
 
 from operators.clients.local import inference
+from operators.clients.local.quantisation import Wanted, chosen, ensure_quantised, quantised_names
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
@@ -25,6 +30,11 @@ TYPES: Final = "token_type_ids"
 FROM_PADDING: Final = ("roberta", "camembert", "mpnet")
 """Architectures that count positions from the padding token's id + 1, so that many fewer are left for tokens."""
 
+_FLOATS: Final = "model.onnx"
+
+_SAME: Final = 1e-4
+"""Most that rounding changes a logit of 32 bits."""
+
 PROBE: Final = (("a", "b"), ("a", "b c \N{REPLACEMENT CHARACTER}"))
 """Two pairs of two lengths with a word that no vocabulary has."""
 
@@ -33,17 +43,28 @@ class CrossEncoder:
     """A Reranker over the exported model in `directory`, after which it is named.
 
     A pair longer than the model reads loses the end of its document; a query keeps at least half of that length.
-    `cores` are those that it uses (all of them by default), `documents` the most that a call carries. Raises
-    ConfigError, which names the file, if the directory isn't such a model with one score a pair.
+    `file` names the graph in the directory or its folder onnx; without it one of the `precision` is found, and `int8`
+    made if need be and kept in `cache`. `cores` are those that it uses (all of them by default), `documents` the most
+    that a call carries. Raises ConfigError, which names the file, if the directory isn't such a model with one score a
+    pair.
     """
 
     reads: Final = "text"
 
-    def __init__(self, directory: Path, *, cores: inference.Cores | None = None, documents: int = 256) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        file: str | None = None,
+        precision: Wanted = "auto",
+        cache: Path | None = None,
+        cores: inference.Cores | None = None,
+        documents: int = 256,
+    ) -> None:
         self.model = directory.resolve().name
         # Each query has a document, so this bounds the documents alone.
         self.capacity = Capacity(queries=documents, documents=documents)
-        self._exported = _Exported(directory)
+        self._exported = _Exported(directory, _graph(directory, file, precision, cache))
         self._cores = cores or inference.Cores()
         self._worker = inference.Worker("reranker", self._cores)
 
@@ -78,7 +99,7 @@ class CrossEncoder:
             except BackendBadResponse as error:
                 failures.update((owners[index], error) for index in batch)
 
-        self._worker.each(forward, inference.passes(lengths, self._cores.count, alone=False), abandoned)
+        self._worker.each(forward, inference.passes(lengths, self._cores.count, alone=self._exported.alone), abandoned)
         outcomes: list[Scores | BackendError] = []
         start = 0
         for index, request in enumerate(requests):
@@ -101,15 +122,17 @@ class _Pair(NamedTuple):
 class _Exported:
     """The model of an export's directory: pairs of texts in, logits out."""
 
-    def __init__(self, directory: Path) -> None:
-        if not directory.is_dir():
-            raise ConfigError(f"reranker: {directory} is no directory")
+    def __init__(self, directory: Path, graph: Path) -> None:
         config = _parse(directory / "config.json")
         _check_labels(config, directory / "config.json")
         padding = config.get("pad_token_id")
         self._padding = padding if isinstance(padding, int) else 0
-        self._tokenizer = _tokenizer(directory, config, self._padding)
-        graph = _graph(directory)
+        self._tokenizer, self._longest = _tokenizer(directory, config, self._padding)
+        # Adds the special tokens to a query and a document that were tokenised apart, and cuts what is too long.
+        self._framer = Tokenizer(BPE())
+        self._framer.post_processor = self._tokenizer.post_processor
+        # Cuts the longer text alone while the other has no more than half: a query of that length is never cut.
+        self._framer.enable_truncation(self._longest, strategy="longest_first")
         try:
             self._session = inference.session(graph, optimise=True)
         except Exception as error:
@@ -122,15 +145,25 @@ class _Exported:
         except Exception as error:
             raise ConfigError(f"reranker: {directory / 'tokenizer.json'} can't tokenise a pair: {error}") from error
         try:
-            self.forward(probe)
+            together, alone = self.forward(probe)[:1], self.forward(probe[:1])
         except BackendBadResponse as error:
             what = error.__cause__ or str(error).removeprefix("reranker: ")
             raise ConfigError(f"reranker: {graph} fails in a first forward pass: {what}") from error
+        self.alone = not np.allclose(together, alone, rtol=_SAME, atol=_SAME, equal_nan=True)
+        """True if a pair's score changes with the others of its pass."""
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> list[_Pair]:
-        """Tokenise pairs of a query and a document."""
-        texts = [(inference.readable(query), inference.readable(text)) for query, text in pairs]
-        return [_Pair(found.ids, found.type_ids) for found in self._tokenizer.encode_batch_fast(texts)]
+        """Tokenise pairs of a query and a document, each query once."""
+        distinct = list(dict.fromkeys(query for query, _ in pairs))
+        queries = dict(zip(distinct, self._tokenise(distinct), strict=True))
+        texts = self._tokenise([text for _, text in pairs])
+        framed = (
+            self._framer.post_process(queries[query], text) for (query, _), text in zip(pairs, texts, strict=True)
+        )
+        return [_Pair(found.ids, found.type_ids) for found in framed]
+
+    def _tokenise(self, texts: Sequence[str]) -> list[Encoding]:
+        return inference.tokenise(self._tokenizer, texts, self._longest, special=False)
 
     def forward(self, pairs: Sequence[_Pair]) -> NDArray[np.floating]:
         """One pass: the pairs' logits. Raises BackendBadResponse, whose cause may tell of the pairs, if it fails."""
@@ -172,7 +205,8 @@ def _check_labels(config: dict[str, Any], path: Path) -> None:
         raise ConfigError(f"reranker: {path} tells of {count} labels; a reranker has one")
 
 
-def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> Tokenizer:
+def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> tuple[Tokenizer, int]:
+    """The tokenizer, and how many tokens the model reads."""
     path = directory / "tokenizer.json"
     content = _read(path)
     try:
@@ -183,9 +217,8 @@ def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> Tokeniz
     if longest < tokenizer.num_special_tokens_to_add(True) + 2:
         raise ConfigError(f"reranker: {directory / 'config.json'} leaves {longest} tokens for a query and a document")
     tokenizer.no_padding()
-    # Cuts the longer text alone while the other has no more than half: a query of that length is never cut.
-    tokenizer.enable_truncation(longest, strategy="longest_first")
-    return tokenizer
+    tokenizer.enable_truncation(longest + inference.MARGIN)
+    return tokenizer, longest
 
 
 def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
@@ -208,12 +241,19 @@ def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
     return min(allowed)
 
 
-def _graph(directory: Path) -> Path:
-    candidates = [directory / "model.onnx", directory / "onnx" / "model.onnx"]
-    for path in candidates:
-        if path.is_file():
-            return path
-    raise ConfigError(f"reranker: neither {candidates[0]} nor {candidates[1]} is there")
+def _graph(directory: Path, file: str | None, precision: Wanted, cache: Path | None) -> Path:
+    """The graph's file: the one that is named, or one of this precision."""
+    if not directory.is_dir():
+        raise ConfigError(f"reranker: {directory} is no directory")
+    integers = chosen(precision) == "int8"
+    names = [file] if file is not None else [*(quantised_names() if integers else ()), _FLOATS]
+    candidates = [folder / name for name in names for folder in (directory, directory / "onnx")]
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is None:
+        raise ConfigError(f"reranker: neither {candidates[-2]} nor {candidates[-1]} is there")
+    if precision == "int8" and cache is not None and found.name in (file, _FLOATS):
+        return ensure_quantised(found, cache, directory.resolve().name)
+    return found
 
 
 def _inputs(session: Any, graph: Path) -> set[str]:

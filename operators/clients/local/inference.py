@@ -23,9 +23,16 @@ from schemas.errors import BackendTimeout, BackendUnavailable
 
 if TYPE_CHECKING:
     import onnxruntime
+    from tokenizers import Encoding, Tokenizer
 
 TOKEN_BUDGET: Final = 256
 """Tokens of a forward pass, padding included: more of them run no faster, and the padding is lost."""
+
+MARGIN: Final = 128
+"""More tokens than a word has."""
+
+_CHARS: Final = 16
+"""Characters of a token that are far more than most have."""
 
 _LEAST_BUDGET: Final = 64
 """Tokens of the smallest forward passes that are worth their own cost."""
@@ -65,8 +72,10 @@ class Cores:
                 self._changed.notify_all()
 
 
-def session(path: Path, *, optimise: bool) -> "onnxruntime.InferenceSession":
+def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnxruntime.InferenceSession":
     """Load the graph `path` for passes on one core each; `optimise` is for one not written fused.
+
+    The optimised graph is `written` to a file, as far as it suits every processor.
 
     Raises whatever onnxruntime raises for a file that it can't run.
     """
@@ -75,6 +84,9 @@ def session(path: Path, *, optimise: bool) -> "onnxruntime.InferenceSession":
     options.intra_op_num_threads = 1
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
+    if written is not None:
+        options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(written)
     # Errors are raised as well, and lines of onnxruntime's own would be no log entries.
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -87,6 +99,20 @@ def runtime() -> Any:
     import onnxruntime
 
     return onnxruntime
+
+
+def tokenise(tokenizer: "Tokenizer", texts: Sequence[str], longest: int, *, special: bool) -> "list[Encoding]":
+    """Tokenise texts of which the first `longest` tokens count; of far longer ones the end is not read.
+
+    The `tokenizer` keeps `longest` + MARGIN tokens. A text that has fewer before it was cut is read whole: a cut
+    changes the word alone that it goes through.
+    """
+    whole = [readable(text) for text in texts]
+    found = tokenizer.encode_batch_fast([text[: _CHARS * longest] for text in whole], add_special_tokens=special)
+    for index, text in enumerate(whole):
+        if len(text) > _CHARS * longest and len(found[index].ids) < longest + MARGIN:
+            found[index] = tokenizer.encode(text, add_special_tokens=special)
+    return found
 
 
 def readable(text: str) -> str:

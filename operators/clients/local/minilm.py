@@ -9,13 +9,11 @@ With 8 bits a text goes alone: its vector depends on nothing but the text.
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,7 +22,7 @@ from tokenizers import Tokenizer
 
 from operators.clients.embedders import Purpose
 from operators.clients.local import inference
-from operators.clients.local.quantisation import FUSED, Precision, quantise
+from operators.clients.local.quantisation import FUSED, Precision, quantise, write_whole
 from operators.query.backend_answers import Embedding
 from schemas.errors import ConfigError
 
@@ -71,7 +69,7 @@ class MiniLM:
         path = ensure_graph(cache, precision)
         self._tokenizer: Tokenizer = Tokenizer.from_buffer(tokenizer)
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._tokenizer.enable_truncation(MAX_TOKENS + inference.MARGIN)
         self._unknown = self._tokenizer.token_to_id(UNKNOWN)
         self._precision = precision
         try:
@@ -122,17 +120,19 @@ class MiniLM:
 
         Any string is a text: an empty one has a vector and no tokens; a lone surrogate reads as a question mark.
         """
-        readable = [inference.readable(text) for text in texts]
-        token_ids: list[list[int]] = [found.ids for found in self._tokenizer.encode_batch_fast(readable)]
+        token_ids: list[list[int]] = []
+        for found in inference.tokenise(self._tokenizer, texts, MAX_TOKENS, special=True):
+            ids = found.ids
+            token_ids.append(ids if len(ids) <= MAX_TOKENS else [*ids[: MAX_TOKENS - 1], ids[-1]])
         lengths = [len(ids) for ids in token_ids]
         groups = inference.passes(lengths, self._cores.count, alone=self._precision == "int8")
 
         def forward(group: list[int]) -> list[tuple[int, Embedding]]:
             rows = zip(group, self._forward([token_ids[index] for index in group]), strict=True)
-            return [(index, self._embedding(hidden, token_ids[index], readable[index])) for index, hidden in rows]
+            return [(index, self._embedding(hidden, token_ids[index], texts[index])) for index, hidden in rows]
 
-        found = dict(chain.from_iterable(self._workers[purpose].each(forward, groups, abandoned)))
-        return [found[index] for index in range(len(texts))]
+        made = dict(chain.from_iterable(self._workers[purpose].each(forward, groups, abandoned)))
+        return [made[index] for index in range(len(texts))]
 
     def _embedding(self, hidden: NDArray[np.float32], token_ids: list[int], text: str) -> Embedding:
         # The first and the last row are the special tokens [CLS] and [SEP]: the model's pooling counts them.
@@ -147,7 +147,9 @@ class MiniLM:
 
     def _share(self, text: str) -> float:
         """The share of letters and digits, of those that the model reads, that are in unknown tokens."""
+        text = inference.readable(text)
         found = self._tokenizer.encode(text)
+        found.truncate(MAX_TOKENS)
         ends = [end for _, end in found.offsets]
         letters = sum(map(str.isalnum, text[: max(ends, default=0)]))
         unknown = sum(
@@ -221,16 +223,7 @@ def ensure_graph(directory: Path, precision: Precision = "float32", load: Callab
     path = directory / f"all-MiniLM-L6-v2-{SHA256[:16]}-{VERSION}{kind}.onnx"
     if not _is_built(path, BUILT_SHA256[precision]):
         content = build_graph(load(), precision).SerializeToString()
-        try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with TemporaryDirectory(dir=directory) as scratch:
-                written = Path(scratch, path.name)
-                written.write_bytes(content)
-                os.replace(written, path)
-        except OSError as error:
-            raise ConfigError(
-                f"embedder: the cache directory {directory} can't be written: {error.strerror}"
-            ) from error
+        write_whole(path, lambda _: content, "embedder")
     return path
 
 
