@@ -86,7 +86,7 @@ def ensure_quantised(path: Path, cache: Path, name: str) -> Path:
     if not made.is_file():
         import onnx
 
-        def optimised(scratch: Path) -> bytes:
+        def convert(scratch: Path) -> bytes:
             try:
                 inference.session(path, optimise=True, written=scratch / "optimised.onnx")
                 model = onnx.load(scratch / "optimised.onnx")
@@ -98,7 +98,7 @@ def ensure_quantised(path: Path, cache: Path, name: str) -> Path:
                 raise ConfigError(f"reranker: {path} has no products of 32 bits to quantise")
             return content
 
-        write_whole(made, optimised, "reranker")
+        write_whole(made, convert, "reranker")
     return made
 
 

@@ -174,7 +174,7 @@ def test_a_file_is_quantised_once(tmp_path: Path) -> None:
 
 
 def test_a_pair_of_8_bits_is_scored_as_it_is_alone(tmp_path: Path) -> None:
-    """What else is in a call changes no score of a quantised model, bit for bit."""
+    """The other pairs of a call change no score of a quantised model, bit for bit."""
     random_bert.write(tmp_path / "model", layers=2, hidden=64)
     encoder = CrossEncoder(tmp_path / "model", precision="int8", cache=tmp_path / "cache")
     texts = {str(each): " ".join(WORDS[each:][: 1 + each]) for each in range(12)}
