@@ -183,5 +183,6 @@ def _is_plain(gemm: dict[str, object]) -> bool:
 
 
 def _is_encoder(node: "onnx.NodeProto", has: dict[str, object]) -> bool:
-    """True if attention has a mask alone beside its weights, as an encoder's has."""
-    return has.keys() <= {"num_heads", "mask_filter_value"} and all(node.input[:4]) and not any(node.input[4:])
+    """True if attention has a mask alone beside its weights, as an encoder's has, and no option of its own."""
+    options = {name for name, value in has.items() if value and name != "num_heads"}
+    return not options and all(node.input[:4]) and not any(node.input[4:])
