@@ -238,8 +238,12 @@ class Settings(BaseSettings):
                 "min_relevance": self.defaults.min_relevance,
                 "search": self.qdrant.search.model_dump(mode="json"),
                 "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
-                "rerank": _model(self.rerank, _JUDGING)
-                | ({"empty": self.rerank.empty} if self.rerank.empty != "failure" else {}),
+                "rerank": {
+                    **_model(self.rerank, _JUDGING),
+                    **self.rerank.model_dump(include=_ADDED, exclude_defaults=True),
+                },
+                # An index of the other precision is searched as well.
+                **self.embedder.model_dump(include={"precision"}, exclude_defaults=True),
                 "chat": _model(self.chat, {"kind", "model", "max_tokens", "structured", "parameters"}),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
@@ -286,6 +290,9 @@ _JUDGING: Final = {
     *("kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"),
     *("prompts", "instruction", "query_template", "document_template"),
 }
+
+_ADDED: Final = {"file", "precision", "empty"}
+"""With their defaults the hash is that of 0.2.0."""
 
 
 def _model(section: ModelServer, judging: Set[str]) -> dict[str, Any]:
