@@ -1,6 +1,6 @@
 """The query event: one JSON object per message of the queries topic."""
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -24,7 +24,7 @@ from schemas.fields import (
     Vector,
     missing_if_empty,
 )
-from schemas.filters import Filters, OrderBy
+from schemas.filters import FieldName, Filters, OrderBy
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
@@ -35,6 +35,15 @@ MAX_QUERY_PARTS: Final = 4096
 """Keys, objects and arrays of a query event. The most that it can make use of are some 600 of 64 filters, 2,000 of its
 metadata, and the parameters of a recipe.
 """
+
+
+MAX_GROUP_SIZE: Final = 50
+
+GroupSize = Annotated[int, Field(ge=0, le=MAX_GROUP_SIZE)]
+"""Documents that are returned of a group; 0: queries are not grouped."""
+
+GroupScore = Literal["max", "sum", "avg"]
+"""The combination of the scores of a group's documents."""
 
 
 class QueryEvent(BaseModel):
@@ -61,6 +70,21 @@ class QueryEvent(BaseModel):
     actor_type: MaybeName = Field(default=None, description="Return only documents of this type of actor.")
     filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
     order_by: OrderBy | None = Field(default=None, description="Order of a lookup; missing: newest first.")
+    group_by: FieldName | None = Field(
+        default=None,
+        description="Indexed field: one result for all documents with the same value; missing: the profile's, or else"
+        " the default.",
+    )
+    group_size: GroupSize | None = Field(
+        default=None,
+        description="Documents of a group at most, the best included; 0: no groups; missing: the profile's, or else the"
+        " default.",
+    )
+    group_score: GroupScore | None = Field(
+        default=None,
+        description="Score of a group: of its best document (max), or combined of all its candidates (sum, avg);"
+        " missing: the profile's, or else the default.",
+    )
     limit: Annotated[int, Field(ge=0)] = Field(
         default=0, description=f"Results on a page: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}."
     )

@@ -161,7 +161,6 @@ class PoolRanker:
             outcome.warnings.append("the pool has no words: the stage coverage changes nothing")
         outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, pool.words)))
         self._by_model(asked, outcome, pool)
-        outcome.judge(plan.min_relevance)
         return asked, outcome
 
     def _by_model(self, asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
@@ -184,6 +183,8 @@ class PoolRanker:
                 outcome.rerank_scores = RerankScores("", scores, read, self.selects, left, self.measure)
         outcome.vectors = pool.vectors or {}
         outcome.rerank(plan.recipe)
+        outcome.judge(plan.min_relevance)
+        outcome.group(plan.grouping)
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
 

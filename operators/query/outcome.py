@@ -1,6 +1,6 @@
 """The outcome of a query, the same in the flow and offline; and answers, which other queries may be given."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,6 +8,7 @@ from operators.query.backend_answers import RerankScores
 from operators.query.cursor import After
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
+from operators.ranking.grouping import Group, Grouping, group
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.relevance import relevance
 from operators.ranking.run import Matches, ModelScores, ScoreExplanations
@@ -63,7 +64,8 @@ class Outcome:
     ones of the candidates that are compared with each other, `payloads` those of the fetched ones, `relevance`
     says how well each candidate fits, as far as that is known. `degraded` lists the
     stages that were lost, and why; `removed` the
-    documents that the post-filter check took out. `more`: an ordered lookup has a further page.
+    documents that the post-filter check took out. `more`: an ordered lookup has a further page. `groups`: the group
+    that a candidate stands for, by its id, once candidates are grouped; `ungrouped` are those before.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
@@ -74,6 +76,9 @@ class Outcome:
     vectors: Vectors = field(default_factory=dict)
     payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     relevance: Mapping[str, float] = field(default_factory=dict)
+    grouping: Grouping | None = None
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    ungrouped: Sequence[Candidate] = ()
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     removed: set[str] = field(default_factory=set)
@@ -99,6 +104,38 @@ class Outcome:
         if self.ranked is not None:
             self.relevance = relevance(self.candidates, self.legs.get(VECTOR), self.ranked.run)
             self.candidates = [each for each in self.candidates if self.relevance.get(each.id, 1.0) >= least]
+
+    def group(self, grouping: Grouping | None) -> None:
+        """Let the best candidate of each group stand for it; None: each stands for itself."""
+        if grouping is None:
+            return
+        self.grouping, self.ungrouped = grouping, self.candidates
+        self.candidates, self.groups = group(self.ungrouped, grouping)
+        if self.explanations is not None:
+            parameters = {"group_by": grouping.field, "group_score": grouping.score}
+            for each in self.candidates:
+                of = self.groups[each.id]
+                values = {"key": of.key, "count": len(of.candidates)}
+                before = of.candidates[0].score
+                self.explanations.note_step(each.id, "group", before, each.score, parameters, values)
+
+    def drop(self, ids: Set[str]) -> None:
+        """Drop candidates that are not there any more; another one stands for its group then."""
+        if self.explanations is not None:
+            for id_ in self.groups:
+                self.explanations.by_id[id_].stages.pop()
+        candidates = self.candidates if self.grouping is None else self.ungrouped
+        self.candidates = [candidate for candidate in candidates if candidate.id not in ids]
+        self.group(self.grouping)
+
+    def first(self, count: int) -> list[Candidate]:
+        """The first candidates, and behind them those that are returned within their groups."""
+        first = self.candidates[:count]
+        return first + [each for candidate in first for each in self.further(candidate)]
+
+    def further(self, candidate: Candidate) -> Sequence[Candidate]:
+        """The candidates that are returned within a candidate's group."""
+        return self.groups[candidate.id].further(self.grouping.size) if self.grouping is not None else ()
 
     def pick(self, stage: LlmRerank) -> None:
         """Put the candidate first that the chat model selected of those that it read."""

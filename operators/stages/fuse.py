@@ -117,6 +117,8 @@ def take_over(query: InFlight) -> InFlight:
         elif outcome is not None:
             query.outcome.legs[name] = _to_leg(query, name, outcome)
             query.outcome.warnings += outcome.warnings
+            if outcome.lost is not None:
+                query.lose(name, outcome.lost)
         elif name != STRUCTURED and asked.shape is Shape.SEARCH:
             query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
     if any(leg.reason is Reason.NO_CONTEXT for leg in query.outcome.legs.values()):
@@ -157,7 +159,10 @@ def _tell_limits(query: InFlight) -> None:
 def _to_leg(query: InFlight, name: str, found: Found) -> Leg:
     asked = query.asked.canonical
     if asked.shape is Shape.SEARCH:
-        return Leg(name, LegStatus.OK, *found.hits, more=len(found.hits.ids) >= depth(query))
+        # A document below the bound of relevance may hide one of its group that is above it.
+        grouped = found.more if query.asked.plan.min_relevance == 0 else None
+        more = grouped if grouped is not None else len(found.hits.ids) >= depth(query)
+        return Leg(name, LegStatus.OK, *found.hits, more=more)
     page = find_page(found.values, asked.after, asked.limit)
     leg = Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
     query.retrieval.ends, query.outcome.more = dict(zip(leg.ids, page.ends, strict=True)), page.more

@@ -257,10 +257,12 @@ def rank(query: InFlight) -> InFlight:
         return query
     if not plan.recipe.later:
         outcome.judge(plan.min_relevance)
+        outcome.group(plan.grouping)
         return query
     query.started = monotonic()
     outcome.rerank(plan.recipe)
     outcome.judge(plan.min_relevance)
+    outcome.group(plan.grouping)
     candidates = len(outcome.candidates)
     query.trace.child("rank", query.started, {"rankstream.candidates": candidates})
     query.passed("rank", candidates)
