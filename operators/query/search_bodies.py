@@ -37,6 +37,9 @@ ENDINGS: Final = 256
 PER_GROUP: Final = 2
 """Candidates of each leg for a group: with groups, a leg gives half as many groups as it is asked for candidates."""
 
+_LEAVES: Final = 6
+"""Conditions at most by which the groups that are found are left out."""
+
 BEYOND: Final = 3
 """Times the page is asked for where a stage on distance moves candidates."""
 
@@ -94,16 +97,23 @@ class Search:
         first = [(found.ids[place], key_of(found.payloads[place], field)) for place in self.groups.first(found)]
         keys = [key for _, key in first if key is not None]
         alone = [point_id(id_) for id_, key in first if key is None]
-        others = filters.on_index(NoneOf(field=field, op="none_of", value=keys), self.groups.indexed) if keys else None
+        must: list[Condition] = []
+        if keys:
+            others = filters.on_index(NoneOf(field=field, op="none_of", value=keys), self.groups.indexed)
+            # A document with several values is of none of their groups, and `none_of` would leave it out.
+            several = {"key": others.field, "values_count": {"gt": 1}}
+            must = [{"should": [filters.condition(others), several]}]
         without: list[Condition] = [{"has_id": alone}] if alone else []
 
         def narrow(body: Condition | None) -> Condition | None:
             if body is None:
                 return None
             where = body["filter"]
-            must = [*where.get("must", ()), *([filters.condition(others)] if others is not None else [])]
-            must_not = [*where.get("must_not", ()), *without]
-            return {**body, "limit": limit, "filter": {**where, "must": must, "must_not": must_not}}
+            clauses = {
+                "must": [*where.get("must", ()), *must],
+                "must_not": [*where.get("must_not", ()), *without],
+            }
+            return {**body, "limit": limit, "filter": {**where, **clauses}}
 
         return replace(self, body=narrow(self.body), rest=narrow(self.rest), groups=None)
 
@@ -280,8 +290,7 @@ def _groups(query: InFlight, seen: Condition) -> Groups | None:
     # All reflections are ranked in any case.
     if grouping is None or query.asked.canonical.reflections_only:
         return None
-    # Two conditions are added, of which one may be three: for strings, integers and booleans.
-    if able.conditions is not None and filters.count(seen) + 4 > able.conditions:
+    if able.conditions is not None and filters.count(seen) + _LEAVES > able.conditions:
         return None
     return Groups(grouping.field, max(1, depth(query) // PER_GROUP), able.most, able.indexed)
 

@@ -255,7 +255,8 @@ class Leg(QueryStage[Search | Apart, Found]):
         groups, body = search.groups, search.body if search.body is not None else search.rest
         if groups is None or body is None or isinstance(found, BackendError):
             return found
-        hits, limit, last = found.hits, body["limit"], len(found.hits.ids)
+        hits, limit, count = found.hits, body["limit"], len(found.hits.ids)
+        last = count
         for _ in range(_ROUNDS):
             if last < limit or len(groups.first(hits)) >= groups.wanted:
                 break
@@ -268,8 +269,9 @@ class Leg(QueryStage[Search | Apart, Found]):
             if isinstance(more, BackendError):
                 return found._replace(hits=hits, more=True, lost=more.reason)
             last = len(more.hits.ids)
+            count += last
             hits = _extend(hits, more.hits, groups)
-        return found._replace(hits=hits, more=last >= limit)
+        return found._replace(hits=hits, more=last >= limit or len(hits.ids) < count)
 
     async def _finish(self, collection: str, search: Search | Unfinished, timeout: float) -> Found | BackendError:
         """Count the terms of unknown rarity, then search."""
