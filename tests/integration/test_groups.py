@@ -279,8 +279,14 @@ def test_min_relevance_counts_groups(ask: Ask) -> None:
 def test_a_recorded_pool_is_grouped_again(ask: Ask) -> None:
     """Offline the same groups come out of the recorded candidates, with the same scores and explanations."""
     event: Json = {
-        "text": "ember fjord", "vector": [0.3, 0.1, -1.0, 0.4], "limit": 20, "record": True, "explain": True,
-        "group_by": "parent", "group_size": 3, "group_score": "sum",
+        "text": "ember fjord",
+        "vector": [0.3, 0.1, -1.0, 0.4],
+        "limit": 20,
+        "record": True,
+        "explain": True,
+        "group_by": "parent",
+        "group_size": 3,
+        "group_score": "sum",
     }
     (answer,) = ask([event])
     settings = load(None, {**SECTIONS, "qdrant": {**QDRANT, "url": "http://qdrant"}})

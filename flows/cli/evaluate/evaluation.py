@@ -18,6 +18,7 @@ from flows.cli.rank import find_recipe
 from flows.process.embedded import Embedded, start_embedded, start_with_settings
 from operators.evaluation.comparison import ByQuery
 from operators.evaluation.metrics import Separation, by_query, evaluate, mean, parse_qrels, run_lines, separate
+from operators.ranking.grouping import key_of
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
@@ -182,8 +183,17 @@ def read_judgements(qrels: Path, queries: Path, documents: Path | None) -> Judge
     every = read_qrels(qrels)
     judged = select_judged(every, {event["query_id"] for event in events(queries)}, qrels, queries)
     if documents is not None:
-        check_documents(judged, (str(document.get("id")) for document in read_jsonl(documents)), qrels, documents)
+        fields = {event["group_by"] for event in events(queries) if isinstance(event.get("group_by"), str)}
+        there = (name for document in read_jsonl(documents) for name in _names(document, fields))
+        check_documents(judged, there, qrels, documents)
     return judged
+
+
+def _names(document: Mapping[str, Any], fields: Collection[str]) -> Iterator[str]:
+    """The names by which qrels may judge a document: its id, and its group's keys in these fields."""
+    yield str(document.get("id"))
+    keys = (key_of(document, each) for each in fields)
+    yield from (str(key) for key in keys if key is not None)
 
 
 def read_qrels(path: Path) -> Judgements:
@@ -235,12 +245,18 @@ def measure(
         with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
             asked = events(queries, recipe=variant.recipe.name, rerank=variant.rerank)
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
-                ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]
+                ranked[result["query_id"]] = [(_judged_id(hit), hit["score"]) for hit in result["results"]]
                 best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)
                 answered[result["status"]] += 1
         with_answer = [best[query] for query in judged if query in best and query not in unanswerable]
         found = separate(with_answer, [best[query] for query in unanswerable if query in best])
         yield replace(make_row(variant.name, ranked, answered, judged, runs), separation=found)
+
+
+def _judged_id(hit: Mapping[str, Any]) -> str:
+    """The id by which a result is judged: the key of its group, if it has one, and else its document's."""
+    key = hit.get("group", {}).get("key")
+    return hit["id"] if key is None else str(key)
 
 
 def make_row(

@@ -1,5 +1,7 @@
 """Grouping: one candidate a group, compared with a plain second implementation on random candidates."""
 
+import statistics
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,8 +48,9 @@ def naive_key(candidate: Candidate) -> tuple[str, Any]:
 def test_groups_are_those_of_a_plain_implementation(score: GroupScore, ranked: list[Candidate], size: int) -> None:
     """Each group's best candidate, the group's score, the order of the groups, and what is in them are the same."""
     found, groups = group(ranked, Grouping("m.parent", size, score))
-    combine = {"max": max, "sum": sum, "avg": lambda scores: sum(scores) / len(scores)}[score]
+    combinations: dict[str, Callable[[list[float]], float]] = {"max": max, "sum": sum, "avg": statistics.fmean}
     expected = []
+    combine = combinations[score]
     for key in dict.fromkeys(map(naive_key, ranked)):
         members = [each for each in ranked if naive_key(each) == key]
         expected.append((combine([each.score for each in members]), members))
