@@ -1,7 +1,7 @@
 """Random policies, documents and queries: many alike, many that differ in one thing, from one seed."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.integration.conversation import Asked

@@ -99,7 +99,7 @@ def test_a_leg_finds_the_best_groups(engine: Engine, parents: list[Any], limit: 
 
 
 def test_one_large_group_does_not_fill_a_page(engine: Engine) -> None:
-    """Where the nearest documents are all of one parent, the others are asked for, without that parent."""
+    """The others are asked for without that parent, if the nearest documents are all of one."""
     parents = ["a"] * 30 + ["b"] * 5 + [None, "c", None, "d", "b"]
     upsert(engine, parents)
     watched = Watched(EngineTransport(engine))
@@ -122,7 +122,7 @@ def test_enough_groups_need_no_further_request(engine: Engine) -> None:
 
 
 def test_a_further_request_that_fails_is_a_loss(engine: Engine) -> None:
-    """What was found stays, there may be more, and the reason is told."""
+    """The first hits stay, there may be more, and the reason is told."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         searches: list[Mapping[str, Any]] = orjson.loads(request.content)["searches"]
