@@ -103,6 +103,12 @@ class Planner:
     defaults: Defaults = field(default_factory=Defaults)
     _overridden: OrderedDict[tuple[str, str], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
 
+    @property
+    def grouping_fields(self) -> frozenset[str]:
+        """The fields by which the profiles and the defaults group results."""
+        fields = (self.defaults.group_by, *(profile.group_by for profile in self.profiles.values()))
+        return frozenset(field for field in fields if field is not None)
+
     def plan(
         self,
         event: QueryEvent,

@@ -174,25 +174,28 @@ def run_flow(
         yield running
 
 
-def read_judgements(qrels: Path, queries: Path, documents: Path | None) -> Judgements:
-    """The judgements in a TREC file about these queries.
+def read_judgements(
+    qrels: Path, queries: Path, documents: Path | None, grouped: Collection[str | None] = ()
+) -> Judgements:
+    """The judgements in a TREC file about these queries; `grouped` are fields by which results are grouped.
 
     Raises InputError for none, or if none of the documents, where they are given, is one that they find relevant: every
-    figure would be 0.
+    figure would be 0. With groups, qrels judge their keys.
     """
     every = read_qrels(qrels)
-    judged = select_judged(every, {event["query_id"] for event in events(queries)}, qrels, queries)
+    asked = list(events(queries))
+    judged = select_judged(every, {event["query_id"] for event in asked}, qrels, queries)
     if documents is not None:
-        fields = {event["group_by"] for event in events(queries) if isinstance(event.get("group_by"), str)}
-        there = (name for document in read_jsonl(documents) for name in _names(document, fields))
+        fields = {*grouped, *(field for event in asked if isinstance(field := event.get("group_by"), str))}
+        there = (name for each in read_jsonl(documents) for name in judged_names(str(each.get("id")), each, fields))
         check_documents(judged, there, qrels, documents)
     return judged
 
 
-def _names(document: Mapping[str, Any], fields: Collection[str]) -> Iterator[str]:
-    """The names by which qrels may judge a document: its id, and its group's keys in these fields."""
-    yield str(document.get("id"))
-    keys = (key_of(document, each) for each in fields)
+def judged_names(id_: str, payload: Mapping[str, Any], fields: Collection[str | None]) -> Iterator[str]:
+    """The names by which qrels may judge a document: its id, and its groups' keys in these fields."""
+    yield id_
+    keys = (key_of(payload, each) for each in fields if each is not None)
     yield from (str(key) for key in keys if key is not None)
 
 
