@@ -45,6 +45,8 @@ GroupSize = Annotated[int, Field(ge=0, le=MAX_GROUP_SIZE)]
 GroupScore = Literal["max", "sum", "avg"]
 """The combination of the scores of a group's documents."""
 
+CursorPolicy = Literal["strict", "continue"]
+
 
 class QueryEvent(BaseModel):
     """One query. Unknown fields are an error."""
@@ -69,7 +71,10 @@ class QueryEvent(BaseModel):
     subject: MaybeName = Field(default=None, description="Return only documents of this subject.")
     actor_type: MaybeName = Field(default=None, description="Return only documents of this type of actor.")
     filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
-    order_by: OrderBy | None = Field(default=None, description="Order of a lookup; missing: newest first.")
+    order_by: OrderBy | None = Field(
+        default=None,
+        description="Order of the results by an indexed field; missing: a lookup's newest first, else by rank.",
+    )
     group_by: FieldName | None = Field(
         default=None,
         description="Indexed field: one result for all documents with the same value; missing: the profile's, or else"
@@ -93,7 +98,12 @@ class QueryEvent(BaseModel):
     ] = Field(
         default=None,
         description="`next_cursor` of a result; with the same query it asks for the next page. limit, explain, debug, "
-        "timeout_ms and metadata may differ from page to page.",
+        "timeout_ms, metadata and cursor_policy may differ from page to page.",
+    )
+    cursor_policy: CursorPolicy = Field(
+        default="strict",
+        description="After a change of the index: strict refuses the cursor as expired, continue gives the next page"
+        " with a warning.",
     )
     profile: MaybeName = Field(
         default=None, description="Profile, a trade of quality against time; missing or unknown: `balanced`."
@@ -135,12 +145,11 @@ class QueryEvent(BaseModel):
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
-        searched = self.vector is not None or bool(self.text and self.text.strip())
         asked = (self.text, self.vector, self.subject, self.actor_type)
         if not (self.filters or self.reflections_only or any(each is not None for each in asked)):
             raise ValueError("text, vector, filters, subject, actor_type or reflections_only must be given")
-        if self.order_by is not None and (searched or self.reflections_only):
-            raise ValueError("order_by is for lookups: text, vector and reflections are in the recipe's order")
+        if self.order_by is not None and self.reflections_only:
+            raise ValueError("order_by and reflections_only: reflections are in the order of their ranks")
         if self.now is not None and self.current_cycle is not None:
             raise ValueError("now and current_cycle are two clocks: at most one may be given")
         if self.reflections_only and self.include_reflections is False:

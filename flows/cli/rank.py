@@ -185,6 +185,7 @@ class PoolRanker:
         outcome.rerank(plan.recipe)
         outcome.judge(plan.min_relevance)
         outcome.group(plan.grouping)
+        outcome.order(asked.canonical.order_by)
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
 

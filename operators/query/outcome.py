@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from operators.query.backend_answers import RerankScores
-from operators.query.cursor import After
+from operators.query.cursor import After, result_digest
+from operators.query.paging import sort_candidates
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
 from operators.ranking.grouping import Group, Grouping, group
@@ -13,6 +14,7 @@ from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.relevance import relevance
 from operators.ranking.run import Matches, ModelScores, ScoreExplanations
 from schemas.errors import Reason
+from schemas.filters import OrderBy
 from schemas.recipes import Recipe
 from schemas.recipes.stages import LlmRerank
 from schemas.result import VECTOR, RetrievalStage
@@ -56,6 +58,11 @@ class CachedAnswer:
         return replace(self.answer, event=event)
 
 
+def is_given(candidate: Candidate, given: Set[bytes]) -> bool:
+    """True if a result was given that is this candidate: by its own id, or by the point's, as where texts are lost."""
+    return not given.isdisjoint({result_digest(candidate.document), result_digest(candidate.id)})
+
+
 @dataclass(slots=True)
 class Outcome:
     """The outcome of a query, from which its result is written.
@@ -65,7 +72,7 @@ class Outcome:
     says how well each candidate fits, as far as that is known. `degraded` lists the
     stages that were lost, and why; `removed` the
     documents that the post-filter check took out. `more`: an ordered lookup has a further page. `groups`: the group
-    that a candidate stands for, by its id, once candidates are grouped; `ungrouped` are those before.
+    that a candidate stands for, by its id, once candidates are grouped.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
@@ -78,7 +85,6 @@ class Outcome:
     relevance: Mapping[str, float] = field(default_factory=dict)
     grouping: Grouping | None = None
     groups: Mapping[str, Group] = field(default_factory=dict)
-    ungrouped: Sequence[Candidate] = ()
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     removed: set[str] = field(default_factory=set)
@@ -109,24 +115,34 @@ class Outcome:
         """Let the best candidate of each group stand for it; None: each stands for itself."""
         if grouping is None:
             return
-        self.grouping, self.ungrouped = grouping, self.candidates
-        self.candidates, self.groups = group(self.ungrouped, grouping)
-        if self.explanations is not None:
-            parameters = {"group_by": grouping.field, "group_score": grouping.score}
-            for each in self.candidates:
-                of = self.groups[each.id]
-                values = {"key": of.key, "count": len(of.candidates)}
-                before = of.candidates[0].score
-                self.explanations.note_step(each.id, "group", before, each.score, parameters, values)
+        self.grouping = grouping
+        self.candidates, self.groups = group(self.candidates, grouping)
+        for candidate in self.candidates:
+            self._explain_group(candidate, grouping)
 
     def drop(self, ids: Set[str]) -> None:
-        """Drop candidates that are not there any more; another one stands for its group then."""
-        if self.explanations is not None:
-            for id_ in self.groups:
-                self.explanations.by_id[id_].stages.pop()
-        candidates = self.candidates if self.grouping is None else self.ungrouped
-        self.candidates = [candidate for candidate in candidates if candidate.id not in ids]
-        self.group(self.grouping)
+        """Drop candidates that are not there any more; the next one of its group stands in the place of the best."""
+        if self.grouping is None:
+            self.candidates = [candidate for candidate in self.candidates if candidate.id not in ids]
+            return
+        candidates, groups = [], {}
+        for best in self.candidates:
+            of = self.groups[best.id]
+            if left := [each for each in of.candidates if each.id not in ids]:
+                candidates.append(best if best.id not in ids else left[0])
+                groups[left[0].id] = Group(of.key, left)
+        replaced = [candidate for candidate in candidates if candidate.id not in self.groups]
+        self.candidates, self.groups = candidates, groups
+        for candidate in replaced:
+            self._explain_group(candidate, self.grouping)
+
+    def _explain_group(self, best: Candidate, grouping: Grouping) -> None:
+        if self.explanations is None:
+            return
+        of = self.groups[best.id]
+        parameters = {"group_by": grouping.field, "group_score": grouping.score}
+        values = {"key": of.key, "count": len(of.candidates)}
+        self.explanations.note_step(best.id, "group", of.candidates[0].score, best.score, parameters, values)
 
     def first(self, count: int) -> list[Candidate]:
         """The first candidates, and behind them those that are returned within their groups."""
@@ -136,6 +152,22 @@ class Outcome:
     def further(self, candidate: Candidate) -> Sequence[Candidate]:
         """The candidates that are returned within a candidate's group."""
         return self.groups[candidate.id].further(self.grouping.size) if self.grouping is not None else ()
+
+    def order(self, order_by: OrderBy | None) -> None:
+        """Put the candidates in the order that the query asks for, if it does."""
+        if order_by is not None:
+            self.candidates = sort_candidates(self.candidates, order_by)
+
+    def put_first(self, given: Set[bytes]) -> int:
+        """Put those candidates first that were given before, and count them."""
+        before: list[Candidate] = []
+        others: list[Candidate] = []
+        for each in self.candidates:
+            # A group that was given is the same one, whichever document is the best of it now.
+            of = self.groups[each.id].candidates if self.grouping is not None else (each,)
+            (before if any(is_given(one, given) for one in of) else others).append(each)
+        self.candidates = before + others
+        return len(before)
 
     def pick(self, stage: LlmRerank) -> None:
         """Put the candidate first that the chat model selected of those that it read."""

@@ -19,7 +19,7 @@ from flows.cli.rank import PoolRanker
 from flows.process.embedded import start_embedded
 from schemas.result import ResultEvent
 from schemas.settings import load
-from tests.integration.cascade_running import running
+from tests.integration.cascade import running
 from tests.integration.permitted import TIERS
 
 pytestmark = pytest.mark.slow
@@ -261,6 +261,19 @@ def test_a_profile_groups_and_a_lookup_does_not(ask: Ask) -> None:
     )
     assert [hit["group"] for hit in by_profile["results"]] == [hit["group"] for hit in own["results"]]
     assert not any("group" in hit for hit in [*plain["results"], *lookup["results"]])
+
+
+def test_an_order_is_one_of_groups(ask: Ask) -> None:
+    """With `order_by` the same groups come in the order of a field of their best documents, page by page."""
+    event = {**queries()[0], "limit": 9, "group_size": 2}
+    plain, ordered = (
+        [hit for page in pages(ask, {**event, **more}) for hit in page["results"]]
+        for more in ({}, {"order_by": {"field": "page", "direction": "desc"}})
+    )
+    assert [hit["id"] for hit in ordered] == [
+        hit["id"] for hit in sorted(plain, key=lambda hit: -hit["payload"]["page"])
+    ]
+    assert {hit["id"]: hit["group"] for hit in ordered} == {hit["id"]: hit["group"] for hit in plain}
 
 
 def test_min_relevance_counts_groups(ask: Ask) -> None:

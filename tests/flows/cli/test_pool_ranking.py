@@ -318,3 +318,17 @@ def test_a_group_is_ranked_by_its_key() -> None:
     assert (ids(result), result["total"], result["has_more"]) == (["a", "b"], 3, True)
     assert [(each["group"]["key"], each["group"]["count"]) for each in result["results"]] == [("p", 2), (None, 1)]
     assert [each["id"] for each in result["results"][0]["group"]["results"]] == ["c"]
+
+
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_the_querys_order_is_the_results(direction: str) -> None:
+    """Of the candidates by a field of theirs; those without it come last, and the scores stay."""
+    plain = ranked(pool(at=NOW))
+    ordered = ranked(pool(at=NOW, order_by={"field": "created_at", "direction": direction}))
+    days = sorted(plain["results"], key=lambda hit: hit["payload"]["created_at"], reverse=direction == "desc")
+    assert ids(ordered) == [hit["id"] for hit in days] != ids(plain)
+    assert {hit["id"]: hit["score"] for hit in ordered["results"]} == {
+        hit["id"]: hit["score"] for hit in plain["results"]
+    }
+    by_importance = ranked(pool(at=NOW, order_by={"field": "importance", "direction": direction}))
+    assert ids(by_importance) == ["old", *(id_ for id_ in ids(plain) if id_ != "old")]
