@@ -6,6 +6,7 @@ import pytest
 
 from operators.query.backend_answers import RerankScores
 from operators.query.canonical import Shape
+from operators.query.cursor import result_digest
 from operators.query.in_flight import InFlight
 from operators.stages.fuse import fuse_legs
 from operators.stages.rerank import rank
@@ -77,3 +78,14 @@ def test_the_model_reads_chunks_and_groups_count_behind_it() -> None:
     step = outcome.explanations.by_id["a"].stages[-1]
     assert (step["stage"], step["input"], step["output"]) == ("group", group.candidates[0].score, of_a.score)
     assert step["values"] == {"key": "p", "count": 2}
+
+
+def test_a_group_that_was_given_is_told_by_any_of_its_documents() -> None:
+    """After a write another document may be the best of it: it is the same group all the same."""
+    asked = found(recipe="vector", group_by="parent")
+    for each in asked.outcome.candidates:
+        each.payload = {**each.payload, "parent": {"a": "p", "b": "q", "c": "q"}[each.id]}
+    rank(asked)
+    assert order(asked) == ["a", "b"]
+    assert asked.outcome.put_first(frozenset({result_digest("c")})) == 1
+    assert order(asked) == ["b", "a"]
