@@ -4,7 +4,7 @@ import hashlib
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -95,7 +95,7 @@ def result(
     """
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
-    shown = {candidate.id for candidate in results}
+    shown = {each.id for candidate in results for each in (candidate, *outcome.further(candidate))}
     leg_ranks = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.ids]
     ranks = enumerate(results, asked.canonical.skip + 1)
@@ -217,7 +217,27 @@ def _semantic(lost: Mapping[str, Reason]) -> dict[str, Any]:
     return {"semantic_unavailable": True, "semantic_unavailable_reason": f"{what}: {why}."}
 
 
+def members(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every document that a result event returns, those within groups included."""
+    for hit in event["results"]:
+        yield hit
+        if "group" in hit:
+            yield from hit["group"]["results"]
+
+
 def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict[str, Any]:
+    hit = {"rank": rank, **_member(candidate, leg_ranks, outcome)}
+    of = outcome.groups.get(candidate.id)
+    if of is not None:
+        # Without a text where others have one, it was not fetched: it is not known to be there still.
+        unfetched = "fetch" in dict(outcome.degraded)
+        further = [each for each in outcome.further(candidate) if unfetched or each.id in outcome.payloads]
+        results = [_member(each, leg_ranks, outcome) for each in further]
+        hit["group"] = {"key": of.key, "count": len(of.candidates), "results": results}
+    return hit
+
+
+def _member(candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
     payload = {name: value for name, value in fields.items() if not name.startswith("_")}
@@ -226,7 +246,6 @@ def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome)
     text = payload.pop("text") if isinstance(fields.get("text"), str) else None
     hit: dict[str, Any] = {
         "id": own_id,
-        "rank": rank,
         "score": candidate.score,
         "text": text,
         "payload": payload,

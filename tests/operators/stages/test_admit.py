@@ -234,3 +234,29 @@ def test_a_collection_without_keywords_is_said_once() -> None:
     ]
     scoring: Any = Told(sparse=False, scoring=True)
     assert admission(catalogue=scoring)(query()).outcome.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "field", "said"),
+    [
+        (None, "parent", None),
+        (None, "size", "nothing to group by: add it to qdrant.indexes; there are parent, subject"),
+        (frozenset({"size"}), "size", None),
+        (frozenset({"size"}), "parent", "nothing to group by: add it to qdrant.indexes; there are size"),
+        (None, "inner", "its values are inside of strings (node#text), which no filter looks into"),
+    ],
+)
+def test_a_field_to_group_by_needs_an_index(groups: frozenset[str] | None, field: str, said: str | None) -> None:
+    """By the configuration, or by the collection itself where that is read; others are refused, as for filters."""
+    admit = admission(
+        catalogue=Catalogue(UNASKED, QdrantSettings(url="http://qdrant")),
+        grouped=frozenset({"parent", "subject"}),
+        fields=FieldMap({"inner": "node#text"}),
+    )
+    admit.catalogue._capabilities["documents"] = Capabilities("documents", groups=groups)
+    if said is None:
+        assert not admit(query(group_by=field)).answered
+        return
+    with pytest.raises(InputError, match="group_by") as refused:
+        admit(query(group_by=field))
+    assert said in str(refused.value)

@@ -37,6 +37,8 @@ MODELS = ("embedder", "sparse_encoder", "rerank", "chat")
 
 CHANGED = {
     "defaults.min_relevance": 0.5,
+    "defaults.group_by": "subject",
+    "defaults.group_score": "sum",
     "qdrant.url": "http://other",
     "qdrant.destinations": {"default": "others"},
     "qdrant.collections": NOTES["qdrant"]["collections"],
@@ -297,6 +299,9 @@ DECIDES = {
     "defaults.namespace",
     "defaults.destination",
     "defaults.min_relevance",
+    "defaults.group_by",
+    "defaults.group_size",
+    "defaults.group_score",
     "documents.envelope",
     "documents.columns",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
