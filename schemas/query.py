@@ -24,7 +24,7 @@ from schemas.fields import (
     Vector,
     missing_if_empty,
 )
-from schemas.filters import Filters, OrderBy
+from schemas.filters import FieldName, Filters, OrderBy
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
@@ -36,6 +36,14 @@ MAX_QUERY_PARTS: Final = 4096
 metadata, and the parameters of a recipe.
 """
 
+
+MAX_GROUP_SIZE: Final = 50
+
+GroupSize = Annotated[int, Field(ge=0, le=MAX_GROUP_SIZE)]
+"""Documents that are returned of a group; 0: queries are not grouped."""
+
+GroupScore = Literal["max", "sum", "avg"]
+"""The combination of the scores of a group's documents."""
 
 CursorPolicy = Literal["strict", "continue"]
 
@@ -67,8 +75,24 @@ class QueryEvent(BaseModel):
         default=None,
         description="Order of the results by an indexed field; missing: a lookup's newest first, else by rank.",
     )
-    limit: Annotated[int, Field(ge=0)] = Field(
-        default=0, description=f"Results on a page: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}."
+    group_by: FieldName | None = Field(
+        default=None,
+        description="Indexed field: one result for all documents with the same value; missing: the profile's, or else"
+        " the default.",
+    )
+    group_size: GroupSize | None = Field(
+        default=None,
+        description="Documents of a group at most, the best included; 0: no groups; missing: the profile's, or else the"
+        " default.",
+    )
+    group_score: GroupScore | None = Field(
+        default=None,
+        description="Score of a group: of its best document (max), or combined of all its candidates (sum, avg);"
+        " missing: the profile's, or else the default.",
+    )
+    limit: int = Field(
+        default=0,
+        description=f"Results on a page: 0 or less means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
     )
     cursor: Annotated[
         Annotated[str, StringConstraints(max_length=MAX_CURSOR_CHARS)] | None, AfterValidator(missing_if_empty)
@@ -90,6 +114,9 @@ class QueryEvent(BaseModel):
         default=None, description="Changes to parameters of the recipe: {stage: {parameter: value}}."
     )
     rerank: bool = Field(default=True, description="false: no model is asked; the other stages of the recipe run.")
+    post: bool = Field(
+        default=True, description="false: the fused list is the answer; no stage behind the fusion runs, and no model."
+    )
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="Leave out what has less relevance; missing: the profile's, or else the default."
     )
@@ -136,4 +163,4 @@ class QueryEvent(BaseModel):
     @property
     def page_size(self) -> int:
         """The number of results on a page, from 1 to MAX_LIMIT."""
-        return min(self.limit or DEFAULT_LIMIT, MAX_LIMIT)
+        return min(self.limit, MAX_LIMIT) if self.limit > 0 else DEFAULT_LIMIT

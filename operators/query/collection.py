@@ -66,6 +66,7 @@ class Capabilities:
     - `expires`: its documents expire at the time that they name.
     - `indexed`: for each field what its index can be asked for, None where filters need no index. `orders`: each field
       that an index gives an order by, with the index's type, None where all that is configured is there.
+      `groups`: each field that an index tells the values of apart, None likewise.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Capabilities:
     indexed: Mapping[str, frozenset[Ask]] | None = None
     conditions: int | None = None
     orders: Mapping[str, str] | None = None
+    groups: frozenset[str] | None = None
     scoring: bool = False
     similar: bool = True
     values: int | None = None

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from operators.query.canonical import CanonicalQuery, Shape
+from operators.ranking.grouping import Grouping
 from operators.ranking.run import Facts, Matches, TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
-from schemas.query import QueryEvent
+from schemas.query import DEFAULT_LIMIT, QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import LlmRerank, Reflections, Temporal
-from schemas.settings import Between, DecaySettings, Profile, SourcePolicy
+from schemas.settings import Between, DecaySettings, Defaults, Profile, SourcePolicy
 from schemas.settings.ranking import BALANCED
 from schemas.wording import join_first
 
@@ -28,7 +29,10 @@ _KEPT_BYTES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class RankingPlan:
-    """The plan of one query's ranking. `picking`: the recipe's stage `llm_rerank`, if there is a chat model."""
+    """The plan of one query's ranking. `picking`: the recipe's stage `llm_rerank`, if there is a chat model.
+
+    `grouping`: the results of a search are groups; a lookup gives every document.
+    """
 
     name: str
     profile: Profile
@@ -37,6 +41,7 @@ class RankingPlan:
     decay: tuple[DecayTier, ...]
     include_reflections: bool
     min_relevance: float = 0.0
+    grouping: Grouping | None = None
 
     def extractor(self, asked: CanonicalQuery) -> str | None:
         """Which extractor reads the time in the query (`rules` or `chat`); None if no stage that runs uses it."""
@@ -96,8 +101,14 @@ class Planner:
     allowed: Mapping[str, Between] | None = None
     decay: DecaySettings = field(default_factory=DecaySettings)
     chat: bool = True
-    min_relevance: float = 0.0
+    defaults: Defaults = field(default_factory=Defaults)
     _overridden: OrderedDict[tuple[str, str], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
+
+    @property
+    def grouping_fields(self) -> frozenset[str]:
+        """The fields by which the profiles and the defaults group results."""
+        fields = (self.defaults.group_by, *(profile.group_by for profile in self.profiles.values()))
+        return frozenset(field for field in fields if field is not None)
 
     def plan(
         self,
@@ -114,6 +125,8 @@ class Planner:
         name = self.profile(event)
         if event.profile not in {None, name}:
             warnings.append(f"profile: not configured, {BALANCED} is used ({event.profile[:80]!r})")
+        if event.limit < 0:
+            warnings.append(f"limit: below 0, {DEFAULT_LIMIT} is used ({event.limit})")
         profile = self.profiles[name]
         chosen = recipe if recipe is not None else self._find(event.recipe or profile.recipe)
         overrides: dict[str, Any] = dict(event.overrides or {})
@@ -123,6 +136,8 @@ class Planner:
         if overrides or event.reflection_boost is not None:
             allowed = policy.overrides if policy.overrides is not None else self.allowed
             chosen = self._override(chosen, overrides, event.reflection_boost, allowed)
+        if not event.post:
+            chosen = chosen.fusing()
         picking = chosen.picking
         if picking is not None and not self.chat:
             warnings.append(f"{picking.name}: no chat model is configured, the stage is skipped")
@@ -137,8 +152,18 @@ class Planner:
             picking,
             (*tiers, policy.decay) if policy.decay is not None else tiers,
             event.include_reflections if event.include_reflections is not None else included,
-            next(each for each in (event.min_relevance, profile.min_relevance, self.min_relevance) if each is not None),
+            self._of(event, profile, "min_relevance"),
+            self._grouping(event, profile),
         )
+
+    def _of(self, event: QueryEvent, profile: Profile, name: str) -> Any:
+        """The value of a field: the query's, or else its profile's, or else the default."""
+        values = [getattr(each, name) for each in (event, profile, self.defaults)]
+        return next((value for value in values if value is not None), None)
+
+    def _grouping(self, event: QueryEvent, profile: Profile) -> Grouping | None:
+        field, size = self._of(event, profile, "group_by"), self._of(event, profile, "group_size")
+        return Grouping(field, size, self._of(event, profile, "group_score")) if field is not None and size else None
 
     def profile(self, event: QueryEvent) -> str:
         """The name of the profile that the query gets."""

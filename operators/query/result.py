@@ -1,9 +1,10 @@
 """Results: the event that answers a query, made from its outcome. The same for the flow and for ranking offline."""
 
 import hashlib
+import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -14,10 +15,22 @@ from operators.query.outcome import Outcome
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.decay import resolve
+from schemas.errors import Reason
 from schemas.fields import rfc3339
 from schemas.pool import encode
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
+
+_WHY: Final = {
+    Reason.TIMEOUT: "the answer did not come in time",
+    Reason.UNAVAILABLE: "the server cannot be reached, or is overloaded",
+    Reason.BAD_RESPONSE: "the server's answer breaks the protocol",
+    Reason.UNAUTHORIZED: "the server refuses the credentials",
+    Reason.NO_COLLECTION: "the collection does not exist",
+    Reason.REFUSED: "the server refuses the request",
+    Reason.DEADLINE: "the query's deadline passed",
+    Reason.NO_EMBEDDER: "no embedder is configured, and the query has no vector",
+}
 
 LegRanks = Mapping[str, Mapping[str, tuple[int, float]]]
 
@@ -82,9 +95,9 @@ def result(
     """
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
-    shown = {candidate.id for candidate in results}
+    shown = {each.id for candidate in results for each in (candidate, *outcome.further(candidate))}
     leg_ranks = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
-    used = [leg.name for leg in outcome.legs.values() if leg.status is LegStatus.OK]
+    used = [leg.name for leg in outcome.legs.values() if leg.ids]
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {
         "schema_version": 1,
@@ -99,7 +112,7 @@ def result(
         "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
         "next_cursor": None,
         "backends_used": used + list(outcome.backends),
-        "semantic_unavailable": "embed" in lost or "vector" in lost,
+        **_semantic(lost),
         "legs": [
             {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)}
             for leg in outcome.legs.values()
@@ -195,7 +208,36 @@ def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name != "id" and not name.startswith("_")}
 
 
+def _semantic(lost: Mapping[str, Reason]) -> dict[str, Any]:
+    """The fields about the search by meaning: if it is missing, and a sentence that says why."""
+    if "embed" not in lost and "vector" not in lost:
+        return {"semantic_unavailable": False}
+    what = "The text was not embedded" if "embed" in lost else "The vector leg gave no candidates"
+    why = _WHY.get(reason := lost.get("embed", lost.get("vector", Reason.UNAVAILABLE)), reason)
+    return {"semantic_unavailable": True, "semantic_unavailable_reason": f"{what}: {why}."}
+
+
+def members(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every document that a result event returns, those within groups included."""
+    for hit in event["results"]:
+        yield hit
+        if "group" in hit:
+            yield from hit["group"]["results"]
+
+
 def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict[str, Any]:
+    hit = {"rank": rank, **_member(candidate, leg_ranks, outcome)}
+    of = outcome.groups.get(candidate.id)
+    if of is not None:
+        # Without a text where others have one, it was not fetched: it is not known to be there still.
+        unfetched = "fetch" in dict(outcome.degraded)
+        further = [each for each in outcome.further(candidate) if unfetched or each.id in outcome.payloads]
+        results = [_member(each, leg_ranks, outcome) for each in further]
+        hit["group"] = {"key": of.key, "count": len(of.candidates), "results": results}
+    return hit
+
+
+def _member(candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
     payload = {name: value for name, value in fields.items() if not name.startswith("_")}
@@ -204,7 +246,6 @@ def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome)
     text = payload.pop("text") if isinstance(fields.get("text"), str) else None
     hit: dict[str, Any] = {
         "id": own_id,
-        "rank": rank,
         "score": candidate.score,
         "text": text,
         "payload": payload,
@@ -245,5 +286,5 @@ def _decay(query: InFlight) -> dict[str, Any]:
     return {
         "mode": force.mode if force is not None else "none",
         "half_life_days": force.half_life if force is not None else None,
-        "over_sample_factor": depth(query) / asked.limit,
+        "over_sample_factor": math.ceil(depth(query) / asked.limit),
     }

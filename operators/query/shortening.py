@@ -1,4 +1,7 @@
-"""Shortening: a result that its topic doesn't take loses first its pool, then texts and payloads, then results."""
+"""Shortening: a result that its topic doesn't take loses parts until it fits.
+
+First goes its pool, then the further documents of groups, then texts and payloads, then results.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,7 +29,13 @@ def shorten(
         unrecorded["warnings"] = [*event["warnings"], "the candidate pool is left out: the topic takes no more"]
         if fits(unrecorded):
             return unrecorded
-    bare = {**unrecorded, "results": [{**hit, "text": None, "payload": {}} for hit in event["results"]]}
+    if any(hit.get("group", {}).get("results") for hit in event["results"]):
+        alone = [{**hit, "group": {**hit["group"], "results": []}} for hit in event["results"]]
+        said = "the further documents of groups are left out: the topic takes no more"
+        unrecorded |= {"results": alone, "warnings": [*unrecorded["warnings"], said]}
+        if fits(unrecorded):
+            return unrecorded
+    bare = {**unrecorded, "results": [{**hit, "text": None, "payload": {}} for hit in unrecorded["results"]]}
 
     def first_results(count: int) -> Event:
         if count == whole:

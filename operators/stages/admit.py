@@ -11,8 +11,9 @@ from operators.query.filters import Ask, condition, count, missing_indexes, on_f
 from operators.query.in_flight import InFlight
 from operators.query.syntax.expression import parse
 from operators.query.syntax.trigrams import trigrams_of_query
+from schemas.document import FILTERED
 from schemas.errors import Reason, invalid
-from schemas.filters import AnyFilter
+from schemas.filters import AnyFilter, Exists
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, RetrievalStage
 
@@ -21,7 +22,8 @@ _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing th
 
 @dataclass(frozen=True)
 class Admission:
-    """The checks before any backend is called: the collections, and the fields that lookups can order by.
+    """The checks before any backend is called: the collections, and the fields that lookups can order by,
+    and those by which results can be grouped.
 
     `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder. `fields`
     says which of our fields filters can't ask for in collections of other tools.
@@ -30,6 +32,7 @@ class Admission:
     catalogue: Catalogue
     columns: Mapping[str, str]
     ordered: frozenset[str]
+    grouped: frozenset[str] = FILTERED
     unembedded: Callable[[InFlight], bool] | None = None
     fields: FieldMap = SAME
     clock: Callable[[], float] = field(default=time.monotonic)
@@ -52,6 +55,8 @@ class Admission:
         capabilities = query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
         if asked.order_by is not None:
             _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
+        if query.asked.plan.grouping is not None:
+            self._check_group(query.asked.plan.grouping.field, capabilities.groups)
         for place, each in on_fields(asked.filters, "filters"):
             if (reason := self.fields.refusal(each)) is not None:
                 raise invalid(f"{place}.field", reason, each.field)
@@ -72,6 +77,14 @@ class Admission:
         if query.asked.canonical.vector is not None and not any(query.asked.canonical.vector):
             query.outcome.warnings.append("the vector is zero: the vector leg is not asked")
         return query
+
+    def _check_group(self, field: str, groups: frozenset[str] | None) -> None:
+        known = self.grouped if groups is None else groups
+        reason = self.fields.refusal(Exists(field=field, op="exists", value=True))
+        if reason is None and field not in known:
+            reason = f"nothing to group by: add it to qdrant.indexes; there are {', '.join(sorted(known))}"
+        if reason is not None:
+            raise invalid("group_by", reason, field)
 
     def _expire(self, query: InFlight) -> None:
         query.outcome.expired = query.answered = True
@@ -96,8 +109,7 @@ class Admission:
             retrieval.words, retrieval.identifiers = bm25.words(parsed.terms)
         if fuzzy:
             retrieval.trigrams = trigrams_of_query(retrieval.words)
-        # Stop words are in the index of words, and not in BM25's.
-        retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
+        retrieval.uncovered = parsed.uncovered or not all(bm25.covers(retrieval.terms, leaf) for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")

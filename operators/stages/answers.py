@@ -36,6 +36,7 @@ from operators.query.cursor import MOST_GIVEN, After
 from operators.query.in_flight import InFlight
 from operators.query.message import Origin
 from operators.query.outcome import Answer, CachedAnswer, Page
+from operators.query.result import members
 from operators.query.search_bodies import legs, vector_of
 from operators.ranking.temporal import temporal_expression
 from schemas.document import EXPIRES
@@ -178,7 +179,7 @@ class Answers:
             return False
         access_filter = query.asked.access_filter
         # A cached answer with a record that the query may not see is as good as none.
-        hits = cached_answer.answer.event["results"]
+        hits = list(members(cached_answer.answer.event))
         if find_forbidden(access_filter, [hit["id"] for hit in hits], [hit["payload"] for hit in hits]):
             return False
         query.cache.cached = cached_answer

@@ -79,17 +79,18 @@ class Fetching(PointStage[Mapping[str, Any]]):
         payloads = query.check_fetched({id_: each for id_, each in answer.items() if id_ not in expired})
         if self.cache is not None:
             self.cache.add(_making(query), _seen(query, self._missing(query)), payloads, monotonic())
-        first, candidates = self.depth(query), query.outcome.candidates
-        query.outcome.payloads |= payloads
-        there = [candidate for candidate in candidates[:first] if candidate.id in query.outcome.payloads]
-        query.outcome.candidates = there + candidates[first:]
+        outcome = query.outcome
+        outcome.payloads |= payloads
+        gone = {each.id for each in outcome.first(self.depth(query)) if each.id not in outcome.payloads}
+        if gone:
+            outcome.drop(gone)
 
     def _missing(self, query: InFlight) -> list[Candidate]:
         """The first candidates whose payload isn't there; none if an earlier fetch was lost."""
         outcome = query.outcome
         if any(stage == self.name for stage, _ in outcome.degraded):
             return []
-        return [each for each in outcome.candidates[: self.depth(query)] if each.id not in outcome.payloads]
+        return [each for each in outcome.first(self.depth(query)) if each.id not in outcome.payloads]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from pydantic import (
     model_validator,
 )
 
+from schemas.filters import FieldName
+from schemas.query import GroupScore, GroupSize
 from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.recipe import STAGES
@@ -38,6 +40,15 @@ class Profile(Section):
     )
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="Relevance of a result at least; null: defaults.min_relevance."
+    )
+    group_by: FieldName | None = Field(
+        default=None, description="Field by which results are grouped; null: defaults.group_by."
+    )
+    group_size: GroupSize | None = Field(
+        default=None, description="Documents of a group at most; 0: no groups; null: defaults.group_size."
+    )
+    group_score: GroupScore | None = Field(
+        default=None, description="Score of a group: max, sum or avg; null: defaults.group_score."
     )
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
         default=7.0, description="Half-life in days where no decay tier gives one; null: scores never decay."

@@ -9,6 +9,9 @@ import orjson
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from schemas.filters import FieldName
+from schemas.query import GroupScore, GroupSize
+from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
 from schemas.settings.policies import FirewallSettings, PolicySettings
@@ -82,6 +85,16 @@ class Defaults(Section):
         default=0.0,
         description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",
     )
+    group_by: FieldName | None = Field(
+        default=None,
+        description="Indexed field by which results are grouped, where neither query nor profile says it; null: none.",
+    )
+    group_size: GroupSize = Field(
+        default=1, description="Documents of a group at most, where neither query nor profile says it; 0: no groups."
+    )
+    group_score: GroupScore = Field(
+        default="max", description="Score of a group, where neither query nor profile says it: max, sum or avg."
+    )
 
 
 class TelemetrySettings(Section):
@@ -150,11 +163,32 @@ class Settings(BaseSettings):
         default=None, description="Threads of models in this process; null: all cores. Set it in a container."
     )
 
+    @property
+    def unread_decay(self) -> list[str]:
+        """The decay tiers, by their paths, if no profile's recipe reads any."""
+        if any(
+            isinstance(self.recipes[each.recipe].fusion, Decay) and each.half_life_days
+            for each in self.profiles.values()
+        ):
+            return []
+        of_collections = self.decay.collections.items()
+        return [
+            *(f"decay.destinations.{name}" for name in self.decay.destinations),
+            *(f"decay.collections.{name}.{each}" for name, tiers in of_collections for each in tiers),
+            *(f"policies.{path}.decay" for path, policy in self.policies.by_path.items() if policy.decay is not None),
+        ]
+
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         for name, profile in self.profiles.items():
             if profile.recipe not in self.recipes:
                 raise ValueError(f"profiles.{name}.recipe: not a recipe; there are {', '.join(sorted(self.recipes))}")
+        for path, field in [
+            ("defaults", self.defaults.group_by),
+            *((f"profiles.{name}", profile.group_by) for name, profile in self.profiles.items()),
+        ]:
+            if field is not None and not self.qdrant.of_another_tool and field not in self.qdrant.grouping_fields:
+                raise ValueError(f"{path}.group_by: {field}: nothing to group by; add it to qdrant.indexes")
         if unknown := sorted(self.decay.destinations.keys() - self.qdrant.destinations.keys()):
             raise ValueError(f"decay.destinations: {', '.join(unknown)}: not in qdrant.destinations")
         for destination, tiers in self.decay.collections.items():
@@ -220,9 +254,15 @@ class Settings(BaseSettings):
             {
                 **self._index_content(),
                 "min_relevance": self.defaults.min_relevance,
+                "group": self.defaults.model_dump(mode="json", include={"group_by", "group_size", "group_score"}),
                 "search": self.qdrant.search.model_dump(mode="json"),
                 "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
-                "rerank": _model(self.rerank, _JUDGING),
+                "rerank": {
+                    **_model(self.rerank, _JUDGING),
+                    **self.rerank.model_dump(include=_ADDED, exclude_defaults=True),
+                },
+                # An index of the other precision is searched as well.
+                **self.embedder.model_dump(include={"precision"}, exclude_defaults=True),
                 "chat": _model(self.chat, {"kind", "model", "max_tokens", "structured", "parameters"}),
                 "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
@@ -269,6 +309,9 @@ _JUDGING: Final = {
     *("kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"),
     *("prompts", "instruction", "query_template", "document_template"),
 }
+
+_ADDED: Final = {"file", "precision", "empty"}
+"""With their defaults the hash is that of 0.2.0."""
 
 
 def _model(section: ModelServer, judging: Set[str]) -> dict[str, Any]:

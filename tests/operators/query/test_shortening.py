@@ -98,3 +98,25 @@ def test_what_must_not_be_lost_is_kept() -> None:
     assert {name: short[name] for name in ("query_id", "metadata", "total", "debug")} == {
         name: whole[name] for name in ("query_id", "metadata", "total", "debug")
     }
+
+
+def test_further_documents_of_groups_go_before_texts() -> None:
+    """Only they go if the rest fits then; each result stays in its group, and the result says what is left out."""
+    whole = event(3, size=50, pool={"legs": "x" * 500})
+    further = {"id": "f", "score": 0.25, "text": "y" * 100, "payload": {}, "legs": {}}
+    whole["results"] = [{**hit, "group": {"key": "k", "count": 2, "results": [further]}} for hit in whole["results"]]
+    limit = size_of(event(3, size=50)) + 450
+    shorter = shorten(whole, lambda each: size_of(each) <= limit, cursor)
+    assert shorter is not None
+    assert [hit["text"] for hit in shorter["results"]] == ["x" * 50] * 3
+    assert [hit["group"] for hit in shorter["results"]] == [{"key": "k", "count": 2, "results": []}] * 3
+    assert shorter["warnings"] == [
+        "w",
+        POOL_OUT,
+        "the further documents of groups are left out: the topic takes no more",
+    ]
+    assert shorter["degraded"] == [LOST]
+    bare = shorten(whole, lambda each: size_of(each) <= limit - 400, cursor)
+    assert bare is not None
+    assert {hit["text"] for hit in bare["results"]} == {None}
+    assert all(hit["group"]["results"] == [] for hit in bare["results"])

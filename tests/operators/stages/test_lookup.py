@@ -245,3 +245,15 @@ def test_no_watermark_is_known_only_where_the_topic_is_read(reached: bool, known
     assert not lookup.wants(waiting)
     lookup.on_unasked(waiting)
     assert waiting.cache.watermark == known
+
+
+def test_a_cached_answer_with_a_forbidden_document_in_a_group_is_none() -> None:
+    """The check reads all documents of groups: one that the query may not see makes the answer as good as none."""
+    for namespace, served in (("public", True), ("acme", False)):
+        kept = answers()
+        first = kept.look_up(asked(0, group_by="subject"), MARK)
+        further = {"id": "b", "payload": {"namespace": namespace}}
+        hit = {"id": "a", "payload": {"namespace": "public"}, "group": {"key": "k", "count": 2, "results": [further]}}
+        kept.put(first, replace(ANSWER, event={**EVENT, "results": [hit]}))
+        kept.finish(first.message.origin)
+        assert kept.look_up(asked(1, group_by="subject"), MARK).answered == served
