@@ -6,7 +6,7 @@ candidates with each other.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, time
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Vectors
 from operators.runtime.dispatcher import Bounds
 from operators.stages.backend_stage import PointStage
-from schemas.document import COLUMNS, CONTENT, index_keys
+from schemas.document import COLUMNS, CONTENT, EXPIRES, index_keys
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
@@ -53,7 +53,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
         query.started = monotonic()
         known = self.cache.known(_making(query), _seen(query, missing), monotonic())
         # What the query may not see is fetched: it is then removed by what it is now.
-        for id_ in find_forbidden(query.asked.access_filter, known, known.values()):
+        for id_ in find_forbidden(query.asked.access_filter, known, known.values()) | _expired(query, known):
             del known[id_]
         query.outcome.payloads |= known
         query.trace.looked_up("payload", len(known), len(missing) - len(known))
@@ -71,11 +71,12 @@ class Fetching(PointStage[Mapping[str, Any]]):
         return await self.qdrant.retrieve(collection, ids, self.fields, timeout=timeout)
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
-        """Take over the payloads; a document deleted since the legs saw it is no candidate any more.
+        """Take over the payloads; a document deleted or expired since the legs saw it is no candidate any more.
 
         What the query may not see is not cached, either.
         """
-        payloads = query.check_fetched(answer)
+        expired = _expired(query, answer)
+        payloads = query.check_fetched({id_: each for id_, each in answer.items() if id_ not in expired})
         if self.cache is not None:
             self.cache.add(_making(query), _seen(query, self._missing(query)), payloads, monotonic())
         outcome = query.outcome
@@ -122,6 +123,14 @@ class Comparing(PointStage[NDArray[np.float16]]):
         if asked.shape is not Shape.SEARCH or asked.reflections_only or len(first) <= 1:
             return []
         return [candidate.id for candidate in first]
+
+
+def _expired(query: InFlight, payloads: Payloads) -> set[str]:
+    """The ids of the documents that have expired by now, in a collection whose documents do."""
+    if not query.retrieval.capabilities.expires:
+        return set()
+    now = time() * 1000
+    return {id_ for id_, payload in payloads.items() if payload.get(EXPIRES, now + 1) <= now}
 
 
 def _making(query: InFlight) -> Making:
