@@ -198,6 +198,8 @@ class Answers:
             raise InputError(DeadLetterClass.CURSOR_EXPIRED, _EXPIRED)
         if not strict and (changed or not known):
             query.continue_page()
+            # A strict page of the same cursor counts what was given, and is another one.
+            cache.scope = replace(cache.scope, cursor=f"{cache.scope.cursor} continued")
         if changed:
             query.outcome.warnings.append(_CONTINUED)
         if not known or not cache.watermark:

@@ -14,13 +14,14 @@ import pytest
 from operators.caching.bounded import ExactCache
 from operators.caching.keys import state
 from operators.query.backend_answers import Embedding
+from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Answer, Page
 from operators.ranking.run import TemporalExpression
 from operators.stages.answers import Answers
 from operators.stages.lookup import Lookup
 from schemas.errors import Reason
-from tests.operators.samples import DIMENSION, answers, query
+from tests.operators.samples import CURSORS, DIMENSION, answers, bound, query
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,6 +75,16 @@ def test_nobody_waits_for_one_that_has_much_more_time() -> None:
         kept = answers()
         kept.look_up(asked(0, timeout_ms=timeout_ms), MARK)
         assert kept.look_up(asked(1, timeout_ms=1000), MARK).cache.leads is leads
+
+
+def test_a_continued_page_shares_nothing_with_a_strict_one() -> None:
+    """Of a cursor whose state is not known: the one leaves out what was given, the other counts."""
+    kept = answers()
+    cursor = CURSORS.write(Cursor(bound(asked(0)), None, asked(0).asked.canonical.now, Offset(5, 100), (b"abcd",)))
+    strict = kept.look_up(asked(1, cursor=cursor), MARK)
+    continued = kept.look_up(asked(2, cursor=cursor, cursor_policy="continue"), MARK)
+    assert continued.cache.leads
+    assert strict.cache.waiters == []
 
 
 def test_answers_by_another_analyser_are_no_answers() -> None:
