@@ -22,6 +22,7 @@ Rules
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import orjson
@@ -266,8 +267,13 @@ def _bytes(text: str) -> bytes:
 
 
 def _first_expiry(query: InFlight) -> int | None:
-    """The time in ms at which the first of the documents expires that a query has fetched; None if none does."""
-    times = (payload.get(EXPIRES) for payload in query.outcome.payloads.values())
+    """The time in ms at which the first of the documents expires that a query has fetched, or counts in the groups of
+    these; None if none does.
+    """
+    outcome = query.outcome
+    shown = (outcome.groups[id_].candidates for id_ in outcome.payloads if id_ in outcome.groups)
+    payloads = chain(outcome.payloads.values(), (each.payload for each in chain.from_iterable(shown)))
+    times = (payload.get(EXPIRES) for payload in payloads)
     return min((each for each in times if each is not None), default=None)
 
 

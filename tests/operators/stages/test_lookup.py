@@ -17,9 +17,11 @@ from operators.query.backend_answers import Embedding
 from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Answer, Page
+from operators.ranking.candidate import Candidate
 from operators.ranking.run import TemporalExpression
 from operators.stages.answers import Answers
 from operators.stages.lookup import Lookup
+from schemas.document import EXPIRES
 from schemas.errors import Reason
 from tests.operators.samples import CURSORS, DIMENSION, answers, bound, query
 
@@ -266,5 +268,20 @@ def test_a_cached_answer_with_a_forbidden_document_in_a_group_is_none() -> None:
         further = {"id": "b", "payload": {"namespace": namespace}}
         hit = {"id": "a", "payload": {"namespace": "public"}, "group": {"key": "k", "count": 2, "results": [further]}}
         kept.put(first, replace(ANSWER, event={**EVENT, "results": [hit]}))
+        kept.finish(first.message.origin)
+        assert kept.look_up(asked(1, group_by="subject"), MARK).answered == served
+
+
+def test_a_cached_group_ends_with_the_first_document_that_it_counts() -> None:
+    """A document that is counted and scored within a group, and not returned, expires there, too."""
+    for expires, served in ((1, False), (2**50, True)):
+        kept = answers()
+        first = kept.look_up(asked(0, group_by="subject"), MARK)
+        payloads: list[dict[str, Any]] = [{"subject": "k"}, {"subject": "k", EXPIRES: expires}]
+        candidates = [Candidate(id_, 1.0, payload) for id_, payload in zip("ab", payloads, strict=True)]
+        first.outcome.candidates = candidates
+        first.outcome.group(first.asked.plan.grouping)
+        first.outcome.payloads = {"a": payloads[0]}
+        kept.put(first, ANSWER)
         kept.finish(first.message.origin)
         assert kept.look_up(asked(1, group_by="subject"), MARK).answered == served
