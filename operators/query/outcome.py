@@ -32,10 +32,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result event without the fields that are one query's own."""
+    """A result event without the fields that are one query's own.
+
+    `records` has the fields by which the firewall judges each document in it: results may not have them.
+    """
 
     event: Mapping[str, Any]
     page: Page
+    records: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)

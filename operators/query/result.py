@@ -3,17 +3,22 @@
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, Final
 
+from operators.access.firewall import GUARDED
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight, Query
 from operators.query.message import Origin
 from operators.query.outcome import Outcome
+from operators.query.passages import Matcher
+from operators.query.plan import RankingPlan
+from operators.query.returned import READ, View, hide, is_hidden, wants_words
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.decay import resolve
+from schemas.document import MARKS
 from schemas.fields import rfc3339
 from schemas.pool import encode
 from schemas.recipes.fusion import Decay
@@ -75,11 +80,14 @@ def result(
     result_id: str,
     results: Sequence[Candidate],
     provenance: Mapping[str, Any],
+    matcher: Callable[[], Matcher] | None = None,
 ) -> dict[str, Any]:
     """The result event, without its cursor, a recorded pool and its debug, which only the flow knows.
 
-    `provenance` has the caller's fields of it: config_hash, models, index_watermark, now, source.
+    `provenance` has the caller's fields of it: config_hash, models, index_watermark, now, source. `matcher` finds the
+    query's words where passages are asked for.
     """
+    view, unseen = view_of(asked.plan, len(results), matcher), _unseen(asked.plan)
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
     shown = {candidate.id for candidate in results}
@@ -93,7 +101,7 @@ def result(
         "status": status_of(asked, outcome),
         "profile": plan.name,
         "retrieval_stage": retrieval_stage(asked, outcome),
-        "results": [_hit(rank, candidate, leg_ranks, outcome) for rank, candidate in ranks],
+        "results": [_hit(rank, candidate, leg_ranks, outcome, view, unseen) for rank, candidate in ranks],
         "total": len(outcome.candidates),
         "total_relation": TotalRelation.GTE if _more(asked, outcome) else TotalRelation.EQ,
         "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
@@ -139,6 +147,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
 
     `now` is in Unix seconds, and written as such: ages come out again to the bit.
     """
+    hidden = asked.plan.hidden
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
     recorded: dict[str, Any] = {
@@ -148,7 +157,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             {
                 "name": leg.name,
                 "hits": [
-                    {"id": own[id_], "score": score, "payload": _without_own(payload)}
+                    {"id": own[id_], "score": score, "payload": _without_own(hide(payload, hidden))}
                     for id_, score, payload in zip(leg.ids, leg.scores, leg.payloads, strict=True)
                 ],
                 **({"more": True} if leg.more else {}),
@@ -165,7 +174,11 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             recorded["unscored"] = sorted(own[id_] for id_ in outcome.rerank_scores.unscored)
     if outcome.matches is not None:
         recorded["words"] = {
-            word: {own[id_]: list(fields) for id_, fields in found.items() if id_ in own}
+            word: {
+                own[id_]: [name for name in fields if not is_hidden(name, hidden)]
+                for id_, fields in found.items()
+                if id_ in own
+            }
             for word, found in outcome.matches.items()
         }
     if outcome.vectors:
@@ -195,7 +208,32 @@ def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name != "id" and not name.startswith("_")}
 
 
-def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict[str, Any]:
+def records_of(results: Sequence[Candidate], outcome: Outcome) -> list[dict[str, Any]]:
+    """The fields by which the firewall judges each document of a page."""
+    payloads = (outcome.payloads.get(candidate.id, {}) for candidate in results)
+    return [{name: payload[name] for name in GUARDED if name in payload} for payload in payloads]
+
+
+def view_of(plan: RankingPlan, results: int, matcher: Callable[[], Matcher] | None, *, words: bool = False) -> View:
+    """The parts of its documents that a page of so many results has; `words`: passages are needed in any case."""
+    found = matcher() if matcher is not None and (words or wants_words(plan.returned)) else None
+    return View(plan.returned, plan.hidden, found, READ // max(results, 1))
+
+
+def _unseen(plan: RankingPlan) -> Set[str]:
+    """The names of the stages whose values are made of hidden fields; marks are made of all searched fields."""
+    if not plan.hidden:
+        return frozenset()
+    return {
+        stage.name
+        for stage in plan.recipe.stages
+        if any(is_hidden(name, (*plan.hidden, MARKS)) for name in stage.reads)
+    }
+
+
+def _hit(
+    rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome, view: View, unseen: Set[str]
+) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
     payload = {name: value for name, value in fields.items() if not name.startswith("_")}
@@ -206,15 +244,15 @@ def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome)
         "id": own_id,
         "rank": rank,
         "score": candidate.score,
-        "text": text,
-        "payload": payload,
+        **view.document(text, payload),
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},
     }
     if id_ in outcome.relevance:
         hit["relevance"] = outcome.relevance[id_]
     if outcome.explanations is not None:
         explained = outcome.explanations.by_id[id_]
-        hit["explanation"] = {"legs": explained.legs, "stages": explained.stages}
+        stages = [{**step, "values": {}} if step["stage"] in unseen else step for step in explained.stages]
+        hit["explanation"] = {"legs": explained.legs, "stages": stages if unseen else explained.stages}
     return hit
 
 

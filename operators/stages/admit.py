@@ -3,14 +3,19 @@
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
+from operators.clients.qdrant.collections.analysers import Bm25
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.filters import Ask, missing_indexes, on_index
 from operators.query.in_flight import InFlight
+from operators.query.passages import Matcher
+from operators.query.returned import is_hidden
 from operators.query.syntax.expression import parse
 from operators.query.syntax.trigrams import trigrams_of_query
+from schemas.document import ACTOR_TYPE, SUBJECT
 from schemas.errors import Reason, invalid
 from schemas.filters import AnyFilter
 from schemas.recipes.stages import Coverage
@@ -52,6 +57,7 @@ class Admission:
         capabilities = query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
         if asked.order_by is not None:
             _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
+        _check_visible(query, self.fields)
         for place, each in enumerate(asked.filters):
             if (reason := self.fields.refusal(each)) is not None:
                 raise invalid(f"filters.{place}.field", reason, each.field)
@@ -85,8 +91,12 @@ class Admission:
     def _read(self, query: InFlight, text: str) -> None:
         retrieval = query.retrieval
         bm25 = self.catalogue.analyser(query.asked.collection)
-        parsed = retrieval.parsed = parse(text, self.columns)
+        hidden = query.asked.plan.hidden
+        columns = {name: column for name, column in self.columns.items() if not is_hidden(column, hidden)}
+        parsed = retrieval.parsed = parse(text, columns)
         retrieval.columns = bm25.columns
+        retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
+        retrieval.matcher = partial(Matcher, parsed.terms, partial(_terms_of, bm25))
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
         recipe = query.asked.plan.recipe
         fuzzy = retrieval.capabilities.fuzzy and FUZZY in recipe.fusion.legs
@@ -100,6 +110,26 @@ class Admission:
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")
+
+
+def _terms_of(bm25: Bm25, word: str) -> Sequence[int]:
+    terms = bm25.query(word)
+    return terms.indices if terms is not None else ()
+
+
+def _check_visible(query: InFlight, names: FieldMap) -> None:
+    """Raise InputError if the query filters or orders by a field that its policy hides."""
+    hidden = [each for name in query.asked.plan.hidden for each in (name, names.path(name))]
+    if not hidden:
+        return
+    asked = query.asked.canonical
+    used = {f"filters.{place}.field": each.field for place, each in enumerate(asked.filters)}
+    used |= {"order_by.field": asked.order_by.field} if asked.order_by is not None else {}
+    used |= {SUBJECT: SUBJECT} if asked.subject is not None else {}
+    used |= {ACTOR_TYPE: ACTOR_TYPE} if asked.actor_type is not None else {}
+    for where, name in used.items():
+        if is_hidden(name, hidden) or is_hidden(names.path(name), hidden):
+            raise invalid(where, "the policy of the query's source hides this field", name)
 
 
 def _check_order(field: str, known: Set[str]) -> None:

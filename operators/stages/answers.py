@@ -173,8 +173,8 @@ class Answers:
         cached_answer = _read(cached, stage)
         access_filter = query.asked.access_filter
         # A cached answer with a record that the query may not see is as good as none.
-        hits = cached_answer.answer.event["results"]
-        if find_forbidden(access_filter, [hit["id"] for hit in hits], [hit["payload"] for hit in hits]):
+        records = cached_answer.answer.records
+        if find_forbidden(access_filter, map(str, range(len(records))), records):
             return False
         query.cache.cached = cached_answer
         query.answered = True
@@ -250,11 +250,11 @@ def _bytes(text: str) -> bytes:
 def _write(answer: Answer, asked: str | None) -> bytes:
     event = {name: value for name, value in answer.event.items() if name not in _OWN}
     # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
-    return bytes(memoryview(orjson.dumps((event, answer.page, asked))))
+    return bytes(memoryview(orjson.dumps((event, answer.page, answer.records, asked))))
 
 
 def _read(cached: bytes, stage: RetrievalStage) -> CachedAnswer:
-    event, page, asked = orjson.loads(cached)
+    event, page, records, asked = orjson.loads(cached)
     end = After(**page["end"]) if page["end"] is not None else None
-    answer = Answer(event, Page(page["now"], [After(**each) for each in page["ends"]], end))
+    answer = Answer(event, Page(page["now"], [After(**each) for each in page["ends"]], end), records)
     return CachedAnswer(stage, answer, asked)

@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from schemas.query import Returned
 from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.recipe import STAGES
@@ -39,9 +40,18 @@ class Profile(Section):
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="Relevance of a result at least; null: defaults.min_relevance."
     )
+    returned: Returned | None = Field(
+        default=None,
+        description="Parts of documents that results have: keys as a query's `return` has them; null: all of each.",
+    )
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
         default=7.0, description="Half-life in days where no decay tier gives one; null: scores never decay."
     )
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """All that can change an answer; what earlier versions do not know only where it is set."""
+        return self.model_dump(mode="json", exclude={"returned"} if self.returned is None else set())
 
 
 _SHIPPED: Final[Mapping[str, Mapping[str, Any]]] = {

@@ -1,0 +1,128 @@
+"""Returned: the parts of documents that the results of a query have. Pure.
+
+Rules
+-----
+- A path of names goes through objects, and through each object of an array.
+- Hidden fields, and all that is inside of them, are gone before anything else is chosen; a hidden text has no passages.
+- A result always has its id. Where the query, its policy and its profile say nothing, it has all the rest, too.
+- The texts of one page are searched for passages up to READ code points together, each for the same share.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from operators.query.passages import Matcher, Passage, excerpt
+from schemas.document import TEXT
+from schemas.query import Returned
+
+READ: Final = 400_000
+
+_SIGNS: Final = re.compile(r'\[\d*\]|"')
+
+Payload = Mapping[str, Any]
+
+
+def is_hidden(path: str, hidden: Iterable[str]) -> bool:
+    """True if the path is one of the hidden fields, or inside of one; brackets of arrays and quotes say nothing."""
+    plain = _SIGNS.sub("", path)
+    return any(plain == field or plain.startswith(f"{field}.") for field in hidden)
+
+
+def hide(payload: Payload, hidden: Iterable[str]) -> Payload:
+    """The payload without these fields."""
+    for path in hidden:
+        payload = cast("Payload", _drop(payload, path.split(".")))
+    return payload
+
+
+def select(payload: Payload, fields: Sequence[str]) -> Payload:
+    """The payload with these fields alone."""
+    tree: dict[str, Any] = {}
+    # A field inside of another one that is wanted is there with it.
+    for path in (each for each in fields if not any(each.startswith(f"{other}.") for other in fields)):
+        place = tree
+        for name in path.split("."):
+            place = place.setdefault(name, {})
+    return cast("Payload", _pick(payload, tree))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The parts that a query's results have; `matcher` finds its words, None where it has none.
+
+    `share` is how much of each text is searched for passages.
+    """
+
+    returned: Returned | None
+    hidden: tuple[str, ...] = ()
+    matcher: Matcher | None = None
+    share: int = READ
+
+    def document(self, text: str | None, payload: Payload) -> dict[str, Any]:
+        """The text and the payload that a result has, and its passages if they are asked for."""
+        payload = hide(payload, self.hidden)
+        if text is not None and is_hidden(TEXT, self.hidden):
+            text = None
+        said = self.returned
+        if said is None:
+            return {"text": text, "payload": payload}
+        parts: dict[str, Any] = {
+            "text": text,
+            "payload": payload if said.fields is None else select(payload, said.fields),
+        }
+        size = said.text if isinstance(said.text, int) else None
+        found = self._passages(text, said.passages or 0, size is not None) if text is not None else []
+        if said.text == "none":
+            parts["text"] = None
+        elif size is not None and text is not None:
+            parts["text"] = excerpt(text, found[0].start if found else 0, size)
+        if said.passages:
+            parts["passages"] = [_to_json(each) for each in found[: said.passages]]
+        return parts
+
+    def best(self, text: str) -> str:
+        """The best passage of a text."""
+        found = self._passages(text, 1, needed=True)
+        return found[0].text if found else ""
+
+    def _passages(self, text: str, most: int, needed: bool) -> list[Passage]:
+        matcher = self.matcher if self.matcher is not None else _NO_WORDS
+        wanted = max(most, int(needed))
+        return matcher.passages(text[: self.share], wanted) if wanted else []
+
+
+_NO_WORDS: Final = Matcher("", lambda _: ())
+
+
+def wants_words(returned: Returned | None) -> bool:
+    """True if passages are to be found."""
+    return returned is not None and bool(returned.passages or isinstance(returned.text, int))
+
+
+def _to_json(passage: Passage) -> dict[str, Any]:
+    return {**passage._asdict(), "highlights": [list(each) for each in passage.highlights]}
+
+
+def _drop(value: Any, names: Sequence[str]) -> Any:
+    if isinstance(value, list):
+        return [_drop(each, names) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    name, *rest = names
+    # Documents of other tools may have the whole path for a name.
+    left = {each: inner for each, inner in value.items() if each != ".".join(names)}
+    if rest and name in left:
+        left[name] = _drop(left[name], rest)
+    return left
+
+
+def _pick(value: Any, tree: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_pick(each, tree) for each in value if isinstance(each, Mapping | list)]
+    return {
+        name: _pick(inner, tree[name]) if tree[name] else inner
+        for name, inner in value.items()
+        if name in tree and (not tree[name] or isinstance(inner, Mapping | list))
+    }
