@@ -198,6 +198,7 @@ class Degradation(_Strict):
         "similarity",
         "fetch",
         "rerank",
+        "neighbours",
         "result",
     ]
     reason: Reason

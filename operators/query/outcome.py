@@ -16,6 +16,9 @@ from schemas.recipes import Recipe
 from schemas.recipes.stages import LlmRerank
 from schemas.result import VECTOR, RetrievalStage
 
+Around = tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
+"""The payloads of a document's neighbours: of those before it, and of those behind it, each in their order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -64,10 +67,10 @@ class Outcome:
     """The outcome of a query, from which its result is written.
 
     `matches` says which candidates have which words of the query, None where that isn't known. `vectors` are the dense
-    ones of the candidates that are compared with each other, `payloads` those of the fetched ones, `relevance`
-    says how well each candidate fits, as far as that is known. `degraded` lists the
-    stages that were lost, and why; `removed` the
-    documents that the post-filter check took out. `more`: an ordered lookup has a further page.
+    ones of the candidates that are compared with each other, `payloads` those of the fetched ones, `neighbours` those
+    of the results that have some, `relevance` says how well each candidate fits, if that is known. `degraded` lists
+    the stages that were lost, and why; `removed` the documents that the post-filter check took out. `more`: an ordered
+    lookup has a further page.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
@@ -77,6 +80,7 @@ class Outcome:
     rerank_scores: RerankScores | None = None
     vectors: Vectors = field(default_factory=dict)
     payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    neighbours: dict[str, Around] = field(default_factory=dict)
     relevance: Mapping[str, float] = field(default_factory=dict)
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

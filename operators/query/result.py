@@ -209,8 +209,9 @@ def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def records_of(results: Sequence[Candidate], outcome: Outcome) -> list[dict[str, Any]]:
-    """The fields by which the firewall judges each document of a page."""
-    payloads = (outcome.payloads.get(candidate.id, {}) for candidate in results)
+    """The fields by which the firewall judges each document of a page, neighbours among them."""
+    payloads = [outcome.payloads.get(candidate.id, {}) for candidate in results]
+    payloads += [payload for around in outcome.neighbours.values() for side in around for payload in side]
     return [{name: payload[name] for name in GUARDED if name in payload} for payload in payloads]
 
 
@@ -247,6 +248,8 @@ def _hit(
         **view.document(text, payload),
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},
     }
+    if view.returned is not None and view.returned.neighbours:
+        hit["neighbours"] = view.neighbours(outcome.neighbours.get(id_, ((), ())))
     if id_ in outcome.relevance:
         hit["relevance"] = outcome.relevance[id_]
     if outcome.explanations is not None:

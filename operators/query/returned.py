@@ -8,13 +8,16 @@ Rules
 - The texts of one page are searched for passages up to READ code points together, each for the same share.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final, cast
 
+from operators.query.outcome import Around
 from operators.query.passages import Matcher, Passage, excerpt
-from schemas.document import TEXT
+from schemas.document import GROUP, ORDER, TEXT
 from schemas.query import Returned
 
 READ: Final = 400_000
@@ -82,6 +85,16 @@ class View:
             parts["passages"] = [_to_json(each) for each in found[: said.passages]]
         return parts
 
+    def neighbours(self, around: Around) -> dict[str, Any]:
+        """The neighbours as a result has them."""
+        before, behind = ([self._neighbour(payload) for payload in side] for side in around)
+        return {"before": before, "after": behind}
+
+    def _neighbour(self, payload: Payload) -> dict[str, Any]:
+        text = payload.get(TEXT)
+        seen = isinstance(text, str) and not is_hidden(TEXT, self.hidden)
+        return {"id": payload["id"], "text": text if seen else None}
+
     def best(self, text: str) -> str:
         """The best passage of a text."""
         found = self._passages(text, 1, needed=True)
@@ -94,6 +107,25 @@ class View:
 
 
 _NO_WORDS: Final = Matcher("", lambda _: ())
+
+
+def divide(own: tuple[str, Payload], around: Iterable[tuple[str, Payload]], most: int) -> Around:
+    """At most so many neighbours before a document, and behind it: of its group, by their place in the order now.
+
+    Of equal places the point's id decides, as in the index. A neighbour without an id of its own has the point's.
+    """
+    place = _place(*own)
+    group = own[1].get(GROUP)
+    placed = [(_place(id_, payload), {"id": id_, **payload}) for id_, payload in around if payload.get(GROUP) == group]
+    found = sorted(placed, key=itemgetter(0))
+    before = [payload for other, payload in found if other < place]
+    behind = [payload for other, payload in found if other > place]
+    return before[max(0, len(before) - most) :], behind[:most]
+
+
+def _place(id_: str, payload: Payload) -> tuple[float, str]:
+    order = payload.get(ORDER)
+    return (float(order) if isinstance(order, int | float) else math.inf, id_)
 
 
 def wants_words(returned: Returned | None) -> bool:

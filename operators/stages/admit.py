@@ -29,7 +29,8 @@ class Admission:
     """The checks before any backend is called: the collections, and the fields that lookups can order by.
 
     `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder. `fields`
-    says which of our fields filters can't ask for in collections of other tools.
+    says which of our fields filters can't ask for in collections of other tools. `neighbours`: how many the index keeps
+    of a document on one side at most.
     """
 
     catalogue: Catalogue
@@ -37,6 +38,7 @@ class Admission:
     ordered: frozenset[str]
     unembedded: Callable[[InFlight], bool] | None = None
     fields: FieldMap = SAME
+    neighbours: int = 0
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def __call__(self, query: InFlight) -> InFlight:
@@ -58,6 +60,7 @@ class Admission:
         if asked.order_by is not None:
             _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
         _check_visible(query, self.fields)
+        self._check_neighbours(query)
         for place, each in enumerate(asked.filters):
             if (reason := self.fields.refusal(each)) is not None:
                 raise invalid(f"filters.{place}.field", reason, each.field)
@@ -77,6 +80,16 @@ class Admission:
         if query.asked.canonical.vector is not None and not any(query.asked.canonical.vector):
             query.outcome.warnings.append("the vector is zero: the vector leg is not asked")
         return query
+
+    def _check_neighbours(self, query: InFlight) -> None:
+        returned = query.asked.plan.returned
+        wanted = returned.neighbours or 0 if returned is not None else 0
+        if wanted and not self.neighbours:
+            cure = "documents have no neighbours here: set qdrant.context.order_by, and index again"
+            raise invalid("return.neighbours", cure, wanted)
+        if wanted > self.neighbours:
+            cure = f"at most {self.neighbours}, as qdrant.context says: set its before or after higher, and index again"
+            raise invalid("return.neighbours", cure, wanted)
 
     def _expire(self, query: InFlight) -> None:
         query.outcome.expired = query.answered = True

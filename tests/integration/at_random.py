@@ -27,9 +27,10 @@ TEXTS = (
     "title:beta",
 )
 RECIPES = (None, None, "hybrid", "rrf", "vector", "keyword", "signals", "decay", "composite")
+RETURNED = ({"passages": 2}, {"text": 9, "passages": 1}, {"text": "none"}, {"fields": ["rev", "namespace"]})
 CHANGED = (
     *("source", "source", "namespace", "namespace", "place", "subject", "actor_type", "filters", "limit", "profile"),
-    *("recipe", "explain", "debug", "record", "rerank", "reflections", "now"),
+    *("recipe", "explain", "debug", "record", "rerank", "reflections", "now", "return"),
 )
 STRANGERS = ("nobody", "somebody", None)
 
@@ -62,6 +63,7 @@ def _policy(draw: random.Random) -> dict[str, Any]:
     sometimes(0.3, "allowed_profiles", draw.sample(["fast", "balanced", "deep"], 2))
     sometimes(0.9, "clearance", draw.choice([*TIERS, "internal", "confidential"]))
     sometimes(0.05, "clearance", "cosmic")
+    sometimes(0.3, "hidden_fields", ["title"])
     sometimes(0.4, "blocked_labels", draw.sample(LABELS, 1))
     sometimes(0.2, "required_labels", draw.sample(LABELS[:3], 1))
     denied = [("destinations", "archive"), ("namespaces", "south"), ("profiles", "deep"), ("retrieval_modes", "fast")]
@@ -167,6 +169,7 @@ class Random:
             "profile": {"profile": draw.choice(("fast", "balanced", "deep", "odd"))},
             "recipe": {"recipe": draw.choice(RECIPES[2:])},
             "reflections": draw.choice(({"include_reflections": False}, {"reflections_only": True})),
+            "return": {"return": draw.choice(RETURNED)},
             "now": {"now": draw.choice((1_700_000_000, 1_700_009_000))},
         }
         if name == "place":
