@@ -114,16 +114,18 @@ def divide(own: tuple[str, Payload], around: Iterable[tuple[str, Payload]], most
 
     Of equal places the point's id decides, as in the index. A neighbour without an id of its own has the point's.
     """
-    place = _place(*own)
+    place = _position(*own)
     group = own[1].get(GROUP)
-    placed = [(_place(id_, payload), {"id": id_, **payload}) for id_, payload in around if payload.get(GROUP) == group]
+    placed = [
+        (_position(id_, payload), {"id": id_, **payload}) for id_, payload in around if payload.get(GROUP) == group
+    ]
     found = sorted(placed, key=itemgetter(0))
     before = [payload for other, payload in found if other < place]
     behind = [payload for other, payload in found if other > place]
     return before[max(0, len(before) - most) :], behind[:most]
 
 
-def _place(id_: str, payload: Payload) -> tuple[float, str]:
+def _position(id_: str, payload: Payload) -> tuple[float, str]:
     order = payload.get(ORDER)
     return (float(order) if isinstance(order, int | float) else math.inf, id_)
 

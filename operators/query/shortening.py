@@ -62,13 +62,13 @@ def _lose(short: Event, said: str, lose: Callable[[Event], Event], fits: Fits) -
     if not losing:
         return short
 
-    def reduced(count: int) -> Event:
+    def reduce_by(count: int) -> Event:
         at = set(losing[:count])
         results = [shorter[place] if place in at else hit for place, hit in enumerate(hits)]
         return _warn({**short, "results": results}, f"{said} in {count} of {len(hits)} results: {_NO_MORE}")
 
     counts = range(1, len(losing) + 1)
-    return reduced(counts[bisect_left(counts[:-1], True, key=lambda count: fits(reduced(count)))])
+    return reduce_by(counts[bisect_left(counts[:-1], True, key=lambda count: fits(reduce_by(count)))])
 
 
 def _first_results(short: Event, fits: Fits, cursor: Callable[[int], str | None]) -> Event | None:

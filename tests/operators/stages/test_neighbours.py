@@ -1,0 +1,65 @@
+"""Neighbours of results: read with the index's own window, in the order that the documents have now."""
+
+from typing import Any
+
+import pytest
+
+from operators.query.returned import divide
+from operators.ranking.candidate import Candidate
+from operators.runtime.dispatcher import Bounds
+from operators.stages.fetch import Neighbouring
+from schemas.document import GROUP, NEIGHBOURS, ORDER
+from tests.operators.samples import query
+
+NOBODY: Any = None
+STAGE = Neighbouring(NOBODY, Bounds(1, 1, 1))
+
+
+def payload(order: float, group: str = "g", **fields: Any) -> dict[str, Any]:
+    """What the index keeps of a document at this place."""
+    return {"namespace": "public", GROUP: group, ORDER: order, "text": f"text {order}", **fields}
+
+
+def found(most: int) -> Any:
+    """A query with one result, which was indexed with four others."""
+    asked = query(**{"return": {"neighbours": most}})
+    asked.outcome.candidates = [Candidate("c", 0.5, {})]
+    asked.outcome.payloads = {"c": payload(3, **{NEIGHBOURS: ["a", "b", "c", "d", "e"]})}
+    return asked
+
+
+def test_the_nearest_on_both_sides() -> None:
+    """At most so many on each side, those nearest to the result, each side in its order."""
+    around = {"a": payload(1), "b": payload(2), "d": payload(4), "e": payload(5)}
+    for most, before, behind in ((1, ["b"], ["d"]), (2, ["a", "b"], ["d", "e"])):
+        asked = found(most)
+        assert STAGE.missing(asked) == ["a", "b", "d", "e"]
+        STAGE.on_answer(asked, around)
+        sides = asked.outcome.neighbours["c"]
+        assert [[each["id"] for each in side] for side in sides] == [before, behind]
+
+
+def test_what_has_moved_or_is_hidden_is_no_neighbour() -> None:
+    """A document of another group or namespace by now, or one that is gone, is left out; nothing else is removed."""
+    asked = found(2)
+    around = {"a": payload(1), "b": payload(2, "other"), "d": payload(4, namespace="another")}
+    STAGE.on_answer(asked, around)
+    sides = asked.outcome.neighbours["c"]
+    assert [[each["id"] for each in side] for side in sides] == [["a"], []]
+    assert asked.outcome.removed == set()
+
+
+@pytest.mark.parametrize("event", [{}, {"return": {"text": 5}}, {"return": {"neighbours": 0}}])
+def test_nobody_asks_for_nothing(event: dict[str, Any]) -> None:
+    """A query that wants no neighbours has none read."""
+    asked = query(**event)
+    asked.outcome.candidates, asked.outcome.payloads = found(1).outcome.candidates, found(1).outcome.payloads
+    assert not STAGE.wants(asked)
+
+
+def test_equal_places_are_in_the_order_of_ids() -> None:
+    """As in the index, and a neighbour's own id goes before the point's."""
+    around = [("z", payload(3)), ("a", payload(3, id="own"))]
+    before, behind = divide(("m", payload(3)), around, 2)
+    assert [each["id"] for each in before] == ["own"]
+    assert [each["id"] for each in behind] == ["z"]
