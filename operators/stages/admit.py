@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from operators.clients.qdrant.collections.analysers import Bm25
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.filters import Ask, missing_indexes, on_index
@@ -109,7 +108,7 @@ class Admission:
         parsed = retrieval.parsed = parse(text, columns)
         retrieval.columns = bm25.columns
         retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
-        retrieval.matcher = partial(Matcher, parsed.terms, partial(_terms_of, bm25))
+        retrieval.matcher = partial(Matcher, parsed.terms, bm25.terms_of)
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
         recipe = query.asked.plan.recipe
         fuzzy = retrieval.capabilities.fuzzy and FUZZY in recipe.fusion.legs
@@ -123,11 +122,6 @@ class Admission:
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")
-
-
-def _terms_of(bm25: Bm25, word: str) -> Sequence[int]:
-    terms = bm25.query(word)
-    return terms.indices if terms is not None else ()
 
 
 def _check_visible(query: InFlight, names: FieldMap) -> None:

@@ -1,7 +1,6 @@
 """Passages: the part of a text that a query matched, and the places of its words."""
 
 import unicodedata
-from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -16,16 +15,10 @@ BOTH = Bm25(Bm25Parameters(analysis=CURRENT, languages=(("de", "german"),)))
 FILLER = "Nothing of interest is said here. "
 
 
-def terms(word: str, bm25: Bm25 = ENGLISH) -> list[int]:
-    """The terms of a word as the keyword leg has them."""
-    found = bm25.query(word)
-    return found.indices if found is not None else []
-
-
 def marked(query: str, text: str, most: int = 1) -> list[str]:
     """The passages, with brackets around what is highlighted."""
     shown = []
-    for passage in Matcher(query, terms).passages(text, most):
+    for passage in Matcher(query, ENGLISH.terms_of).passages(text, most):
         out, end = "", 0
         for first, last in passage.highlights:
             out += f"{passage.text[end:first]}[{passage.text[first:last]}]"
@@ -64,7 +57,7 @@ def test_words_of_any_language_are_highlighted(query: str, text: str, expected: 
 
 def test_all_languages_of_the_collection_count() -> None:
     """A word matches in each of the collection's languages."""
-    (found,) = Matcher("Fußkörbe", partial(terms, bm25=BOTH)).passages("Zwei Fusskörbe aus Holz.", 1)
+    (found,) = Matcher("Fußkörbe", BOTH.terms_of).passages("Zwei Fusskörbe aus Holz.", 1)
     assert found.highlights == [(5, 14)]
 
 
@@ -140,7 +133,7 @@ TEXTS = st.lists(
 @example(text=("lamp" + "\u0301" * 400) * 3, query="lamp", most=2)
 def test_passages_are_parts_of_the_text_at_bounds(text: str, query: str, most: int) -> None:
     """Each passage is the text at its start, between words, apart from the others, and holds its highlights."""
-    found = Matcher(query, terms).passages(text, most)
+    found = Matcher(query, ENGLISH.terms_of).passages(text, most)
     assert len(found) <= most
     assert bool(found) or not text.strip()
     for passage in found:

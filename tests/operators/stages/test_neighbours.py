@@ -22,9 +22,10 @@ def payload(order: float, group: str = "g", **fields: Any) -> dict[str, Any]:
 
 def found(most: int) -> Any:
     """A query with one result, which was indexed with four others."""
-    asked = query(**{"return": {"neighbours": most}})
+    event: dict[str, Any] = {"return": {"neighbours": most}}
+    asked = query(**event)
     asked.outcome.candidates = [Candidate("c", 0.5, {})]
-    asked.outcome.payloads = {"c": payload(3, **{NEIGHBOURS: ["a", "b", "c", "d", "e"]})}
+    asked.outcome.payloads = {"c": {**payload(3), NEIGHBOURS: ["a", "b", "c", "d", "e"]}}
     return asked
 
 

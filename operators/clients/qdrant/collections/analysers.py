@@ -175,6 +175,14 @@ class Bm25:
         terms = sorted(weights)
         return SparseVector(terms, [weights[term] for term in terms]) if terms else None
 
+    def terms_of(self, word: str) -> Sequence[int]:
+        """The terms of one word, pair of characters or identifier of a query; none of a stop word."""
+        word = word if word.isascii() else _readable(word)
+        if self.parameters.analysis == PLAIN:
+            return self._model.embed_query(word).indices
+        each = (model.embed_query(self._fold(word, language)).indices for language, model in self._counting.items())
+        return [term for terms in each for term in terms]
+
     def _fold(self, text: str, language: str) -> str:
         if language == _GERMAN:
             return fold_umlauts(text)
