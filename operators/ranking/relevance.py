@@ -50,5 +50,5 @@ def relevance(candidates: Sequence[Candidate], vector: Leg | None, run: Run) -> 
         for index, each in enumerate(candidates):
             share = of.get(each.id, least)
             # Comparisons cost a third of calls of min and max, and this runs for each candidate of each query.
-            totals[index] += weight * (0.0 if share < 0.0 else 1.0 if share > 1.0 else share)
+            totals[index] += weight * (0.0 if share < 0.0 else min(share, 1.0))
     return {each.id: round(total / whole, _DECIMALS) for each, total in zip(candidates, totals, strict=True)}

@@ -97,7 +97,7 @@ def test_however_a_hidden_field_is_written(path: str) -> None:
 
 
 def test_the_first_that_says_something_counts() -> None:
-    """What a query does not say is its policy's, and then its profile's."""
+    """A part that the query leaves open is its policy's, and then its profile's."""
     assert Returned(text=5).over(Returned(text="none", passages=2)) == Returned(text=5, passages=2)
     assert Returned(passages=0).over(Returned(passages=2)) == Returned(passages=0)
     assert Returned(fields=[]).over(Returned(fields=["a"])).fields == []

@@ -16,7 +16,7 @@ STAGE = Neighbouring(NOBODY, Bounds(1, 1, 1))
 
 
 def payload(order: float, group: str = "g", **fields: Any) -> dict[str, Any]:
-    """What the index keeps of a document at this place."""
+    """The payload that the index keeps of a document at this place."""
     return {"namespace": "public", GROUP: group, ORDER: order, "text": f"text {order}", **fields}
 
 
