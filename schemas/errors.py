@@ -32,6 +32,7 @@ class DeadLetterClass(StrEnum):
     """Why a message became a dead letter: a closed list."""
 
     NOT_JSON = "not_json"
+    SCHEMA = "schema"
     INVALID = "invalid"
     TOO_LARGE = "too_large"
     UNSUPPORTED_VERSION = "unsupported_version"

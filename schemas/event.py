@@ -19,13 +19,15 @@ _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?')
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _MAGIC: Final = b"\x00"
-_PREFIX: Final = 5
+PREFIX: Final = 5
 """Bytes of Confluent's wire format ahead of a value: the byte 0, and the id of the value's schema in four."""
 
 # Each escape is taken whole, so that the one behind a backslash begins where JSON says.
 _ESCAPES: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
+
+_NO_REGISTRY: Final = "without kafka.schema_registry.url no other format is read"
 
 HALF_REPLACED: Final = "half of a surrogate pair was replaced by U+FFFD"
 """The warning about a text that was cut within a character, such as an emoji."""
@@ -52,7 +54,14 @@ def _bare(value: bytes) -> bytes:
 
     No JSON begins with the byte 0. Behind it is the id of a schema, which nothing here needs: the event has its own.
     """
-    return value[_PREFIX if value[:1] == _MAGIC else 0 :].removeprefix(_BYTE_ORDER_MARK)
+    return value[PREFIX if value[:1] == _MAGIC else 0 :].removeprefix(_BYTE_ORDER_MARK)
+
+
+def schema_id(value: bytes | None) -> int | None:
+    """The id of the schema in the prefix of Confluent's wire format; None if there is no such prefix."""
+    if value is None or len(value) < PREFIX or value[:1] != _MAGIC:
+        return None
+    return int.from_bytes(value[1:PREFIX])
 
 
 def _without_halves(value: bytes) -> bytes:
@@ -78,7 +87,7 @@ def json_object(
     try:
         document = _load(value, warnings)
     except orjson.JSONDecodeError as error:
-        what = "not JSON behind the id of a schema, and no other format is read" if framed else "not JSON"
+        what = f"not JSON behind the id of a schema, and {_NO_REGISTRY}" if framed else "not JSON"
         raise InputError(DeadLetterClass.NOT_JSON, f"{what}: {error.msg} at character {error.pos}") from error
     if not isinstance(document, dict):
         raise InputError(DeadLetterClass.INVALID, f"a JSON object is expected, not {type(document).__name__}")

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from operators.delivery.ledger import Ledger
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.producers import AcknowledgedProducer, FencedProducer
 from operators.delivery.reply_topics import ReplyTopics
+from operators.delivery.schema_registry import SchemaRegistry
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
@@ -50,11 +52,14 @@ _TRANSACTION_END: Final = 5.0
 """Seconds beyond its time-out in which a transaction must have ended: the broker has aborted it by then."""
 
 
+_CLOSE_TIMEOUT: Final = 10.0
+
+
 @dataclass(frozen=True)
 class Replication:
     """One member of a consumer group, and what its flow runs on.
 
-    `longest_try` is how many seconds one try to deliver may take.
+    `longest_try` is how many seconds one try to deliver may take. `registry` has the schemas of events, if any has.
     """
 
     client: KafkaClient
@@ -65,6 +70,7 @@ class Replication:
     wakeup: Wakeup
     calls: EventLoopThread
     signals: Signals
+    registry: SchemaRegistry | None
 
 
 def replication(
@@ -99,6 +105,9 @@ def replication(
     wakeup = Wakeup()
     calls = EventLoopThread(wakeup)
     resources.register("calls", calls.close)
+    registry = SchemaRegistry(kafka.schema_registry) if kafka.schema_registry.url is not None else None
+    if registry is not None:
+        resources.register("schema registry", partial(_close, registry, calls))
     delivery, client, max_batch = settings.delivery, kafka_client(kafka, dialect), min(max_bytes.values())
     if any(map(is_pattern, kafka.topics.reply_to)):
         max_batch = min(max_batch, ANY_BATCH)
@@ -134,7 +143,11 @@ def replication(
     metrics.watch(
         lambda: ledger.in_flight, lambda: ledger.credit, lambda: time.monotonic() - loop.moved_at, delivery.watchdog
     )
-    return Replication(client, loop, sink, longest_try, way_out, wakeup, calls, signals)
+    return Replication(client, loop, sink, longest_try, way_out, wakeup, calls, signals, registry)
+
+
+def _close(registry: SchemaRegistry, calls: EventLoopThread) -> None:
+    calls.run(registry.aclose(), _CLOSE_TIMEOUT)
 
 
 def _look(kafka: KafkaSettings, names: Sequence[str], dialect: Dialect) -> dict[str, topics.TopicState | None]:

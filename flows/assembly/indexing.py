@@ -9,6 +9,7 @@ from flows.assembly.clients import Clients
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import try_embedder
 from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.delivery.schema_registry import Deserialiser
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
@@ -31,6 +32,7 @@ class IndexingParts:
     wakeup: Wakeup
     calls: EventLoopThread
     way_out: WayOut
+    deserialiser: Deserialiser | None
     decoder: DocumentDecoder
     embedder: DocumentEmbedder
     encoder: DocumentEncoder | None
@@ -54,6 +56,7 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication) -> Ind
         wakeup=given.wakeup,
         calls=given.calls,
         way_out=given.way_out,
+        deserialiser=Deserialiser(given.registry, ordered=True) if given.registry is not None else None,
         decoder=query.document_decoder(settings),
         embedder=DocumentEmbedder(made.embedder, _TIMEOUT, given.signals.metrics.unreadable.inc),
         encoder=DocumentEncoder(made.sparse_encoder, _TIMEOUT) if made.sparse_encoder is not None else None,

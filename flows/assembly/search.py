@@ -23,6 +23,7 @@ from operators.clients.model_caches import EmbeddingCache
 from operators.clients.qdrant.client import AllBut
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.delivery.schema_registry import Deserialiser
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.query.in_flight import InFlight
@@ -55,6 +56,7 @@ class Parts:
     delivery: Delivery
     wakeup: Wakeup
     calls: EventLoopThread
+    deserialiser: Deserialiser | None
     decoder: Decoder
     admission: Admission
     answers: Answers
@@ -105,6 +107,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         delivery=given.delivery,
         wakeup=given.wakeup,
         calls=given.calls,
+        deserialiser=Deserialiser(given.registry, ordered=False) if given.registry is not None else None,
         decoder=decoder,
         admission=Admission(
             catalogue,

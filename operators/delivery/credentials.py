@@ -27,7 +27,7 @@ import orjson
 from schemas.errors import ConfigError, RetriableDelivery
 from schemas.settings import KafkaSettings
 from schemas.settings.delivery import SaslSettings, TlsSettings
-from schemas.settings.section import read_secret
+from schemas.settings.section import Section, read_secret
 
 TIMEOUT: Final = 4.0
 """Seconds for the issuer's answer: less than a group's session timeout, since the waiting thread sends heartbeats."""
@@ -40,17 +40,17 @@ _ERRORS: Final = {"invalid_request", "invalid_client", "invalid_grant", "unautho
 
 def key_password(tls: TlsSettings) -> str | None:
     """The password of the client's key. Raises ConfigError."""
-    return _secret(tls, "kafka.tls", "key_password")
+    return secret(tls, "kafka.tls", "key_password")
 
 
 def password(sasl: SaslSettings) -> str | None:
     """The user's password. Raises ConfigError."""
-    return _secret(sasl, "kafka.sasl", "password")
+    return secret(sasl, "kafka.sasl", "password")
 
 
 def client_secret(sasl: SaslSettings) -> str | None:
     """The OAuth client's secret. Raises ConfigError."""
-    return _secret(sasl, "kafka.sasl", "client_secret")
+    return secret(sasl, "kafka.sasl", "client_secret")
 
 
 def token(path: Path) -> str:
@@ -66,16 +66,27 @@ def check_files(settings: KafkaSettings) -> None:
     if not settings.security_protocol.endswith("SSL"):
         return
     tls = settings.tls
+    check_pem("kafka.tls", tls.ca_file, tls.certificate_file, tls.key_file, lambda: key_password(tls))
+
+
+def check_pem(
+    section: str,
+    ca: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    password: Callable[[], str | None] = lambda: None,
+) -> None:
+    """Raise ConfigError, naming the section's setting, if a file can't be read or holds no certificate or key."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if tls.ca_file is not None:
-        with _naming("kafka.tls.ca_file"):
-            context.load_verify_locations(tls.ca_file)
-    if tls.certificate_file is not None and tls.key_file is not None:
-        with _naming("kafka.tls.certificate_file"):
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(tls.certificate_file)
-        with _naming("kafka.tls.key_file"):
+    if ca is not None:
+        with _naming(f"{section}.ca_file"):
+            context.load_verify_locations(ca)
+    if certificate is not None and key is not None:
+        with _naming(f"{section}.certificate_file"):
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(certificate)
+        with _naming(f"{section}.key_file"):
             # Without a password of any kind OpenSSL would ask for it on the terminal.
-            context.load_cert_chain(tls.certificate_file, tls.key_file, key_password(tls) or "")
+            context.load_cert_chain(certificate, key, password() or "")
 
 
 @contextmanager
@@ -90,7 +101,8 @@ def _naming(setting: str) -> Iterator[None]:
         raise ConfigError(f"{setting}: {error.strerror}") from error
 
 
-def _secret(section: TlsSettings | SaslSettings, path: str, name: str) -> str | None:
+def secret(section: Section, path: str, name: str) -> str | None:
+    """The secret of a section of this `path`, read from its file if one is configured. Raises ConfigError."""
     try:
         return section.secret(name)
     except OSError as error:

@@ -248,7 +248,7 @@ class WayOut:
 
     def _begin_trace(self, message: Message) -> Trace:
         """The trace of a message that could not be read as a query."""
-        headers = cloud_event.trace_headers_of_rejected(message.headers, lambda: _json(message.value))
+        headers = cloud_event.trace_headers_of_rejected(message.headers, lambda: _json(message.json))
         return self.signals.trace(message, headers, {})
 
 

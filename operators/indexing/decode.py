@@ -79,9 +79,9 @@ class DocumentDecoder:
         rows = self.documents.envelope == "debezium"
         columns = self.documents.columns
         if message.value is None:
-            return read_tombstone(message.key, columns) if rows else tombstone(message.key)
+            return read_tombstone(message.json_key, columns) if rows else tombstone(message.json_key)
         warnings: list[str] = []
-        _, document = open_event(message.headers, message.value, self.max_bytes, MAX_DOCUMENT_PARTS, warnings)
+        _, document = open_event(message.headers, message.json, self.max_bytes, MAX_DOCUMENT_PARTS, warnings)
         if warnings:
             self.mended.note(message)
         return from_debezium(document, columns) if rows else rename(document, columns) if columns else document

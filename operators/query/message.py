@@ -33,8 +33,21 @@ class Message:
     received: float
     clock: float
     legible: bool = True
+    deserialised: bytes | None = None
+    """The JSON of a value that is none; of a message without a value, that of its key. Dead letters keep the original.
+    """
 
     answered: ClassVar = False
+
+    @property
+    def json(self) -> bytes | None:
+        """The value as it is read."""
+        return self.value if self.value is None or self.deserialised is None else self.deserialised
+
+    @property
+    def json_key(self) -> bytes | None:
+        """The key as it is read, of a message without a value."""
+        return self.key if self.deserialised is None else self.deserialised
 
     @property
     def sent(self) -> float:

@@ -159,7 +159,7 @@ def _integer(digits: str) -> float:
 
 def _open(message: Message, mode: Mode | None) -> tuple[_Read | None, CloudEvent | None]:
     """The query, and its envelope if that keeps the specification."""
-    document = _Read.of(message.value)
+    document = _Read.of(message.json)
     if mode is None or document is None:
         return document, None
     if mode is Mode.BINARY:

@@ -49,6 +49,6 @@ def relevance(candidates: Sequence[Candidate], vector: Leg | None, run: Run) -> 
     for weight, of, least in parts:
         for index, each in enumerate(candidates):
             share = of.get(each.id, least)
-            # Comparisons cost a third of calls of min and max, and this runs for each candidate of each query.
-            totals[index] += weight * (0.0 if share < 0.0 else min(share, 1.0))
+            # A comparison costs a third of calls of min and max, and this runs for each candidate of each query.
+            totals[index] += weight * (share if 0.0 < share < 1.0 else min(1.0, max(0.0, share)))
     return {each.id: round(total / whole, _DECIMALS) for each, total in zip(candidates, totals, strict=True)}

@@ -31,7 +31,7 @@ class Decoder:
         check_headers(message)
         mended: list[str] = []
         limit = self.limits.max_message_bytes
-        envelope, document = cloud_event.open_event(message.headers, message.value, limit, MAX_QUERY_PARTS, mended)
+        envelope, document = cloud_event.open_event(message.headers, message.json, limit, MAX_QUERY_PARTS, mended)
         if envelope is None:
             cloud_event.check_plain(document)
         if not fits(message.headers):

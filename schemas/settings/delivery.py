@@ -17,6 +17,7 @@ from schemas.settings.section import (
     TokenUrl,
     TopicName,
     TopicPattern,
+    Url,
     is_pattern,
     matches,
 )
@@ -128,6 +129,51 @@ class SaslSettings(Section):
         return [f"token_url needs {' and '.join(absent)}"] if absent else []
 
 
+class SchemaRegistrySettings(Section):
+    """A schema registry with Confluent's API, for events behind the id of a schema. It needs the extra `registry`."""
+
+    url: Url | None = Field(
+        default=None,
+        description="Address of the registry; null: none is asked, and of such events only those in JSON are read.",
+    )
+    username: str | None = Field(default=None, pattern=r"^[^:]+$", description="User, such as a key of the service.")
+    password: Secret = None
+    password_file: Path | None = Field(default=None, description="File that holds the password.")
+    token: Secret = None
+    token_file: Path | None = Field(
+        default=None, description="File with a bearer token that another process renews; it is read again."
+    )
+    logical_cluster: str | None = Field(
+        default=None, pattern=r"^[\x21-\x7e]+$", description="With a token: the registry's id, for Confluent Cloud."
+    )
+    ca_file: Path | None = Field(
+        default=None, description="PEM file of trusted authorities; null: those of certifi, or of SSL_CERT_FILE."
+    )
+    certificate_file: Path | None = Field(default=None, description="PEM file of a client certificate.")
+    key_file: Path | None = Field(default=None, description="PEM file of its private key, without a password.")
+    request_timeout: Seconds = Field(
+        default=5.0, description="Seconds for an answer; then the registry is asked again."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        password = _names_given(self, ("password", "password_file"))
+        token = _names_given(self, ("token", "token_file"))
+        problems = []
+        needing = tuple(name for name in type(self).model_fields if name not in ("url", "request_timeout"))
+        if self.url is None and (unused := _names_given(self, needing)):
+            problems.append(f"{', '.join(unused)}: set without url")
+        if (self.username is None) != (not password):
+            problems.append("username and password, or password_file, need each other")
+        if token and self.username is not None:
+            problems.append("a token is not for use with username")
+        if self.logical_cluster is not None and not token:
+            problems.append("logical_cluster needs a token")
+        if (self.certificate_file is None) != (self.key_file is None):
+            problems.append("certificate_file and key_file need each other")
+        return _sound(self, problems)
+
+
 def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> list[str]:
     """Problems: keys that are set and that the protocol does not use, and keys that it needs and that are not set."""
     problems = []
@@ -197,6 +243,7 @@ class KafkaSettings(Section):
     security_protocol: Protocol = Field(default="PLAINTEXT", description="How the client talks to the broker.")
     tls: TlsSettings = TlsSettings()
     sasl: SaslSettings = SaslSettings()
+    schema_registry: SchemaRegistrySettings = SchemaRegistrySettings()
     topics: Topics = Topics()
     session_timeout: float = Field(
         default=6.0, ge=6, le=10, description="Seconds without heartbeats until the group removes a member."

@@ -102,6 +102,13 @@ def test_the_issuer_of_tokens_is_reached() -> None:
     assert ({("TCP", 8443)}, None) in allowed(render("minimal", {"config": {"kafka": kafka}}))
 
 
+def test_the_schema_registry_is_reached() -> None:
+    """The pods may connect to it once it is configured."""
+    kafka = {"schema_registry": {"url": "http://registry:8081"}}
+    assert ({("TCP", 8081)}, None) in allowed(render("minimal", {"config": {"kafka": kafka}}))
+    assert ({("TCP", 8081)}, None) not in allowed(render("minimal"))
+
+
 def test_the_policy_can_be_left_out() -> None:
     """A cluster with policies of its own needs none of the chart."""
     assert not render("minimal", {"networkPolicy": {"enabled": False}}).of("NetworkPolicy")

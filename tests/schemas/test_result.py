@@ -192,6 +192,7 @@ def test_the_closed_lists() -> None:
     ]
     assert {kind.value for kind in DeadLetterClass} == {
         "not_json",
+        "schema",
         "invalid",
         "too_large",
         "unsupported_version",

@@ -44,8 +44,11 @@ ASKED_FOR = {
     "new: degraded[].stage: value learned",
     "new: degraded[].stage: value vector_context",
     "new: degraded[].stage: value similarity",
+    "new: degraded[].stage: value neighbours",
+    "new: error.class: value schema",
 }
-"""Values that the version before does not know, and that only a query gets which asks for what is new."""
+"""Values that the version before does not know, and that only a query gets which asks for what is new, or comes in a
+form that is new."""
 
 
 @pytest.mark.slow

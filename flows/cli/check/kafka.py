@@ -1,5 +1,6 @@
 """The findings of `rankstream check` about Kafka: broker, topics and their settings, consumer groups, transactions."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -8,8 +9,9 @@ from flows.assembly.delivery import kafka_client
 from flows.cli.check import Finding, Level
 from operators.delivery import groups, topics
 from operators.delivery.broker import MEMBERS, TRANSACTIONS, lacking
+from operators.delivery.schema_registry import SchemaRegistry
 from operators.delivery.topics import MAX
-from schemas.errors import DeliveryError
+from schemas.errors import ConfigError, DeliveryError
 from schemas.settings import KafkaSettings, Settings
 
 _PROBE: Final = "check"
@@ -26,6 +28,7 @@ def kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
         yield Finding("error", "kafka", str(error), remedy)
         return
     yield Finding("ok", "kafka", f"{section.bootstrap_servers} answers")
+    yield from _schema_registry(section)
     missing_features = lacking(section, settings.delivery.mode)
     for each in missing_features:
         level: Level = "error" if each.needed else "warning"
@@ -46,6 +49,27 @@ def kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
     yield _group(section.indexing, documents, "rankstream index", "warning", describes=describes)
     if TRANSACTIONS not in missing_features:
         yield from _transactions(settings)
+
+
+def _schema_registry(section: KafkaSettings) -> Iterator[Finding]:
+    if section.schema_registry.url is None:
+        return
+
+    async def ask() -> str:
+        registry = SchemaRegistry(section.schema_registry)
+        try:
+            await registry.check()
+        finally:
+            await registry.aclose()
+        return registry.url
+
+    try:
+        url = asyncio.run(ask())
+    except (ConfigError, DeliveryError) as error:
+        remedy = "Start the registry, or correct the section kafka.schema_registry. Until then events in Avro wait."
+        yield Finding("error", "kafka schema registry", str(error), remedy)
+    else:
+        yield Finding("ok", "kafka schema registry", f"{url} answers")
 
 
 Described = Mapping[str, Mapping[str, str] | None]

@@ -27,6 +27,7 @@ from schemas.settings import load
 from tests import warm
 from tests.flows.cli.running import Command
 from tests.kafka.interceptor import Interceptor
+from tests.kafka.registry import Registry, basic
 from tests.operators.delivery.members import member
 
 ROLES = ("queries", "results", "dead_letters", "documents", "watermarks")
@@ -182,6 +183,24 @@ def test_a_rack_that_changes_nothing_is_named(
     assert "kafka features" not in findings(command, code=0)
     command.settings["kafka"]["rack"] = "zone-a"
     assert "kafka.rack changes nothing" in findings(command, code=0)["kafka features"]["what"]
+
+
+def test_a_schema_registry_is_asked_if_there_is_one(command: Command, tmp_path: Path) -> None:
+    """It answers, or the finding says why not, with the cure."""
+    assert command("topics").exit_code == 0
+    with Registry(basic("rankstream", "secret")) as registry:
+        section = {
+            "url": registry.base_url,
+            "username": "rankstream",
+            "password_file": str(tmp_path / "password"),
+        }
+        command.settings["kafka"]["schema_registry"] = section
+        (tmp_path / "password").write_text("secret\n")
+        assert findings(command, code=0)["kafka schema registry"]["what"] == f"{registry.base_url} answers"
+        (tmp_path / "password").write_text("wrong")
+        refused = findings(command, code=1)["kafka schema registry"]
+    assert refused["what"].startswith("kafka.schema_registry: HTTP 401: correct its username")
+    assert "correct the section kafka.schema_registry" in refused["remedy"]
 
 
 def test_without_a_broker_the_address_is_said(command: Command) -> None:

@@ -77,10 +77,12 @@ def test_a_query_is_read_behind_the_id_of_a_schema() -> None:
 
 
 def test_another_format_behind_the_id_of_a_schema_is_named() -> None:
-    """Avro, for example, is not read."""
+    """Avro, for example, is not read without a schema registry."""
     kind, said = refused(PREFIX + b"\x02\x06abc")
     assert kind is DeadLetterClass.NOT_JSON
-    assert said.startswith("not JSON behind the id of a schema, and no other format is read: ")
+    assert said.startswith(
+        "not JSON behind the id of a schema, and without kafka.schema_registry.url no other format is read: "
+    )
 
 
 def test_a_row_is_a_document() -> None:

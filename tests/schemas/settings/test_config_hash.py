@@ -99,6 +99,7 @@ CHANGED = {
     "kafka.compression": "zstd",
     **{f"kafka.{name}": {"fetch.min.bytes": 1} for name in ("options", "consumer_options", "producer_options")},
     "kafka.topics.reply_to": ["answers"],
+    "kafka.schema_registry.url": "http://other",
     "kafka.security_protocol": "SSL",
     "kafka.sasl.mechanism": "SCRAM-SHA-512",
     "kafka.sasl.token_url": "http://other",
@@ -142,6 +143,11 @@ def sasl(**settings: str) -> dict[str, Any]:
     return {"kafka": {"security_protocol": "SASL_SSL", "sasl": settings}}
 
 
+def registry(**settings: str) -> dict[str, Any]:
+    """A schema registry, set so far as it must be."""
+    return {"kafka": {"schema_registry": {"url": "http://registry", **settings}}}
+
+
 USER = {"mechanism": "PLAIN", "username": "u"}
 CLIENT = {"mechanism": "OAUTHBEARER", "token_url": "http://t", "client_id": "c"}
 SERVED: dict[str, Any] = {"rerank": {"kind": "sglang", "url": "http://r"}}
@@ -171,6 +177,14 @@ BESIDE = {
     "kafka.tls.key_password": KEY,
     "kafka.tls.key_password_file": KEY,
     "kafka.tls.check_hostname": TLS,
+    **{f"kafka.schema_registry.{name}": registry() for name in ("ca_file", "token", "token_file", "request_timeout")},
+    **{f"kafka.schema_registry.{name}": registry(username="u") for name in ("password", "password_file")},
+    **{
+        f"kafka.schema_registry.{name}": registry(certificate_file="/c", key_file="/k")
+        for name in ("certificate_file", "key_file")
+    },
+    "kafka.schema_registry.username": registry(username="u", password_file="/p"),
+    "kafka.schema_registry.logical_cluster": registry(token_file="/t"),
     "kafka.sasl.mechanism": sasl(**USER, password_file="/p"),
     "kafka.sasl.username": sasl(**USER, password_file="/p"),
     "kafka.sasl.password": sasl(**USER),

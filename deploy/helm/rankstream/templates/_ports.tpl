@@ -22,6 +22,7 @@ nothing is configured.
 {{- $_ := set $urls . (include "rankstream.setting" (list $root (printf "%s.url" .))) -}}
 {{- end -}}
 {{- $_ := set $urls "tokens" (include "rankstream.setting" (list . "kafka.sasl.token_url")) -}}
+{{- $_ := set $urls "schema_registry" (include "rankstream.setting" (list . "kafka.schema_registry.url")) -}}
 {{- range $name, $url := $urls -}}
 {{- $_ := set $ports $name ($url | empty | ternary (list) (list (include "rankstream.portOfUrl" ($url | default "http://none") | int))) -}}
 {{- end -}}

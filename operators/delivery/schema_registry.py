@@ -1,0 +1,275 @@
+"""The schema registry, and the stage that reads events by the schemas whose ids they bring.
+
+Rules
+-----
+- A schema is fetched once, and CACHED of them are kept.
+- An id that the registry does not know is asked for again after GRACE seconds, for a copy of the registry may be behind
+  it. The message is then rejected, as all with this id are for UNKNOWN_FOR seconds.
+- Every other failure is waited out, a wrong password too: the message waits, in time the flow does, and nothing is
+  lost.
+- A message keeps its bytes. Its JSON stands beside them.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import structlog
+from typing_extensions import override
+
+from operators.caching.bounded import BoundedCache
+from operators.delivery import credentials
+from operators.delivery.avro import AvroSchema, NotAvro
+from operators.query.message import Message
+from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.stage import AsyncStage
+from schemas.errors import BackendError, ConfigError, DeadLetterClass, InputError, RetriableDelivery
+from schemas.event import PREFIX, schema_id
+from schemas.settings.delivery import SchemaRegistrySettings
+
+log = structlog.stdlib.get_logger(__name__)
+
+CACHED: Final = 1000
+"""Most schemas that are kept."""
+
+GRACE: Final = 0.5
+"""Seconds until the registry is asked again for an id that it does not know."""
+
+UNKNOWN_FOR: Final = 10.0
+"""Seconds for which an id counts as unknown."""
+
+_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
+_INTERVAL: Final = 60.0
+"""Seconds between two log lines about a registry that fails."""
+
+_NOT_FOUND: Final = 404
+_REFUSED: Final = frozenset({401, 403})
+_UNKNOWN: Final = frozenset({40401, 40402, 40403})
+"""Codes of the registry for a subject, a version and a schema that are not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema:
+    """A schema as it is needed: of Avro, of JSON (None), or not to be used for a `problem`."""
+
+    id: int
+    avro: AvroSchema | None = None
+    problem: str | None = None
+
+    def to_json(self, payload: bytes) -> bytes:
+        """The payload as JSON. Raises InputError."""
+        problem = self.problem
+        if problem is None:
+            try:
+                return payload if self.avro is None else self.avro.to_json(payload)
+            except NotAvro as error:
+                problem = str(error)
+        raise InputError(DeadLetterClass.SCHEMA, f"the schema {self.id}: {problem}")
+
+
+class SchemaRegistry:
+    """The schemas of a registry, by their ids. For the event loop's thread; `url` names the registry in messages.
+
+    Raises ConfigError without the extra, or for a file that can't be used.
+    """
+
+    def __init__(self, settings: SchemaRegistrySettings) -> None:
+        assert settings.url is not None
+        self.url = settings.url
+        self._client = _client(settings)
+        self._schemas: BoundedCache[int, WriterSchema] = BoundedCache(CACHED)
+        self._unknown: BoundedCache[int, WriterSchema] = BoundedCache(CACHED, ttl=UNKNOWN_FOR)
+        self._logged = -math.inf
+        self._failing = False
+
+    async def schema(self, id_: int) -> WriterSchema:
+        """The schema of this id, however long the registry takes to answer."""
+        found = self._schemas.get(id_) or self._unknown.get(id_, time.monotonic())
+        if found is not None:
+            return found
+        found = await self._fetch(id_)
+        if found is None:
+            await asyncio.sleep(GRACE)
+            found = await self._fetch(id_)
+        if found is None:
+            found = WriterSchema(id_, problem=f"unknown to {self.url}")
+            self._unknown.put(id_, found, time.monotonic())
+        else:
+            self._schemas.put(id_, found)
+        return found
+
+    async def check(self) -> None:
+        """Ask for the names of the subjects. Raises RetriableDelivery."""
+        await _ask(self._client.get_subjects)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def _fetch(self, id_: int) -> WriterSchema | None:
+        """The schema; None if the registry does not know it."""
+        found = await self._until_answered(partial(self._client.get_schema, id_))
+        if found is None:
+            return None
+        kind = found.schema_type or "AVRO"
+        if kind == "JSON":
+            return WriterSchema(id_)
+        if kind != "AVRO":
+            cure = "have the producer write Avro, or JSON by a JSON Schema"
+            return WriterSchema(id_, problem=f"its format {kind} is not read: {cure}")
+        references: dict[tuple[str, int], str] = {}
+        try:
+            await self._collect(found, references)
+            return WriterSchema(id_, AvroSchema(found.schema_str, list(references.values())))
+        except NotAvro as error:
+            return WriterSchema(id_, problem=str(error))
+        finally:
+            # Of what the client keeps there is no bound.
+            await self._client.clear_caches()
+
+    async def _collect(self, schema: Any, found: dict[tuple[str, int], str]) -> None:
+        """Add the schemas that this one names, each before those that name it; a registry has no circles of them."""
+        for each in schema.references or ():
+            key = (each.subject, each.version)
+            if key in found:
+                continue
+            if len(found) == CACHED:
+                raise NotAvro(f"it names more than {CACHED} others")
+            version = await self._until_answered(partial(self._client.get_version, *key, deleted=True))
+            if version is None:
+                raise NotAvro(f"it names version {each.version} of {each.subject}, which the registry does not know")
+            await self._collect(version.schema, found)
+            found[key] = version.schema.schema_str
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """The answer; None if the registry does not know what was asked for."""
+        pause = _PAUSE
+        while True:
+            try:
+                found = await _ask(ask)
+            except RetriableDelivery as error:
+                if time.monotonic() - self._logged >= _INTERVAL:
+                    self._logged = time.monotonic()
+                    log.warning("schema registry is failing", url=self.url, reason=str(error), retry_in_s=pause)
+                self._failing = True
+            else:
+                if self._failing:
+                    log.info("schema registry is well again", url=self.url)
+                    self._failing, self._logged = False, -math.inf
+                return found
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def _ask(ask: Callable[[], Awaitable[Any]]) -> Any:
+    """The answer; None if the registry does not know what was asked for. Raises RetriableDelivery."""
+    try:
+        return await ask()
+    except ConfigError as error:
+        # The file of the token, which is read again for each request.
+        reason = str(error)
+    except Exception as error:  # noqa: BLE001  the types of its transport's errors differ from version to version
+        status = getattr(error, "http_status_code", None)
+        if status == _NOT_FOUND and getattr(error, "error_code", None) in _UNKNOWN:
+            return None
+        cure = ": correct its username and password, or its token" if status in _REFUSED else ""
+        said = f"HTTP {status}{cure}" if status is not None else f"no answer: {type(error).__name__}"
+        reason = f"kafka.schema_registry: {said}"
+    raise RetriableDelivery(reason)
+
+
+def _client(settings: SchemaRegistrySettings) -> Any:
+    try:
+        import fastavro  # noqa: F401
+        from confluent_kafka.schema_registry import AsyncSchemaRegistryClient
+    except ImportError:  # They are an extra.
+        raise ConfigError(
+            "kafka.schema_registry: install the extra registry, pip install 'rankstream[registry]'"
+        ) from None
+    section = "kafka.schema_registry"
+    ca, certificate, key = settings.ca_file, settings.certificate_file, settings.key_file
+    credentials.check_pem(section, ca, certificate, key)
+    given: dict[str, Any] = {
+        "url": settings.url,
+        "timeout": settings.request_timeout,
+        # We try again ourselves.
+        "max.retries": 0,
+        "ssl.ca.location": str(ca) if ca is not None else None,
+        "ssl.certificate.location": str(certificate) if certificate is not None else None,
+        "ssl.key.location": str(key) if key is not None else None,
+    }
+    if settings.username is not None:
+        given["basic.auth.user.info"] = f"{settings.username}:{credentials.secret(settings, section, 'password')}"
+    if credentials.secret(settings, section, "token") is not None:
+
+        async def bearer(_: object) -> dict[str, str]:
+            token = credentials.secret(settings, section, "token")
+            assert token is not None
+            return {"bearer.auth.token": token, "bearer.auth.logical.cluster": settings.logical_cluster or ""}
+
+        given |= {
+            "bearer.auth.credentials.source": "CUSTOM",
+            "bearer.auth.custom.provider.function": bearer,
+            "bearer.auth.custom.provider.config": {},
+        }
+    return AsyncSchemaRegistryClient({name: value for name, value in given.items() if value is not None})
+
+
+class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
+    """Reads each message behind the id of a schema by that schema. The registry is waited for without a bound.
+
+    `ordered`: no message overtakes another, so that all pass through the same calls. Otherwise only those wait whose
+    schema is not there.
+    """
+
+    step = "deserialise"
+
+    def __init__(self, registry: SchemaRegistry, *, ordered: bool) -> None:
+        self._registry = registry
+        self._ordered = ordered
+        self.bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
+
+    @override
+    def wants(self, item: Message) -> bool:
+        return self._ordered or _id_of(item) is not None
+
+    @override
+    def deadline(self, item: Message) -> float:
+        return math.inf
+
+    @override
+    def request(self, item: Message) -> tuple[BatchKey, int | None]:
+        id_ = _id_of(item)
+        return (None if self._ordered else id_), id_
+
+    @override
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[int | None], timeout: float
+    ) -> list[WriterSchema | None]:
+        ids = list(dict.fromkeys(id_ for id_ in requests if id_ is not None))
+        schemas = await asyncio.gather(*map(self._registry.schema, ids))
+        found = dict(zip(ids, schemas, strict=True))
+        return [None if id_ is None else found[id_] for id_ in requests]
+
+    @override
+    def on_result(self, item: Message, outcome: WriterSchema | BackendError | None) -> Message:
+        if isinstance(outcome, BackendError):
+            # A defect of ours: every failure of the registry is waited out.
+            raise InputError(DeadLetterClass.INTERNAL, str(outcome))
+        framed = _frame_of(item)
+        if outcome is None or framed is None:
+            return item
+        return replace(item, deserialised=outcome.to_json(framed[PREFIX:]))
+
+
+def _frame_of(message: Message) -> bytes | None:
+    return message.value if message.value is not None else message.key
+
+
+def _id_of(message: Message) -> int | None:
+    return schema_id(_frame_of(message))
