@@ -43,6 +43,7 @@ def marked(query: str, text: str, most: int = 1) -> list[str]:
         ("किताब", "यह किताब है।", "यह [किताब] है।"),
         ("كتاب", "هذا كتاب جديد", "هذا [كتاب] جديد"),
         ("cafe", "The cafe\u0301 is open.", "The [cafe\u0301] is open."),
+        ("cafe", "An\u0303cafe.", "[An\u0303cafe]."),
         ("rocket", "👩🏽‍🚀 flies a rocket 🚀 today", "👩🏽‍🚀 flies a [rocket] 🚀 today"),
         ("lamp", "", None),
         ("lamp", " \n ", None),
@@ -74,8 +75,8 @@ def test_the_passage_is_where_the_most_words_are() -> None:
 
 def test_a_rare_word_counts_more() -> None:
     """A word that few sentences have decides against one that most have."""
-    text = "The battery is good. " * 60 + "The hinge broke. " + "The battery is good. " * 60
-    (best,) = marked("battery hinge", text)
+    praise = "The battery and the screen are good. " * 60
+    (best,) = marked("battery screen hinge", praise + FILLER * 20 + "The hinge broke. " + FILLER * 20 + praise)
     assert "The [hinge] broke." in best
 
 
