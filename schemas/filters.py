@@ -1,38 +1,75 @@
-"""Structured filters of a query, and the order of a lookup.
+"""Structured filters, and the order of results.
 
-A filter is `{field, op, value}`; `op` decides the type of `value`. operators.query.filters defines what it matches.
+A filter is `{field, op, value}`; `op` decides the type of `value`. A group `{any_of: [...]}`, `{all_of: [...]}` or
+`{none_of: [...]}` may stand for a filter anywhere. operators.query.filters defines what they match.
 """
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 from schemas.fields import Strict, Timestamp
 
 MAX_FILTERS: Final = 64
+"""Conditions of a query, those in groups counted one by one."""
+
+MAX_LEVELS: Final = 8
+"""Groups and nested filters within each other."""
+
 MAX_VALUES: Final = 1000
 
 FIELD: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+"""A field name that Qdrant's path syntax needs no quotes or brackets for."""
+
+_NAME: Final = r'(?:[\w-]+|"[^"\\\x00-\x1f]+")'
+KEY: Final = re.compile(rf"{_NAME}(?:\.{_NAME})*")
+"""A field, in whose path any name may stand in double quotes."""
+
+INDEXABLE: Final = re.compile(rf"{_NAME}(?:(?:\[\])?\.{_NAME})*")
+"""A field, or one of the objects in an array, such as variants[].colour."""
+
 _INT64: Final = 2**63
 
 
-def _plain_path(name: str) -> str:
-    if not FIELD.fullmatch(name):
-        raise ValueError("letters, digits, _ and - are expected, and dots between the names of nested objects")
-    if name.startswith("_"):
+def names_of(path: str) -> list[str]:
+    """The names on the way to a field, without their quotes."""
+    return [name.strip('"') for name in re.findall(_NAME, path)]
+
+
+def _plain_path(path: str) -> str:
+    if not KEY.fullmatch(path):
+        raise ValueError(
+            "letters, digits, _ and - are expected, dots between the names of nested objects, and double quotes around"
+            " any other name"
+        )
+    names = names_of(path)
+    if names[0].startswith("_"):
         raise ValueError("names that start with an underscore are the index's own")
-    return name
+    # One field has one spelling.
+    return ".".join(name if FIELD.fullmatch(name) and "." not in name else f'"{name}"' for name in names)
 
 
 FieldName = Annotated[
     str,
     StringConstraints(min_length=1, max_length=256),
     AfterValidator(_plain_path),
-    Field(description="A payload field, or a dotted path into nested objects: letters, digits, _ and -."),
+    Field(
+        description="A payload field, or a dotted path into nested objects: letters, digits, _ and -; a name with"
+        ' others stands in double quotes, such as metadata."page number".'
+    ),
 ]
-"""A field name that Qdrant's path syntax needs no quotes or brackets for."""
 
 
 def _discrete(value: object) -> object:
@@ -148,14 +185,109 @@ class Prefix(_OnField):
     value: Annotated[str, StringConstraints(min_length=1)]
 
 
-AnyFilter = Eq | AnyOf | NoneOf | Range | DateRange | Exists | Prefix
-Filter = Annotated[AnyFilter, Field(discriminator="op")]
-Filters = Annotated[list[Filter], Field(max_length=MAX_FILTERS)]
+class Nested(_OnField):
+    """One object of the array in the field passes all of these filters, whose fields are the object's."""
+
+    op: Literal["nested"]
+    value: "Members"
+
+
+class Group(Strict):
+    """At least one of these filters holds, or all do, or none does: one of the three is given."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    any_of: "Members" = Field(default_factory=list)
+    all_of: "Members" = Field(default_factory=list)
+    none_of: "Members" = Field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """The name of what is given."""
+        return next(iter(self.model_fields_set))
+
+    @property
+    def filters(self) -> Sequence["AnyFilter"]:
+        """The group's members."""
+        return self.any_of or self.all_of or self.none_of
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("one of any_of, all_of and none_of is expected")
+        return self
+
+
+FieldFilter = Eq | AnyOf | NoneOf | Range | DateRange | Exists | Prefix | Nested
+AnyFilter = FieldFilter | Group
+
+_GROUP: Final = "group"
+
+
+def _tag(value: object) -> object:
+    """The `op` of a filter; `group` for one of these, None for neither."""
+    if isinstance(value, dict):
+        return value.get("op", None if Group.model_fields.keys().isdisjoint(value) else _GROUP)
+    return getattr(value, "op", _GROUP)
+
+
+Filter = Annotated[
+    Annotated[Eq, Tag("eq")]
+    | Annotated[AnyOf, Tag("any_of")]
+    | Annotated[NoneOf, Tag("none_of")]
+    | Annotated[Range, Tag("range")]
+    | Annotated[DateRange, Tag("date_range")]
+    | Annotated[Exists, Tag("exists")]
+    | Annotated[Prefix, Tag("prefix")]
+    | Annotated[Nested, Tag("nested")]
+    | Annotated[Group, Tag(_GROUP)],
+    Discriminator(
+        _tag,
+        custom_error_type="filter",
+        custom_error_message="one of eq, any_of, none_of, range, date_range, exists, prefix and nested is expected as"
+        " op, or a group: any_of, all_of or none_of with a list of filters",
+    ),
+]
+
+
+def _check_bounds(filters: list[AnyFilter]) -> list[AnyFilter]:
+    # From inside out: the list that is refused is the innermost one with too much in it.
+    if (conditions := sum(map(_size, filters))) > MAX_FILTERS:
+        raise ValueError(f"{conditions} conditions in groups, expected at most {MAX_FILTERS}")
+    if (levels := max(map(_levels, filters), default=0)) > MAX_LEVELS:
+        raise ValueError(f"{levels} levels of groups, expected at most {MAX_LEVELS}")
+    return filters
+
+
+def inner(wanted: AnyFilter) -> Sequence[AnyFilter] | None:
+    """The filters in a group, or in a nested filter; None for a filter on a field's own value."""
+    match wanted:
+        case Group(filters=filters) | Nested(value=filters):
+            return filters
+    return None
+
+
+def _size(wanted: AnyFilter) -> int:
+    filters = inner(wanted)
+    return 1 if filters is None else sum(map(_size, filters))
+
+
+def _levels(wanted: AnyFilter) -> int:
+    filters = inner(wanted)
+    return 0 if filters is None else 1 + max(map(_levels, filters))
+
+
+Filters = Annotated[list[Filter], Field(max_length=MAX_FILTERS), AfterValidator(_check_bounds)]
 """Filters, all of which a document must match."""
+
+Members = Annotated[Filters, Field(min_length=1)]
+
+Nested.model_rebuild()
+Group.model_rebuild()
 
 
 class OrderBy(Strict):
-    """The order of a lookup: by one indexed field."""
+    """The order of results: by one indexed field."""
 
     field: FieldName
     direction: Literal["asc", "desc"] = "asc"

@@ -77,6 +77,9 @@ def _without_missing(returned: Returned) -> dict[str, Any]:
     return {name: value for name, value in returned if value is not None}
 
 
+CursorPolicy = Literal["strict", "continue"]
+
+
 class QueryEvent(BaseModel):
     """One query. Unknown fields are an error."""
 
@@ -100,7 +103,10 @@ class QueryEvent(BaseModel):
     subject: MaybeName = Field(default=None, description="Return only documents of this subject.")
     actor_type: MaybeName = Field(default=None, description="Return only documents of this type of actor.")
     filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
-    order_by: OrderBy | None = Field(default=None, description="Order of a lookup; missing: newest first.")
+    order_by: OrderBy | None = Field(
+        default=None,
+        description="Order of the results by an indexed field; missing: a lookup's newest first, else by rank.",
+    )
     limit: Annotated[int, Field(ge=0)] = Field(
         default=0, description=f"Results on a page: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}."
     )
@@ -109,7 +115,12 @@ class QueryEvent(BaseModel):
     ] = Field(
         default=None,
         description="`next_cursor` of a result; with the same query it asks for the next page. limit, return, explain, "
-        "debug, timeout_ms and metadata may differ from page to page.",
+        "debug, timeout_ms, metadata and cursor_policy may differ from page to page.",
+    )
+    cursor_policy: CursorPolicy = Field(
+        default="strict",
+        description="After a change of the index: strict refuses the cursor as expired, continue gives the next page"
+        " with a warning.",
     )
     profile: MaybeName = Field(
         default=None, description="Profile, a trade of quality against time; missing or unknown: `balanced`."
@@ -154,12 +165,11 @@ class QueryEvent(BaseModel):
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
-        searched = self.vector is not None or bool(self.text and self.text.strip())
         asked = (self.text, self.vector, self.subject, self.actor_type)
         if not (self.filters or self.reflections_only or any(each is not None for each in asked)):
             raise ValueError("text, vector, filters, subject, actor_type or reflections_only must be given")
-        if self.order_by is not None and (searched or self.reflections_only):
-            raise ValueError("order_by is for lookups: text, vector and reflections are in the recipe's order")
+        if self.order_by is not None and self.reflections_only:
+            raise ValueError("order_by and reflections_only: reflections are in the order of their ranks")
         if self.now is not None and self.current_cycle is not None:
             raise ValueError("now and current_cycle are two clocks: at most one may be given")
         if self.reflections_only and self.include_reflections is False:

@@ -171,6 +171,7 @@ class PoolRanker:
         outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, pool.words)))
         self._by_model(asked, outcome, pool)
         outcome.judge(plan.min_relevance)
+        outcome.order(canonical.order_by)
         return asked, outcome
 
     def _by_model(self, asked: Query, outcome: Outcome, pool: CandidatePool) -> None:

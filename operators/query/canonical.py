@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from operators.query.cursor import After, Cursor, Offset
 from schemas.filters import Filter, OrderBy
-from schemas.query import QueryEvent
+from schemas.query import CursorPolicy, QueryEvent
 from schemas.texts import nfc
 
 
@@ -53,6 +53,12 @@ class CanonicalQuery:
     reply_to: str | None
     reply_partition: int | None
     metadata: Mapping[str, Any] | None
+    cursor_policy: CursorPolicy = "strict"
+
+    @property
+    def given(self) -> frozenset[bytes]:
+        """Digests of results that must not be given again, where other states of the index gave them."""
+        return frozenset(self.cursor.given) if self.cursor is not None and self.cursor.continued else frozenset()
 
     @property
     def skip(self) -> int:
@@ -110,6 +116,7 @@ def canonicalise(
         reply_to=event.reply_to,
         reply_partition=None,
         metadata=event.metadata,
+        cursor_policy=event.cursor_policy,
     )
 
 

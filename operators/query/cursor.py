@@ -1,14 +1,15 @@
 """Cursors: where the next page of a query begins, in a form that a client can carry but not change.
 
 URL-safe base64 without padding of: version (1 byte), kind (1), the query (16), now (8), records to leave out (4), the
-depth of the pool (2) or the last order value (8, where there is one), the state (16, where there is one), and 16 bytes
-of HMAC-SHA256 over all before. All big-endian. `kind` names the optional parts, so each cursor has one spelling, and
-any other text is rejected.
+depth of the pool (2) or the last order value (8, where there is one), the last results (4 each), the state (16, where
+there is one), and 16 bytes of HMAC-SHA256 over all before. All big-endian. `kind` names the optional parts, so each
+cursor has one spelling, and any other text is rejected. The version is 3 with results, which version 2 did not have.
 
 Without a secret the key is public: a damaged cursor is found, a forged one is not.
 """
 
 import base64
+import hashlib
 import hmac
 import math
 import struct
@@ -18,7 +19,7 @@ from typing import Final
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.fields import unix_seconds
 
-_VERSION: Final = 2
+_VERSION, _LISTING = 2, 3
 _PUBLIC: Final = b"rankstream cursor, without a secret"
 _TAG: Final = 16
 _DIGEST: Final = 16
@@ -32,10 +33,16 @@ _OFFSET, _AFTER_NONE, _AFTER_INTEGER, _AFTER_FLOAT = range(4)
 _VALUE: Final = {_OFFSET: _DEPTH.size, _AFTER_NONE: 0, _AFTER_INTEGER: _INTEGER.size, _AFTER_FLOAT: _FLOAT.size}
 """Kind of position -> bytes of its depth, or of its order value."""
 
-_STATED: Final = 0x10
-"""The bit of `kind` that says that there is a state."""
+_STATED, _CONTINUED, _LISTED = 0x10, 0x20, 0x40
+"""The bits of `kind` that say that there is a state, that the pages are of several, and that there are results."""
 
-_LONGEST: Final = ((_HEAD.size + _INTEGER.size + _DIGEST + _TAG) * 4 + 2) // 3
+_ID: Final = 4
+"""Bytes of a result's digest."""
+
+MOST_GIVEN: Final = 72
+"""Results that a cursor knows: with more it would be longer than a query takes."""
+
+_LONGEST: Final = ((_HEAD.size + _INTEGER.size + MOST_GIVEN * _ID + _DIGEST + _TAG) * 4 + 2) // 3
 """Characters of the longest cursor."""
 
 
@@ -63,12 +70,21 @@ class Cursor:
     """The place after a page of one query, cut from one state of index and configuration.
 
     `query` and `state` are digests of 16 bytes; `now` is the first page's clock in Unix seconds, which later ones keep.
+    `given` has a digest of each of the last results that were given. `continued`: the pages are cut from several
+    states, so that only the results themselves say what was given.
     """
 
     query: bytes
     state: bytes | None
     now: float
     position: Offset | After
+    given: tuple[bytes, ...] = ()
+    continued: bool = False
+
+
+def result_digest(id_: str) -> bytes:
+    """The digest by which a cursor knows a result."""
+    return hashlib.blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=_ID).digest()
 
 
 class CursorCodec:
@@ -80,8 +96,8 @@ class CursorCodec:
     def write(self, cursor: Cursor) -> str:
         """The cursor's one spelling.
 
-        Integers are of 64 bits, signed, counts of 32, unsigned, depths of 16, above 0; floats are finite. Raises
-        ValueError for any other.
+        Integers are of 64 bits, signed, counts of 32, unsigned, depths of 16, above 0; floats are finite; there are at
+        most MOST_GIVEN results. Raises ValueError for any other.
         """
         kind, count, value = _pack(cursor.position)
         state = cursor.state
@@ -89,13 +105,16 @@ class CursorCodec:
             raise ValueError("a cursor's query and state have 16 bytes")
         if not _is_time(cursor.now):
             raise ValueError("a cursor's now is within the calendar")
-        if state is not None:
-            kind |= _STATED
+        given = b"".join(cursor.given)
+        if len(cursor.given) > MOST_GIVEN or len(given) != len(cursor.given) * _ID:
+            raise ValueError(f"a cursor has {MOST_GIVEN} results at most, of {_ID} bytes")
+        kind |= _STATED * (state is not None) | _CONTINUED * cursor.continued | _LISTED * bool(given)
+        version = _LISTING if kind & (_CONTINUED | _LISTED) else _VERSION
         try:
-            head = _HEAD.pack(_VERSION, kind, cursor.query, cursor.now, count)
+            head = _HEAD.pack(version, kind, cursor.query, cursor.now, count)
         except struct.error:
             raise ValueError("a cursor's count has 32 bits and no sign") from None
-        body = head + value + (state or b"")
+        body = head + value + given + (state or b"")
         return _spell(body + self._tag(body))
 
     def read(self, text: str) -> Cursor:
@@ -108,7 +127,7 @@ class CursorCodec:
             raise _invalid("not URL-safe base64", text) from None
         if _spell(content) != text:
             raise _invalid("not the one spelling of its bytes", text)
-        if content[:1] != bytes([_VERSION]):
+        if content[:1] not in {bytes([_VERSION]), bytes([_LISTING])}:
             raise _invalid("of no known version", text)
         body, tag = content[:-_TAG], content[-_TAG:]
         if not hmac.compare_digest(tag, self._tag(body)):
@@ -143,11 +162,18 @@ def _parse(body: bytes) -> Cursor | None:
     """The cursor of a body, or None. Without a secret anyone can tag any body, so all of it is checked."""
     if len(body) < _HEAD.size:
         return None
-    _, flags, query, now, count = _HEAD.unpack_from(body)
-    stated, kind = bool(flags & _STATED), flags & ~_STATED
+    version, flags, query, now, count = _HEAD.unpack_from(body)
+    stated, kind = bool(flags & _STATED), flags & ~(_STATED | _CONTINUED | _LISTED)
     size = _VALUE.get(kind)
-    if size is None or len(body) != _HEAD.size + size + stated * _DIGEST or not _is_time(now):
+    if size is None or not _is_time(now) or (version == _LISTING) != bool(flags & (_CONTINUED | _LISTED)):
         return None
+    results = body[_HEAD.size + size : len(body) - stated * _DIGEST]
+    listed = bool(flags & _LISTED)
+    if len(body) - stated * _DIGEST < _HEAD.size + size or bool(results) != listed:
+        return None
+    if len(results) % _ID or len(results) > MOST_GIVEN * _ID:
+        return None
+    given = tuple(results[start : start + _ID] for start in range(0, len(results), _ID))
     position: Offset | After
     if kind == _OFFSET:
         (depth,) = _DEPTH.unpack_from(body, _HEAD.size)
@@ -161,7 +187,7 @@ def _parse(body: bytes) -> Cursor | None:
         if not math.isfinite(value):
             return None
         position = After(value, count)
-    return Cursor(query, body[-_DIGEST:] if stated else None, now, position)
+    return Cursor(query, body[-_DIGEST:] if stated else None, now, position, given, bool(flags & _CONTINUED))
 
 
 def _is_time(now: float) -> bool:

@@ -7,6 +7,7 @@ Rules
 - A field that is mapped is the value at its path; every other field keeps its name.
 - A path goes through objects, `metadata.tenant`. `_node_content#text` is the value `text` of the object that is written
   as JSON in the string `_node_content`; it can be read, and Qdrant can't filter by it.
+- `nested` looks into the array at the path of its field. The objects in it have their own names.
 - Where point ids are the documents' ids, a condition on `id` is one on points.
 - Where documents have no namespace, all of them are in the one that is configured: a query in another finds nothing.
 """
@@ -21,7 +22,7 @@ from uuid import UUID
 from operators.query.filters import Ask, answers
 from schemas.document import CREATED, NAMESPACE, VERSION
 from schemas.fields import rfc3339
-from schemas.filters import AnyFilter, Prefix
+from schemas.filters import FieldFilter, Prefix, names_of
 
 Ids = Literal["payload", "uuid", "integer"]
 """The place of a document's id: a field of its payload, or the point's own id, of one of these types."""
@@ -67,7 +68,7 @@ class FieldMap:
         found = {name: answers(described) for name, described in indexes.items()}
         return found | dict.fromkeys(self._absent, frozenset(Ask))
 
-    def refusal(self, wanted: AnyFilter) -> str | None:
+    def refusal(self, wanted: FieldFilter) -> str | None:
         """Why Qdrant can't answer a filter; None if it can."""
         if "#" in (path := self.paths.get(wanted.field, "")):
             return f"its values are inside of strings ({path}), which no filter looks into"
@@ -142,6 +143,8 @@ class FieldMap:
                 return _NOTHING
             case {"is_empty": {"key": str(key)}}:
                 return {"is_empty": {"key": self.path(key)}}
+            case {"nested": {"key": str(key), "filter": inner}}:
+                return {"nested": {"key": self.path(key), "filter": inner}}
             case {"has_id": _}:
                 return condition
         return self.filter(condition)
@@ -183,7 +186,7 @@ SAME: Final = FieldMap()
 def _pop(payload: dict[str, Any], path: str) -> Any:
     """Take the value at a path out of the payload, whose nested objects are copied before; None if there is none."""
     way, _, inner = path.partition("#")
-    *parents, leaf = way.split(".")
+    *parents, leaf = names_of(way)
     place = payload
     for parent in parents:
         if not isinstance(inside := place.get(parent), dict):
@@ -199,7 +202,7 @@ def _within(written: object, path: str) -> Any:
         value = json.loads(written) if isinstance(written, str) else written
     except json.JSONDecodeError:
         return None
-    for name in path.split("."):
+    for name in names_of(path):
         value = value.get(name) if isinstance(value, dict) else None
     return value
 

@@ -1,9 +1,11 @@
-"""Filters: each one becomes one condition of Qdrant's, which an index of the field answers.
+"""Filters: each one becomes one condition of Qdrant's, which indexes of its fields answer.
 
 What a filter matches
 ---------------------
 - A field that is an array matches if any of its elements does; arrays in arrays, and objects, match nothing. A dotted
   path goes through objects, not through arrays of objects.
+- `nested` matches an array of which one object passes all of its filters. An object that is in no array is none.
+- A group of filters matches where one of them does (`any_of`), all do (`all_of`), or none does (`none_of`).
 - A field that isn't there, null and [] are all missing: only `none_of` and `exists: false` match them.
 - `none_of` is the opposite of `any_of`: no element of an array may be one of the values.
 - Booleans, strings and numbers are never equal to each other.
@@ -21,23 +23,42 @@ In strict mode, Qdrant refuses a filter on a field without an index that answers
 Qdrant's own table (`unindexed_field`, version 1.19).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from schemas.document import WHOLE_TITLE
-from schemas.filters import AnyFilter, AnyOf, DateRange, Eq, Exists, NoneOf, Prefix, Range
+from schemas.filters import (
+    AnyFilter,
+    AnyOf,
+    DateRange,
+    Eq,
+    Exists,
+    FieldFilter,
+    Group,
+    Nested,
+    NoneOf,
+    Prefix,
+    Range,
+    inner,
+)
 
 Condition = dict[str, Any]
+Wanted = TypeVar("Wanted", FieldFilter, AnyFilter)
 
 _EXACT: Final = 2**53
 """Doubles tell integers apart below it."""
 
 
-def condition(wanted: AnyFilter) -> Condition:
-    """The filter as one condition for a `must` list."""
+_CLAUSES: Final[Mapping[str, str]] = {"any_of": "should", "all_of": "must", "none_of": "must_not"}
+
+
+def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
+    """The filter as one condition for a `must` list; `of_object`: on an object of an array."""
+    if isinstance(wanted, Group):
+        return {_CLAUSES[wanted.kind]: [condition(each, of_object=of_object) for each in wanted.filters]}
     field = wanted.field
     match wanted:
         case Eq(value=value):
@@ -50,25 +71,50 @@ def condition(wanted: AnyFilter) -> Condition:
             return {"key": field, "range": bounds.given}
         case DateRange(value=bounds):
             return {"key": field, "range": {name: _time(bound) for name, bound in bounds.given.items()}}
+        case Exists(value=there) if of_object:
+            # By an index, `is_empty` tells of all objects of the array together.
+            counted: Condition = {"key": field, "values_count": {"gte": 1}}
+            return counted if there else {"must_not": [counted]}
         case Exists(value=there):
             missing: Condition = {"is_empty": {"key": field}}
             return {"must_not": [missing]} if there else missing
         case Prefix(value=start):
             return {"key": field, "match": {"prefix": start}}
+        case Nested(value=filters):
+            return {"nested": {"key": field, "filter": {"must": [condition(each, of_object=True) for each in filters]}}}
 
 
-def on_index(wanted: AnyFilter, indexed: Mapping[str, object] | None) -> AnyFilter:
+def on_fields(filters: Sequence[AnyFilter], path: str, array: str = "") -> Iterator[tuple[str, FieldFilter]]:
+    """Each filter on a field, in groups and nested ones, too, with its path in the event.
+
+    A field of an object in an array has the array's name before its own: `variants[].colour`.
+    """
+    for index, each in enumerate(filters):
+        at = f"{path}.{index}"
+        if isinstance(each, Group):
+            yield from on_fields(each.filters, f"{at}.{each.kind}", array)
+            continue
+        field = f"{array}{each.field}"
+        yield at, each.model_copy(update={"field": field})
+        yield from on_fields(inner(each) or (), f"{at}.value", f"{field}[].")
+
+
+def on_index(wanted: Wanted, indexed: Mapping[str, object] | None) -> Wanted:
     """The filter on the field whose index can answer it, where filters need an index (`indexed`, else None).
 
     A text index doesn't tell whether a title equals a value: the same title is kept a second time for that.
     """
-    if indexed is None or wanted.field != "title" or WHOLE_TITLE not in indexed or isinstance(wanted, Exists):
+    if isinstance(wanted, Group):
+        return wanted.model_copy(update={wanted.kind: [on_index(each, indexed) for each in wanted.filters]})
+    if indexed is None or wanted.field != "title" or WHOLE_TITLE not in indexed or isinstance(wanted, Exists | Nested):
         return wanted
     return wanted.model_copy(update={"field": WHOLE_TITLE})
 
 
 def count(where: Mapping[str, Any]) -> int:
     """The number of a filter's conditions, as Qdrant counts them: those at its leaves."""
+    if "nested" in where:
+        return count(where["nested"]["filter"])
     clauses = [name for name in ("must", "must_not", "should") if name in where]
     return sum(count(inner) for name in clauses for inner in where[name]) if clauses else 1
 
@@ -133,8 +179,11 @@ def answers(described: Mapping[str, Any]) -> frozenset[Ask]:
     return frozenset(found)
 
 
-def asks(wanted: AnyFilter) -> list[frozenset[Ask]]:
-    """The questions of a filter to its field's index: each of these needs an answer, any member of it will do."""
+def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
+    """The questions of a filter to its field's index: each of these needs an answer, any member of it will do.
+
+    A nested filter has none of its own: those in it have.
+    """
     match wanted:
         case Eq(value=value):
             return [_asks_of(value)]
@@ -150,9 +199,11 @@ def asks(wanted: AnyFilter) -> list[frozenset[Ask]]:
             return [frozenset(Ask)]
         case Prefix():
             return [frozenset({Ask.PREFIX})]
+        case Nested():
+            return []
 
 
-def missing_indexes(wanted: AnyFilter, indexed: Mapping[str, frozenset[Ask]]) -> list[Ask] | None:
+def missing_indexes(wanted: FieldFilter, indexed: Mapping[str, frozenset[Ask]]) -> list[Ask] | None:
     """The kinds of index of which the filter's field lacks one; None if its index answers the filter."""
     there = indexed.get(wanted.field, frozenset())
     for any_of in asks(wanted):

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from operators.access.firewall import AccessFilter, find_forbidden
@@ -12,7 +12,7 @@ from operators.query.backend_answers import Embedding, Hits
 from operators.query.canonical import CanonicalQuery
 from operators.query.cloud_event import CloudEvent
 from operators.query.collection import Capabilities
-from operators.query.cursor import After
+from operators.query.cursor import After, Offset
 from operators.query.message import Message, Rejected
 from operators.query.outcome import CachedAnswer, Outcome
 from operators.query.paging import OrderValue
@@ -149,6 +149,18 @@ class InFlight:
         """Note that a part of the answer is lost, in the answer and in the trace."""
         self.outcome.degraded.append((stage, reason))
         self.trace.degraded(stage, reason)
+
+    def continue_page(self, *, first: int | None = None) -> None:
+        """Have the page leave out what was given by another state of the index; `first` of the candidates were."""
+        canonical = self.asked.canonical
+        cursor = canonical.cursor
+        assert cursor is not None
+        position = cursor.position
+        if first is not None and isinstance(position, Offset):
+            # Of what was given, a cursor knows the last results: the others are counted.
+            position = replace(position, skip=first + max(0, position.skip - len(cursor.given)))
+        cursor = replace(cursor, position=position, continued=True)
+        self.asked = replace(self.asked, canonical=replace(canonical, cursor=cursor))
 
     def check_found(self) -> None:
         """Remove the documents that the query may not see from its legs' hits, as if they were not there."""

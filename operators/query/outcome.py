@@ -1,17 +1,19 @@
 """The outcome of a query, the same in the flow and offline; and answers, which other queries may be given."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from operators.query.backend_answers import RerankScores
-from operators.query.cursor import After
+from operators.query.cursor import After, result_digest
+from operators.query.paging import sort_candidates
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.relevance import relevance
 from operators.ranking.run import Matches, ModelScores, ScoreExplanations
 from schemas.errors import Reason
+from schemas.filters import OrderBy
 from schemas.recipes import Recipe
 from schemas.recipes.stages import LlmRerank
 from schemas.result import VECTOR, RetrievalStage
@@ -62,6 +64,11 @@ class CachedAnswer:
         return replace(self.answer, event=event)
 
 
+def is_given(candidate: Candidate, given: Set[bytes]) -> bool:
+    """True if a result was given that is this candidate: by its own id, or by the point's, as where texts are lost."""
+    return not given.isdisjoint({result_digest(candidate.document), result_digest(candidate.id)})
+
+
 @dataclass(slots=True)
 class Outcome:
     """The outcome of a query, from which its result is written.
@@ -107,6 +114,20 @@ class Outcome:
         if self.ranked is not None:
             self.relevance = relevance(self.candidates, self.legs.get(VECTOR), self.ranked.run)
             self.candidates = [each for each in self.candidates if self.relevance.get(each.id, 1.0) >= least]
+
+    def order(self, order_by: OrderBy | None) -> None:
+        """Put the candidates in the order that the query asks for, if it does."""
+        if order_by is not None:
+            self.candidates = sort_candidates(self.candidates, order_by)
+
+    def put_first(self, given: Set[bytes]) -> int:
+        """Put those candidates first that were given before, and count them."""
+        before: list[Candidate] = []
+        others: list[Candidate] = []
+        for each in self.candidates:
+            (before if is_given(each, given) else others).append(each)
+        self.candidates = before + others
+        return len(before)
 
     def pick(self, stage: LlmRerank) -> None:
         """Put the candidate first that the chat model selected of those that it read."""

@@ -1,16 +1,24 @@
-"""Paging: the order of a lookup, the part of the found records that is this page, and the begin of the next one.
+"""Paging: the order of results, the part of the found records that is this page, and the begin of the next one.
 
 Records of one order value go by id, ascending. The index gives no such promise. So its records are sorted here, and if
 not all records of a value were returned, they are asked for by id.
+
+The relevant candidates of a search are ordered here, too, by the values in their payloads: numbers, and times as Unix
+seconds. Of several values the first in the order counts. Candidates of one value stay in the order of their ranks;
+those without a value come last.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from operators.query.canonical import CanonicalQuery
+from operators.query.canonical import CanonicalQuery, Shape
 from operators.query.cursor import After
+from operators.ranking.candidate import Candidate, Payload
+from operators.ranking.run import stamp
 from schemas.document import CREATED, VERSION
+from schemas.filters import OrderBy, names_of
 
 OrderValue = int | float | None
 
@@ -19,13 +27,12 @@ MOST_SEEN: Final = 10_000
 
 
 class LookupPage(NamedTuple):
-    """A page of an ordered lookup: the found records from `first` up to `last`, and whether there is `more`.
+    """A page of an ordered lookup: the indexes of its records, and whether there is `more`.
 
     `ends` has for each record of the page where a page that ends with it goes on.
     """
 
-    first: int
-    last: int
+    indexes: list[int]
     ends: list[After]
     more: bool
 
@@ -57,22 +64,30 @@ def by_id(id_: str) -> tuple[bool, int, str]:
     return (not number, int(id_) if number else 0, id_)
 
 
-def find_page(values: Sequence[OrderValue], after: After, limit: int) -> LookupPage:
-    """The page in the records with these order values, which begin at `after.value`.
+def find_page(
+    values: Sequence[OrderValue], after: After, limit: int, given: Set[int] = frozenset(), known: int = 0
+) -> LookupPage:
+    """The page in the records with these order values, which begin at `after.value`, without those `given` before.
 
-    Where records of that value went away meanwhile, as many others of it take their places: none is given twice.
+    `known` is the number of records that are known to have been given, whether they are still there or not. Of the
+    others, as many are passed over as were given of the first value. So where records of that value went away
+    meanwhile, others of it take their places: none is given twice.
     """
-    first = 0
-    while first < min(after.seen, len(values)) and values[first] == after.value:
-        first += 1
-    last = min(first + limit, len(values))
-    ends = []
-    given = 0
-    for index, value in enumerate(values[:last]):
-        given = given + 1 if index and value == values[index - 1] else 1
-        if index >= first:
-            ends.append(After(value, given))
-    return LookupPage(first, last, ends, last < len(values))
+    page = LookupPage([], [], more=False)
+    unknown = after.seen - known
+    tied = 0
+    for index, value in enumerate(values):
+        tied = tied + 1 if index and value == values[index - 1] else 1
+        if index in given:
+            continue
+        if unknown > 0 and value == after.value:
+            unknown -= 1
+        elif len(page.indexes) == limit:
+            return page._replace(more=True)
+        else:
+            page.indexes.append(index)
+            page.ends.append(After(value, tied))
+    return page
 
 
 ORDERED: Final[Mapping[str, str]] = {"created_at": CREATED, "updated_at": VERSION}
@@ -111,9 +126,53 @@ def _moment(microseconds: int) -> str:
 def wanted_order(asked: CanonicalQuery) -> Mapping[str, Any]:
     """The order as Qdrant has it: the newest first, unless the lookup names another; where the page begins."""
     order: dict[str, Any] = dict(_NEWEST)
-    if asked.order_by is not None:
+    if asked.order_by is not None and asked.shape is not Shape.SEARCH:
         name = asked.order_by.field
         order = {"key": ORDERED.get(name, name), "direction": asked.order_by.direction}
     if asked.after.value is not None:
         order["start_from"] = asked.after.value
     return order
+
+
+def order_fields(order_by: OrderBy) -> frozenset[str]:
+    """The payload fields that candidates are ordered by."""
+    return frozenset({order_by.field, ORDERED.get(order_by.field, order_by.field)})
+
+
+def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
+    """The candidates by an indexed field."""
+    descending = order_by.direction == "desc"
+    valued, others = [], []
+    for candidate in candidates:
+        values = _values(candidate.payload, order_by.field)
+        if values:
+            valued.append(((max if descending else min)(values), candidate))
+        else:
+            others.append(candidate)
+    # Stable in reverse, too.
+    valued.sort(key=lambda each: each[0], reverse=descending)
+    return [candidate for _, candidate in valued] + others
+
+
+def _values(payload: Payload, name: str) -> list[int | float]:
+    own = payload.get(ORDERED[name]) if name in ORDERED else None
+    if isinstance(own, int | float):
+        # In milliseconds.
+        return [own / 1000]
+    value: Any = payload.get(name)
+    if value is None:
+        value = payload
+        for each in names_of(name):
+            value = value.get(each) if isinstance(value, Mapping) else None
+    values = map(_order_value, value if isinstance(value, list) else [value])
+    return [each for each in values if each is not None]
+
+
+def _order_value(value: Any) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        # A time that says no offset is in UTC, and a date is its first moment.
+        moments = (stamp(f"{value}{rest}") for rest in ("", "Z", "T00:00:00Z"))
+        return next((moment for moment in moments if moment is not None), None)
+    return value if isinstance(value, int | float) and math.isfinite(value) else None

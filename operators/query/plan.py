@@ -61,8 +61,9 @@ class RankingPlan:
         return self.profile.rerank_top if wanted else 0
 
     def picks(self, asked: CanonicalQuery) -> int:
-        """The number of candidates of which the chat model selects one."""
-        return self.picking.top_k if self.picking is not None and self._by_model(asked) else 0
+        """The number of candidates of which the chat model selects one: the first of all pages, unless an order is."""
+        wanted = self.picking is not None and self._by_model(asked) and asked.order_by is None and not asked.given
+        return self.picking.top_k if wanted and self.picking is not None else 0
 
     def _by_model(self, asked: CanonicalQuery) -> bool:
         return asked.rerank and asked.text is not None and asked.shape is Shape.SEARCH and not asked.reflections_only

@@ -22,21 +22,28 @@ from schemas.query import Returned
 
 READ: Final = 400_000
 
-_SIGNS: Final = re.compile(r'\[\d*\]|"')
+_NAME: Final = re.compile(r'"([^"]*)"|([^."]+)')
+_BRACKETS: Final = re.compile(r"\[\d*\]")
 
 Payload = Mapping[str, Any]
 
 
 def is_hidden(path: str, hidden: Iterable[str]) -> bool:
     """True if the path is one of the hidden fields, or inside of one; brackets of arrays and quotes say nothing."""
-    plain = _SIGNS.sub("", path)
-    return any(plain == field or plain.startswith(f"{field}.") for field in hidden)
+    plain = ".".join(_names(path))
+    fields = (".".join(_names(field)) for field in hidden)
+    return any(plain == field or plain.startswith(f"{field}.") for field in fields)
+
+
+def _names(path: str) -> list[str]:
+    """The names of a path, without quotes and brackets."""
+    return [quoted or plain for quoted, plain in _NAME.findall(_BRACKETS.sub("", path))]
 
 
 def hide(payload: Payload, hidden: Iterable[str]) -> Payload:
     """The payload without these fields."""
     for path in hidden:
-        payload = cast("Payload", _drop(payload, path.split(".")))
+        payload = cast("Payload", _drop(payload, _names(path)))
     return payload
 
 
@@ -46,7 +53,7 @@ def select(payload: Payload, fields: Sequence[str]) -> Payload:
     # A field inside of another one that is wanted is there with it.
     for path in (each for each in fields if not any(each.startswith(f"{other}.") for other in fields)):
         place = tree
-        for name in path.split("."):
+        for name in _names(path):
             place = place.setdefault(name, {})
     return cast("Payload", _pick(payload, tree))
 

@@ -16,6 +16,7 @@ from operators.query.trace import Trace
 from schemas.document import (
     ACTOR_TYPE,
     CONTENT,
+    CREATED,
     NAMESPACE,
     REFLECTION,
     SUBJECT,
@@ -175,7 +176,7 @@ class Searches:
         asked = query.asked.canonical
         order = wanted_order(asked)
         orders = query.retrieval.capabilities.orders
-        if orders is not None and asked.order_by is None and "created_at" not in orders:
+        if orders is not None and order["key"] == CREATED and "created_at" not in orders:
             # No index tells which are the newest: all records are of one value, and come by id.
             return Search(common, query.trace, most=query.retrieval.capabilities.most)
         if asked.shape is Shape.SEARCH:
@@ -284,7 +285,8 @@ def depth(query: InFlight) -> int:
     Never more than the collection gives to one search; a lookup gets more in several requests.
     """
     if query.asked.canonical.shape is not Shape.SEARCH:
-        return paging.records_to_ask(query.asked.canonical.after, query.asked.canonical.limit)
+        asked = query.asked.canonical
+        return paging.records_to_ask(asked.after, asked.limit + len(asked.given))
     return min(wanted_depth(query), query.retrieval.capabilities.most)
 
 
@@ -310,6 +312,10 @@ def fields(query: InFlight) -> frozenset[str]:
         wanted = query.asked.plan.recipe.reads
         if asked.reflections_only:
             wanted |= _ALONE
+        if asked.order_by is not None:
+            wanted |= paging.order_fields(asked.order_by)
+    if asked.given:
+        wanted |= {"id"}
     if asked.recorded is not None:
         wanted |= _RECORDED
     return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted

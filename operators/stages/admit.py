@@ -8,7 +8,7 @@ from typing import Final
 
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
-from operators.query.filters import Ask, missing_indexes, on_index
+from operators.query.filters import Ask, condition, count, missing_indexes, on_fields, on_index
 from operators.query.in_flight import InFlight
 from operators.query.passages import Matcher
 from operators.query.returned import is_hidden
@@ -56,18 +56,19 @@ class Admission:
             self._expire(query)
             return query
         capabilities = query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
+        _check_visible(query, self.fields)
         if asked.order_by is not None:
             _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
-        _check_visible(query, self.fields)
         self._check_neighbours(query)
-        for place, each in enumerate(asked.filters):
+        for place, each in on_fields(asked.filters, "filters"):
             if (reason := self.fields.refusal(each)) is not None:
-                raise invalid(f"filters.{place}.field", reason, each.field)
+                raise invalid(f"{place}.field", reason, each.field)
         if capabilities.indexed is not None:
             _check_filters(asked.filters, capabilities.indexed)
-        if capabilities.conditions is not None and len(asked.filters) > capabilities.conditions:
+        conditions = sum(count(condition(each)) for each in asked.filters) if capabilities.conditions is not None else 0
+        if capabilities.conditions is not None and conditions > capabilities.conditions:
             most = f"the collection's strict mode allows {capabilities.conditions} conditions (filter_max_conditions)"
-            raise invalid("filters", most, len(asked.filters))
+            raise invalid("filters", most, conditions)
         if asked.text is not None:
             self._read(query, asked.text)
             if not capabilities.keywords:
@@ -130,7 +131,7 @@ def _check_visible(query: InFlight, names: FieldMap) -> None:
     if not hidden:
         return
     asked = query.asked.canonical
-    used = {f"filters.{place}.field": each.field for place, each in enumerate(asked.filters)}
+    used = {f"{place}.field": each.field for place, each in on_fields(asked.filters, "filters")}
     used |= {"order_by.field": asked.order_by.field} if asked.order_by is not None else {}
     used |= {SUBJECT: SUBJECT} if asked.subject is not None else {}
     used |= {ACTOR_TYPE: ACTOR_TYPE} if asked.actor_type is not None else {}
@@ -146,11 +147,11 @@ def _check_order(field: str, known: Set[str]) -> None:
 
 
 def _check_filters(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[Ask]]) -> None:
-    for place, each in enumerate(wanted):
+    for place, each in on_fields(wanted, "filters"):
         if (lacking := missing_indexes(on_index(each, indexed), indexed)) is not None:
             kinds = " or ".join(lacking) if len(lacking) < len(Ask) else "any"
             problem = (
                 "the collection's strict mode refuses filters on fields without an index, and this one has no index of"
                 f" type {kinds}; add it to qdrant.indexes"
             )
-            raise invalid(f"filters.{place}.field", problem, each.field)
+            raise invalid(f"{place}.field", problem, each.field)

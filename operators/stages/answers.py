@@ -10,7 +10,8 @@ Rules
   the query would not, with more it would come too late.
 - When a watermark has gone back, a new generation begins, and all earlier answers are forgotten: the
   watermark may come to the same value again. A query of an earlier generation is neither answered from here nor cached.
-- A cursor that was issued at another watermark, or under another configuration, has expired.
+- A cursor that was issued at another watermark, or under another configuration, has expired, unless the query is to
+  continue: then its page leaves out the results that the cursor knows.
 - A cached answer with a record that the query may not see is as good as none. The check reads the records' payloads as
   they were when the answer was computed.
 - An answer in the semantic cache serves a paraphrase of its query. A query with a vector of its own is served by one of
@@ -30,7 +31,7 @@ from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
 from operators.caching.semantic_cache import Likeness, SemanticCache, direction, fingerprint
 from operators.query.canonical import CanonicalQuery, Shape
-from operators.query.cursor import After
+from operators.query.cursor import MOST_GIVEN, After
 from operators.query.in_flight import InFlight
 from operators.query.message import Origin
 from operators.query.outcome import Answer, CachedAnswer, Page
@@ -186,15 +187,25 @@ class Answers:
         if cursor is None:
             return
         known = cache.watermark is not None and cursor.state is not None
-        if known and cursor.state != state(cache.scope):
-            raise InputError(
-                DeadLetterClass.CURSOR_EXPIRED, "cursor: index or configuration has changed since; ask without it"
-            )
+        strict = query.asked.canonical.cursor_policy == "strict"
+        changed = known and cursor.state != state(cache.scope)
+        if changed and strict:
+            raise InputError(DeadLetterClass.CURSOR_EXPIRED, _EXPIRED)
+        if not strict and (changed or not known):
+            query.continue_page()
+        if changed:
+            query.outcome.warnings.append(_CONTINUED)
         if not known or not cache.watermark:
             query.outcome.warnings.append(
                 "the index may have changed since the cursor's page: its watermark isn't known"
             )
 
+
+_EXPIRED: Final = "cursor: index or configuration has changed since; ask without it, or with cursor_policy: continue"
+_CONTINUED: Final = (
+    "index or configuration has changed since the cursor's page: results may be missing, and those before the last"
+    f" {MOST_GIVEN} may come again"
+)
 
 _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 """The fields of a result that every query has of its own."""

@@ -5,7 +5,8 @@ legs found is taken over in the legs' own order, whatever the order in which the
 lost is answered as failed, and the others are ranked by the recipe's stages before `rerank`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from itertools import repeat
 from time import monotonic
 from typing import Final
 
@@ -16,9 +17,10 @@ from typing_extensions import override
 
 from operators.query.canonical import Shape
 from operators.query.in_flight import Found, InFlight
+from operators.query.outcome import is_given
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
-from operators.ranking.candidate import Leg, union
+from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.coverage import find_matches, find_misspelt
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
@@ -158,11 +160,19 @@ def _to_leg(query: InFlight, name: str, found: Found) -> Leg:
     asked = query.asked.canonical
     if asked.shape is Shape.SEARCH:
         return Leg(name, LegStatus.OK, *found.hits, more=len(found.hits.ids) >= depth(query))
-    page = find_page(found.values, asked.after, asked.limit)
-    leg = Leg(name, LegStatus.OK, *found.hits).at(range(page.first, page.last))
+    page = find_page(found.values, asked.after, asked.limit, _find_given(found, asked.given), len(asked.given))
+    leg = Leg(name, LegStatus.OK, *found.hits).at(page.indexes)
     query.retrieval.ends, query.outcome.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
     query.retrieval.end = page.ends[-1] if page.ends else None
     return leg
+
+
+def _find_given(found: Found, given: Set[bytes]) -> set[int]:
+    """The indexes of the records that earlier pages gave."""
+    if not given:
+        return set()
+    found_records = map(Candidate, found.hits.ids, repeat(0.0), found.hits.payloads)
+    return {index for index, each in enumerate(found_records) if is_given(each, given)}
 
 
 def _why_skipped(query: InFlight, leg: str) -> Reason:

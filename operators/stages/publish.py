@@ -14,7 +14,7 @@ from operators.caching.keys import binding, state
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.way_out import WayOut
 from operators.query.canonical import Shape
-from operators.query.cursor import After, Cursor, CursorCodec, Offset
+from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, Offset, result_digest
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.query.outcome import Answer, Page
@@ -64,7 +64,7 @@ class Publisher:
 
     def records(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
         """The records of the query's own answer."""
-        return self.way_out.answer(query, answer.event, lambda given: self._next(query, given, answer.page))
+        return self.way_out.answer(query, answer.event, lambda given: self._next(query, given, answer))
 
     def own(self, query: InFlight, answer: Answer) -> Answer:
         """The answer with this query's own fields, whichever query it was computed for."""
@@ -83,16 +83,16 @@ class Publisher:
         if asked.debug:
             own["debug"] = debug(query)
         if event["has_more"]:
-            own["next_cursor"] = self._next(query, len(event["results"]), answer.page)
+            own["next_cursor"] = self._next(query, len(event["results"]), answer)
             if own["next_cursor"] is None:
                 own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
             if cache.cached is not None and cache.cached.stage is RetrievalStage.SEMANTIC_CACHE:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
         return replace(answer, event=own)
 
-    def _next(self, query: InFlight, given: int, page: Page) -> str | None:
+    def _next(self, query: InFlight, given: int, answer: Answer) -> str | None:
         """The cursor after a number of results of a page; None if no cursor leads on from there."""
-        asked, cache = query.asked.canonical, query.cache
+        asked, cache, page = query.asked.canonical, query.cache, answer.page
         position: Offset | After
         if asked.shape is Shape.SEARCH:
             position = Offset(asked.skip + given, depth(query))
@@ -104,7 +104,9 @@ class Publisher:
             position = end
         bound = binding(cache.scope, asked.text, asked.vector)
         known = state(cache.scope) if cache.watermark is not None else None
-        return self.cursors.write(Cursor(bound, known, page.now, position))
+        earlier, continued = (asked.cursor.given, asked.cursor.continued) if asked.cursor is not None else ((), False)
+        results = *earlier, *(result_digest(hit["id"]) for hit in answer.event["results"][:given])
+        return self.cursors.write(Cursor(bound, known, page.now, position, results[-MOST_GIVEN:], continued))
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,12 +255,15 @@ def rank(query: InFlight) -> InFlight:
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     if asked.shape is not Shape.SEARCH or outcome.ranked is None:
         return query
-    if not plan.recipe.later:
-        outcome.judge(plan.min_relevance)
-        return query
     query.started = monotonic()
-    outcome.rerank(plan.recipe)
+    if plan.recipe.later:
+        outcome.rerank(plan.recipe)
     outcome.judge(plan.min_relevance)
+    outcome.order(asked.order_by)
+    if asked.cursor is not None and asked.cursor.continued:
+        query.continue_page(first=outcome.put_first(asked.given))
+    if not plan.recipe.later:
+        return query
     candidates = len(outcome.candidates)
     query.trace.child("rank", query.started, {"rankstream.candidates": candidates})
     query.passed("rank", candidates)

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from schemas.document import COLUMNS, FILTERED, INDEXED
-from schemas.filters import FIELD
+from schemas.filters import FIELD, INDEXABLE, KEY
 from schemas.settings.section import Backend, Count, Seconds, Section, Url
 
 Neighbours = Annotated[int, Field(ge=0, le=16)]
@@ -119,7 +119,7 @@ class CreateSettings(Section):
             yield "quantization"
 
 
-PATH: Final = re.compile(rf"{FIELD.pattern}(?:#{FIELD.pattern})?")
+PATH: Final = re.compile(rf"{KEY.pattern}(?:#{KEY.pattern})?")
 """A field of a payload, or of the JSON in a string of it."""
 
 
@@ -311,7 +311,7 @@ class QdrantSettings(Backend):
             raise ValueError(f"indexes: {', '.join(reserved)}: names that start with an underscore are the index's own")
         if present := sorted(self.indexes.keys() & INDEXED):
             raise ValueError(f"indexes: {', '.join(present)}: these have an index of their own")
-        if unwritable := sorted(name for name in self.indexes if not FIELD.fullmatch(name)):
+        if unwritable := sorted(name for name in self.indexes if not INDEXABLE.fullmatch(name)):
             raise ValueError(f"indexes: {', '.join(unwritable)}: no filter can name this field")
         return self
 

@@ -107,6 +107,7 @@ class Random:
             "classification": draw.choice(CLASSES),
             "labels": draw.choice((None, [], draw.sample(LABELS, 1), draw.sample(LABELS[:3], 2))),
             "price": draw.randrange(10),
+            "parts": [{"price": draw.randrange(10), "labels": draw.sample(LABELS, 1)} for _ in range(2)],
             "type": draw.choice((None, None, None, "reflection")),
             "created_at": draw.choice((None, 1_700_000_000 + 60 * self._revision)),
         }
@@ -195,6 +196,7 @@ class Random:
             changed = cursor[:place] + draw.choice("ABCxyz012-_") + cursor[place + 1 :]
             asked.forged, cursor = changed != cursor, changed
         asked.event["cursor"], asked.given = cursor, query
+        asked.event["cursor_policy"] = draw.choice(("strict", "continue"))
         return asked
 
     def _asked(self, event: dict[str, Any], source: str | None) -> Asked:
@@ -240,5 +242,14 @@ class Random:
             ("classification", "any_of", list(TIERS[2:])),
             ("title", "prefix", self._draw.choice("abgdez")),
         )
+        kind = self._draw.random()
+        if kind < 0.2:
+            return {self._draw.choice(("any_of", "all_of", "none_of")): [self._filter(), self._filter()]}
+        if kind < 0.3:
+            several = [{"field": "price", "op": "range", "value": {"gte": low, "lt": low + 4}}, self._own_label()]
+            return {"field": "parts", "op": "nested", "value": several[: self._draw.randrange(1, 3)]}
         field, op, value = self._draw.choice(wanted)
         return {"field": field, "op": op, "value": value}
+
+    def _own_label(self) -> dict[str, Any]:
+        return {"none_of": [{"field": "labels", "op": "any_of", "value": self._draw.sample(LABELS, 1)}]}

@@ -103,12 +103,21 @@ def wanted(event: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
         return False
     if event.get("include_reflections") is False and document.get("type") == "reflection":
         return False
-    return scoped and all(_passes(each, document.get(each["field"])) for each in event.get("filters", []))
+    return scoped and all(_passes(each, document) for each in event.get("filters", []))
 
 
-def _passes(each: Mapping[str, Any], value: Any) -> bool:
-    wants = each["value"]
+def _passes(each: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
+    match each:
+        case {"any_of": [*several]}:
+            return any(_passes(one, document) for one in several)
+        case {"all_of": [*several]}:
+            return all(_passes(one, document) for one in several)
+        case {"none_of": [*several]}:
+            return not any(_passes(one, document) for one in several)
+    wants, value = each["value"], document.get(each["field"])
     match each["op"]:
+        case "nested":
+            return any(all(_passes(one, part) for one in wants) for part in value or [])
         case "eq":
             return bool(value == wants)
         case "any_of":

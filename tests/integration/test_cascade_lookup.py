@@ -136,15 +136,16 @@ def test_without_an_order_the_newest_come_first(kitchen: System) -> None:
 
 
 def test_only_what_is_indexed_can_be_ordered_by(kitchen: System) -> None:
-    """Another field is `invalid`, and so is an order together with a text or a vector."""
-    order = {"order_by": {"field": "importance"}}
+    """Another field is `invalid`, in a lookup and beside a text or a vector; so is an order of reflections alone."""
+    order: Json = {"order_by": {"field": "importance"}}
     looked_up: Json = {"namespace": "log", "filters": [_filter("flag", "exists", True)]}
     events: list[Json] = [
         {**looked_up, **order},
-        {**looked_up, "text": "x", "order_by": {"field": "size"}},
-        {**looked_up, "vector": [1.0] * 384, "order_by": {"field": "size"}},
+        {**looked_up, "text": "x", **order},
+        {**looked_up, "vector": [1.0] * 384, **order},
+        {**looked_up, "reflections_only": True, "order_by": {"field": "size"}},
     ]
-    assert [ended.kind for ended in kitchen.together(events)] == ["invalid"] * 3
+    assert [ended.kind for ended in kitchen.together(events)] == ["invalid"] * 4
 
 
 def test_filters_restrict_every_leg(kitchen: System) -> None:

@@ -116,7 +116,21 @@ def test_a_cursor_is_good_for_its_own_query_alone(run: Run) -> None:
         elif query.given.answer["retrieval_stage"] != "semantic_cache" and not run.followed(query.given):
             assert query.dead in (None, "cursor_expired"), (query.dead, query.event, query.given.event)
             if query.dead is not None:
+                assert query.event["cursor_policy"] == "strict"
                 assert not run.world.still(query, run.origin(query.given).sent)
+
+
+def test_a_continued_page_repeats_no_id(run: Run) -> None:
+    """After a write, a page by `continue` has no result of the page that gave its cursor."""
+    continued = 0
+    for query in run.asked:
+        if query.given is None or not any("has changed since" in said for said in query.answer.get("warnings", [])):
+            continue
+        continued += 1
+        assert query.event["cursor_policy"] == "continue"
+        ids = [{hit["id"] for hit in each.answer["results"]} for each in (query, query.given)]
+        assert ids[0].isdisjoint(ids[1]), (query.event, query.given.event)
+    assert continued >= 5
 
 
 def test_a_cursor_of_a_shared_answer_continues_it(run: Run) -> None:

@@ -141,6 +141,9 @@ def test_hidden_fields_are_nowhere(ask: Ask) -> None:
     for event, field in (
         ({"text": "lighthouse", "filters": [wanted]}, "filters.0.field"),
         ({"filters": [{**wanted, "field": "meta.cost"}]}, "filters.0.field"),
+        ({"text": "lighthouse", "filters": [{"none_of": [wanted]}]}, "filters.0.none_of.0.field"),
+        ({"text": "lighthouse", "order_by": {"field": "cost"}}, "order_by.field"),
+        ({"filters": [{"field": "meta", "op": "nested", "value": [wanted]}]}, "filters.0.value.0.field"),
         ({"filters": [{**wanted, "field": "turn"}], "order_by": {"field": "cost"}}, "order_by.field"),
     ):
         refused = ask({**event, "source": "shop"})

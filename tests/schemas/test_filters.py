@@ -6,7 +6,21 @@ import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from schemas.event import explain
-from schemas.filters import MAX_FILTERS, MAX_VALUES, AnyOf, Bounds, DateRange, Eq, Filters, OrderBy, Range
+from schemas.filters import (
+    MAX_FILTERS,
+    MAX_LEVELS,
+    MAX_VALUES,
+    AnyOf,
+    Bounds,
+    DateRange,
+    Eq,
+    Filters,
+    Group,
+    Nested,
+    OrderBy,
+    Range,
+    names_of,
+)
 
 
 class Query(BaseModel):
@@ -101,7 +115,7 @@ def test_a_time_is_read_in_either_form() -> None:
         (
             "matches",
             "red",
-            "one of 'eq', 'any_of', 'none_of', 'range', 'date_range', 'exists', 'prefix' is expected as 'op'",
+            "one of eq, any_of, none_of, range, date_range, exists, prefix and nested is expected as op, or a group",
         ),
     ],
 )
@@ -127,9 +141,15 @@ def test_a_field_is_a_plain_path(field: str) -> None:
     [
         ("", "String should have at least 1 character"),
         ("x" * 257, "String should have at most 256 characters"),
-        *((name, "letters, digits, _ and - are expected") for name in ("a b", "a[]", "a[0]", '"a"', "a/b", "a\n")),
-        *((name, "letters, digits, _ and - are expected") for name in ("a..b", ".a", "a.", "e\u0301")),
-        *((name, "names that start with an underscore are the index's own") for name in ("_created", "_", "_a.b")),
+        *((name, "letters, digits, _ and - are expected") for name in ("a b", "a[]", "a[0]", '"a', "a/b", "a\n")),
+        *(
+            (name, "letters, digits, _ and - are expected")
+            for name in ("a..b", ".a", "a.", "e\u0301", '"a".', '"a\\"', '""', '"a\n"')
+        ),
+        *(
+            (name, "names that start with an underscore are the index's own")
+            for name in ("_created", "_", "_a.b", '"_a"')
+        ),
     ],
 )
 def test_another_field_is_refused(field: str, said: str) -> None:
@@ -161,3 +181,65 @@ def test_a_filter_never_changes() -> None:
     """A filter is frozen."""
     with pytest.raises(ValidationError):
         asked("eq", 1).value = 2
+
+
+RED = {"field": "colour", "op": "eq", "value": "red"}
+
+
+@pytest.mark.parametrize(
+    ("field", "spelled", "names"),
+    [
+        ('"part number"', '"part number"', ["part number"]),
+        ('metadata."page/no".n', 'metadata."page/no".n', ["metadata", "page/no", "n"]),
+        ('"a.b"."c"', '"a.b".c', ["a.b", "c"]),
+        ('"title"', "title", ["title"]),
+    ],
+)
+def test_any_name_may_stand_in_quotes(field: str, spelled: str, names: list[str]) -> None:
+    """Double quotes hold spaces and dots; a name that needs none loses them, so that one field has one spelling."""
+    assert asked("eq", 1, field).field == spelled
+    assert names_of(spelled) == names
+
+
+@pytest.mark.parametrize("kind", ["any_of", "all_of", "none_of"])
+def test_a_group_holds_filters(kind: str) -> None:
+    """Each kind of group may stand for a filter, hold groups, and stand in a nested filter."""
+    group = {kind: [RED, {"any_of": [RED]}]}
+    [read, nested] = Query.model_validate({"filters": [group, {**RED, "op": "nested", "value": [group]}]}).filters
+    assert isinstance(read, Group)
+    assert (read.kind, len(read.filters)) == (kind, 2)
+    assert isinstance(nested, Nested)
+    assert nested.value == [read]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"any_of": []}, "filters.1.group.any_of: 1 values or more are expected"),
+        ({"any_of": [RED], "all_of": [RED]}, "filters.1.group: one of any_of, all_of and none_of is expected"),
+        ({"any_of": [RED, {**RED, "value": None}]}, "filters.1.group.any_of.1.eq.value: a string"),
+        ({"all_of": [{"none_of": [{"x": 1}]}]}, "filters.1.group.all_of.0.group.none_of.0: one of eq"),
+        ({"any_of": [RED], "field": "colour"}, "filters.1.group.field: no such key"),
+        ({**RED, "op": "nested", "value": []}, "filters.1.nested.value: 1 values or more are expected"),
+        ({"none_of": None}, "filters.1.group.none_of: "),
+    ],
+)
+def test_a_wrong_group_is_named(wrong: Any, said: str) -> None:
+    """A fault within groups is one problem, with the path to it."""
+    message = refusal(filters=[RED, wrong])
+    assert message.startswith(said)
+    assert message.count("filters.") == 1
+
+
+def test_groups_are_bounded() -> None:
+    """Conditions count wherever they stand, and levels from within; the innermost list with too many is named."""
+    deep: Any = RED
+    for _ in range(MAX_LEVELS):
+        deep = {"any_of": [deep]}
+    assert len(Query.model_validate({"filters": [deep]}).filters) == 1
+    assert refusal(filters=[{"any_of": [deep]}]).startswith(f"filters: {MAX_LEVELS + 1} levels of groups")
+    assert "filters.0.group.all_of: " in refusal(filters=[{"all_of": [{"any_of": [deep]}]}])
+    half = {"any_of": [RED] * (MAX_FILTERS // 2)}
+    assert len(Query.model_validate({"filters": [half, half]}).filters) == 2
+    assert refusal(filters=[half, half, RED]).startswith(f"filters: {MAX_FILTERS + 1} conditions in groups")
+    assert refusal(filters=[{"all_of": [half, half, RED]}]).startswith("filters.0.group.all_of: ")

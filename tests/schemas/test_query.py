@@ -119,14 +119,20 @@ def test_an_empty_string_is_missing(field: str) -> None:
     assert getattr(event(**{field: ""}), field) is None
 
 
-@pytest.mark.parametrize("searched", [{}, {"text": None, "vector": [0.5]}, {"text": None, "reflections_only": True}])
-def test_what_is_searched_has_the_recipes_order(searched: dict[str, Any]) -> None:
-    """An order is refused beside what is ranked; a lookup may have one, and a text of white space is none."""
+@pytest.mark.parametrize("searched", [{}, {"text": None, "vector": [0.5]}, {"text": " "}, {"text": None}])
+def test_what_is_found_may_have_an_order(searched: dict[str, Any]) -> None:
+    """A search may have one as well as a lookup; reflections alone are in the order of their ranks."""
     order = {"field": "year", "direction": "desc"}
-    assert "order_by is for lookups" in refusal(**searched, subject="s", order_by=order)
-    asked = event(text=" ", subject="s", order_by=order)
+    asked = event(**searched, subject="s", order_by=order)
     assert asked.order_by is not None
     assert asked.order_by.model_dump() == order
+    assert "order_by and reflections_only" in refusal(**searched, reflections_only=True, order_by=order)
+
+
+def test_a_cursor_has_one_of_two_policies() -> None:
+    """Strict, unless the query says otherwise."""
+    assert (event().cursor_policy, event(cursor_policy="continue").cursor_policy) == ("strict", "continue")
+    assert "cursor_policy" in refusal(cursor_policy="lenient")
 
 
 @pytest.mark.parametrize(

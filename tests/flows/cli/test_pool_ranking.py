@@ -296,3 +296,17 @@ def test_a_leg_that_the_profile_skips_is_no_loss() -> None:
     result = ranked(pool(LEGS[1:], profile="fast"))
     assert result["status"] == "ok"
     assert {leg["name"]: leg["reason"] for leg in result["legs"]} == {"vector": "profile", "keyword": None}
+
+
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_the_querys_order_is_the_results(direction: str) -> None:
+    """Of the candidates by a field of theirs; those without it come last, and the scores stay."""
+    plain = ranked(pool(at=NOW))
+    ordered = ranked(pool(at=NOW, order_by={"field": "created_at", "direction": direction}))
+    days = sorted(plain["results"], key=lambda hit: hit["payload"]["created_at"], reverse=direction == "desc")
+    assert ids(ordered) == [hit["id"] for hit in days] != ids(plain)
+    assert {hit["id"]: hit["score"] for hit in ordered["results"]} == {
+        hit["id"]: hit["score"] for hit in plain["results"]
+    }
+    by_importance = ranked(pool(at=NOW, order_by={"field": "importance", "direction": direction}))
+    assert ids(by_importance) == ["old", *(id_ for id_ in ids(plain) if id_ != "old")]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from operators.query.field_map import SAME, FieldMap
-from operators.query.filters import condition
+from operators.query.filters import condition, on_fields
 from schemas.document import CREATED, NAMESPACE
-from schemas.filters import AnyFilter, Filter
+from schemas.filters import AnyFilter, FieldFilter, Filter
 
 FILTER: Final[TypeAdapter[AnyFilter]] = TypeAdapter(Filter)
 
@@ -150,11 +150,17 @@ def test_what_is_in_no_payload_is_filtered_all_the_same(
     """Of the document 7 in acme, as if its payload had both: a string equals no number, and both are there."""
     mapped = FieldMap(ids="integer", namespace="acme")
     for name, matches in (("id", id_matches), ("namespace", namespace_matches)):
-        wanted: AnyFilter = FILTER.validate_python({"field": name, "op": op, "value": value})
+        wanted = on_field({"field": name, "op": op, "value": value})
         assert (mapped.refusal(wanted) is None) == (matches is not None)
         if matches is not None:
             assert holds(mapped.filter({"must": [condition(wanted)]}), 7) == matches
-    assert not FieldMap().refusal(FILTER.validate_python({"field": "id", "op": "prefix", "value": "7"}))
+    assert not FieldMap().refusal(on_field({"field": "id", "op": "prefix", "value": "7"}))
+
+
+def on_field(wanted: dict[str, Any]) -> FieldFilter:
+    """A filter on a field."""
+    [(_, read)] = on_fields([FILTER.validate_python(wanted)], "")
+    return read
 
 
 def holds(where: Mapping[str, Any], point: int) -> bool:
@@ -170,12 +176,44 @@ def holds(where: Mapping[str, Any], point: int) -> bool:
     )
 
 
+def test_groups_and_nested_filters_have_their_names() -> None:
+    """The fields of a group are mapped; of a nested filter the array is, and its objects' fields are their own."""
+    mapped = FieldMap({"colour": 'metadata."Main colour"', "variants": "metadata.variants"}, "uuid", "acme")
+    colour = {"field": "colour", "op": "exists", "value": False}
+    tenant = {"field": "namespace", "op": "any_of", "value": ["acme"]}
+    group = FILTER.validate_python(
+        {"any_of": [colour, tenant, {"field": "variants", "op": "nested", "value": [colour]}]}
+    )
+    counted = {"key": "colour", "values_count": {"gte": 1}}
+    assert mapped.filter({"must": [condition(group)]})["must"] == [
+        {
+            "should": [
+                {"is_empty": {"key": 'metadata."Main colour"'}},
+                {"must": []},
+                {"nested": {"key": "metadata.variants", "filter": {"must": [{"must_not": [counted]}]}}},
+            ]
+        }
+    ]
+
+
+def test_a_name_in_quotes_is_read_and_written() -> None:
+    """A name with spaces or dots is one name on the path to a value, also inside of a string."""
+    mapped = FieldMap({"page": 'metadata."page no."', "title": '"a b"#"c d".e'})
+    payload = {"metadata": {"page no.": 7, "x": 1}, "a b": '{"c d": {"e": "T"}}'}
+    assert mapped.payload("p", payload) == {"metadata": {"x": 1}, "a b": payload["a b"], "page": 7, "title": "T"}
+    assert mapped.fields(["page", "title"]) == ['metadata."page no."', '"a b"']
+
+
 def test_no_filter_looks_into_strings() -> None:
     """A field that is part of a string is refused, with its path, whatever is asked."""
     mapped = FieldMap({"text": "_node_content#text"})
     for op, value in (("eq", "a"), ("exists", True)):
-        said = mapped.refusal(FILTER.validate_python({"field": "text", "op": op, "value": value}))
+        said = mapped.refusal(on_field({"field": "text", "op": op, "value": value}))
         assert said == "its values are inside of strings (_node_content#text), which no filter looks into"
+    nested = {"field": "text", "op": "nested", "value": [{"field": "a", "op": "exists", "value": True}]}
+    (_, array), (_, inside) = on_fields([FILTER.validate_python(nested)], "filters")
+    assert mapped.refusal(array) == said
+    assert mapped.refusal(inside) is None
 
 
 VALUES = st.dictionaries(st.sampled_from(["a", "b", NAMESPACE, "id"]), st.integers() | st.text(max_size=3))

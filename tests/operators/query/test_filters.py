@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from operators.query.filters import condition
+from operators.query.filters import condition, count, on_fields, on_index
+from schemas.document import WHOLE_TITLE
 from schemas.filters import AnyFilter, Filter
 
 FILTER: TypeAdapter[AnyFilter] = TypeAdapter(Filter)
@@ -64,3 +65,47 @@ def test_the_type_of_a_value_stays() -> None:
         asked = condition(FILTER.validate_python({"field": "a", "op": "eq", "value": value}))
         (inner,) = (each for name, each in asked.items() if name != "key")
         assert {type(each) for each in inner.values()} == {type(value)}
+
+
+def read(wanted: dict[str, Any]) -> AnyFilter:
+    """A filter, as an event has it."""
+    return FILTER.validate_python(wanted)
+
+
+IN_TITLE = {"field": "title", "op": "eq", "value": "a"}
+NESTED = {"field": "variants", "op": "nested", "value": [{"none_of": [IN_TITLE]}, {"all_of": [IN_TITLE, IN_TITLE]}]}
+
+
+def test_a_group_is_one_condition() -> None:
+    """Of the members' own conditions: any should hold, all must, or none may."""
+    [leaf] = [condition(read(IN_TITLE))]
+    for kind, clause in (("any_of", "should"), ("all_of", "must"), ("none_of", "must_not")):
+        assert condition(read({kind: [IN_TITLE, {kind: [IN_TITLE]}]})) == {clause: [leaf, {clause: [leaf]}]}
+
+
+def test_a_nested_filter_looks_at_one_object() -> None:
+    """All of its filters are conditions on the same object; each of them counts, as Qdrant counts them."""
+    leaf = condition(read(IN_TITLE))
+    expected = {"nested": {"key": "variants", "filter": {"must": [{"must_not": [leaf]}, {"must": [leaf, leaf]}]}}}
+    assert condition(read(NESTED)) == expected
+    assert count(expected) == 3
+
+
+def test_each_filter_on_a_field_has_its_path() -> None:
+    """In groups and nested ones, too: the field of an object in an array has the array's name before it."""
+    found = [(place, each.field) for place, each in on_fields([read({"any_of": [IN_TITLE, NESTED]})], "filters")]
+    inside = "filters.0.any_of.1.value"
+    assert found == [
+        ("filters.0.any_of.0", "title"),
+        ("filters.0.any_of.1", "variants"),
+        (f"{inside}.0.none_of.0", "variants[].title"),
+        (f"{inside}.1.all_of.0", "variants[].title"),
+        (f"{inside}.1.all_of.1", "variants[].title"),
+    ]
+
+
+def test_a_whole_title_is_asked_in_groups_too() -> None:
+    """But not in the objects of an array, whose title is another field."""
+    moved = on_index(read({"none_of": [IN_TITLE, NESTED]}), {WHOLE_TITLE: None})
+    fields = [each.field for _, each in on_fields([moved], "")]
+    assert fields == [WHOLE_TITLE, "variants", *["variants[].title"] * 3]

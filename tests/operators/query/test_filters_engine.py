@@ -13,9 +13,10 @@ from pydantic import TypeAdapter
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
+from operators.query.field_map import FieldMap
 from operators.query.filters import condition
 from schemas.fields import unix_seconds
-from schemas.filters import AnyFilter, Filter
+from schemas.filters import AnyFilter, FieldFilter, Filter, Group, Nested
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
 from tests.tiers import sized
@@ -59,7 +60,8 @@ def payloads(kind: str | None) -> st.SearchStrategy[dict[str, Any]]:
     nested = st.fixed_dictionaries({}, optional={"a": values}) | st.lists(
         st.fixed_dictionaries({"a": values}), max_size=2
     )
-    return st.fixed_dictionaries({}, optional={"a": values, "m": nested | values})
+    objects = st.lists(st.fixed_dictionaries({}, optional={"a": values, "m": nested}) | scalars, max_size=3)
+    return st.fixed_dictionaries({}, optional={"a": values, "m": nested | values, "v": objects | nested})
 
 
 def filters(kind: str | None) -> st.SearchStrategy[AnyFilter]:
@@ -83,11 +85,35 @@ def filters(kind: str | None) -> st.SearchStrategy[AnyFilter]:
         st.fixed_dictionaries({"field": st.sampled_from(FIELDS), "op": st.just(op), "value": values[op]})
         for op in sorted(KINDS[kind])
     ]
-    return st.one_of(bodies).map(FILTER.validate_python)
+    return st.recursive(st.one_of(bodies), combine, max_leaves=4).map(FILTER.validate_python)
+
+
+def combine(within: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Groups of filters, and objects of arrays that pass them."""
+    several = st.lists(within, min_size=1, max_size=3)
+    groups = [st.fixed_dictionaries({kind: several}) for kind in ("any_of", "all_of", "none_of")]
+    nested = {"field": st.sampled_from(["v", "m"]), "op": st.just("nested"), "value": several}
+    return st.one_of(*groups, st.fixed_dictionaries(nested))
 
 
 def holds(wanted: AnyFilter, payload: dict[str, Any]) -> bool:
     """True if the payload passes the filter, read plainly."""
+    match wanted:
+        case Group(kind="any_of", filters=filters):
+            return any(holds(each, payload) for each in filters)
+        case Group(kind="all_of", filters=filters):
+            return all(holds(each, payload) for each in filters)
+        case Group(filters=filters):
+            return not any(holds(each, payload) for each in filters)
+        case Nested(field=field, value=filters):
+            array = payload.get(field)
+            objects = [each for each in array if isinstance(each, dict)] if isinstance(array, list) else []
+            return any(all(holds(each, one) for each in filters) for one in objects)
+    return holds_of_field(wanted, payload)
+
+
+def holds_of_field(wanted: FieldFilter, payload: dict[str, Any]) -> bool:
+    """True if the field's own value passes the filter."""
     value: Any = payload
     for name in wanted.field.split("."):
         value = value.get(name) if isinstance(value, dict) else None
@@ -109,6 +135,8 @@ def holds(wanted: AnyFilter, payload: dict[str, Any]) -> bool:
             bounds = {name: microseconds(bound) for name, bound in wanted.value.given.items()}
             dates = [DATES[0] if each in NAIVE else each for each in elements if each in DATES + NAIVE]
             return any(within(microseconds(unix_seconds(each)), bounds) for each in dates)
+        case "nested":
+            raise AssertionError("nested filters are read before")
 
 
 def number(value: object) -> bool:
@@ -147,7 +175,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with Engine(tmp_path_factory.mktemp("filters")) as engine:
         for kind in KINDS:
             done(engine, "PUT", f"/collections/{kind}", CREATED)
-            for name in FIELDS if kind else ():
+            for name in (*FIELDS, "v[].a", "m[].a") if kind else ():
                 done(engine, "PUT", f"/collections/{kind}/index", {"field_name": name, "field_schema": kind})
         yield engine
 
@@ -196,3 +224,51 @@ def test_numbers_and_booleans_are_told_apart(engine: Engine, op: str, value: Any
     wanted = FILTER.validate_python({"field": "a", "op": op, "value": value})
     documents = [{"a": each} for each in values]
     assert asyncio.run(found(qdrant(EngineTransport(engine)), "None", documents, [[wanted]])) == [expected]
+
+
+def test_one_object_passes_all_filters_of_a_nested_one(engine: Engine) -> None:
+    """Values of two objects pass none of them; neither does an object that is in no array; groups stand inside."""
+    red, large = ({"field": name, "op": "eq", "value": value} for name, value in (("a", "red"), ("b", 2)))
+    documents: list[dict[str, Any]] = [
+        {"v": [{"a": "red", "b": 1}, {"a": "blue", "b": 2}]},
+        {"v": [{"a": "blue"}, {"a": "red", "b": 2}]},
+        {"v": {"a": "red", "b": 2}},
+        {"v": ["red"]},
+        {},
+    ]
+    expected: list[tuple[Any, set[int]]] = [
+        ([red, large], {1}),
+        ([red], {0, 1}),
+        ([{"any_of": [red, large]}], {0, 1}),
+        ([{"none_of": [red]}], {0, 1}),
+        ([{"none_of": [{"none_of": [red]}]}, large], {1}),
+    ]
+    for value, numbers_found in expected:
+        nested = {"field": "v", "op": "nested", "value": value}
+        wanted = FILTER.validate_python(nested), FILTER.validate_python({"none_of": [nested]})
+        sets = asyncio.run(found(qdrant(EngineTransport(engine)), "None", documents, [[each] for each in wanted]))
+        assert [each & {*range(5)} for each in sets] == [numbers_found, {*range(5)} - numbers_found]
+
+
+def test_a_condition_that_holds_for_all_may_stand_in_a_group(engine: Engine) -> None:
+    """As where all documents are in one namespace: a filter on it holds for all of them, or for none."""
+    mapped = FieldMap(namespace="acme")
+    a, other = ({"field": "namespace", "op": "eq", "value": value} for value in ("acme", "b"))
+    one = {"field": "a", "op": "eq", "value": 1}
+    client = qdrant(EngineTransport(engine))
+
+    async def numbers_of(wanted: Any) -> set[int]:
+        where = mapped.filter({"must": [condition(FILTER.validate_python(wanted))]})
+        page = await client.scroll("bool", where, limit=DOCUMENTS, fields=False, timeout=10)
+        return {int(record.id) for record in page.records}
+
+    asyncio.run(found(client, "bool", [{"a": index} for index in range(DOCUMENTS)], []))
+    everything = {*range(DOCUMENTS)}
+    for wanted, expected in [
+        ({"any_of": [a, one]}, everything),
+        ({"any_of": [other, one]}, {1}),
+        ({"none_of": [other, one]}, everything - {1}),
+        ({"none_of": [a, one]}, set()),
+        ({"all_of": [a, {"none_of": [other]}]}, everything),
+    ]:
+        assert asyncio.run(numbers_of(wanted)) == expected, wanted

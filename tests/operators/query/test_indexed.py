@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.filters import Ask, answers, asks, condition, count, missing_indexes, on_index
+from operators.query.filters import Ask, answers, asks, condition, count, missing_indexes, on_fields, on_index
 from schemas.document import WHOLE_TITLE
-from schemas.filters import AnyFilter, AnyOf, Eq, Exists, Prefix
+from schemas.filters import AnyOf, Eq, Exists, FieldFilter, Group, Nested, Prefix
 from schemas.query import QueryEvent
 from tests.qdrant_server.unindexed import one_unindexed
 
@@ -18,10 +18,11 @@ LISTED = st.sampled_from(["a", UUID, False, 1, 2**60])
 BOUNDS = st.sampled_from([{"gt": 1.0}, {"gte": 0, "lt": 7}])
 
 
-def read(op: str, value: Any) -> AnyFilter:
+def read(op: str, value: Any) -> FieldFilter:
     """A filter on `f`."""
     event = QueryEvent.model_validate({"query_id": "q", "filters": [{"field": "f", "op": op, "value": value}]})
-    return event.filters[0]
+    [(_, wanted)] = on_fields(event.filters, "filters")
+    return wanted
 
 
 FILTERS = st.one_of(
@@ -45,12 +46,31 @@ SCHEMAS = st.one_of(
 
 
 @given(FILTERS, SCHEMAS)
-def test_a_filter_is_answered_where_qdrant_takes_it(wanted: AnyFilter, schema: dict[str, Any] | None) -> None:
+def test_a_filter_is_answered_where_qdrant_takes_it(wanted: FieldFilter, schema: dict[str, Any] | None) -> None:
     """Every filter on every index."""
     indexed = {} if schema is None else {"f": answers({"data_type": schema["type"], "params": schema})}
     where = {"must": [condition(wanted)]}
     refused = one_unindexed(where, {} if schema is None else {"f": schema})
     assert (missing_indexes(wanted, indexed) is None) == (refused is None)
+
+
+@pytest.mark.parametrize("kind", ["any_of", "all_of", "none_of"])
+@pytest.mark.parametrize("field", ["f", "v[].f", "v[].w[].f"])
+def test_each_filter_in_a_group_needs_its_index(kind: str, field: str) -> None:
+    """Also one on an object of an array: the server names the same field, and takes the filter once it is there."""
+    leaf = read("eq", "a")
+    group = Group.model_validate({kind: [leaf, leaf]})
+    filters = [group]
+    for array in reversed(field.removesuffix("f").split("[].")[:-1]):
+        filters = [Group(all_of=[Nested(field=array, op="nested", value=[*filters])])]
+    where = {"must": [condition(each) for each in filters]}
+    lacking = [each.field for _, each in on_fields(filters, "") if missing_indexes(each, {}) is not None]
+    refused = one_unindexed(where, {})
+    assert refused is not None
+    assert lacking == [field, field] == [refused[0]] * 2
+    indexed = {field: answers({"data_type": "keyword"})}
+    assert all(missing_indexes(each, indexed) is None for _, each in on_fields(filters, ""))
+    assert one_unindexed(where, {field: "keyword"}) is None
 
 
 def test_an_index_that_says_no_more_than_its_type_has_the_defaults() -> None:

@@ -182,6 +182,8 @@ OWN: dict[str, Any] = {
     "reply_to": "answers",
     "metadata": {"a": 1},
     "schema_version": 1,
+    # A page that a strict query is refused is cached for no other.
+    "cursor_policy": "continue",
 }
 """The fields that an answer doesn't depend on."""
 

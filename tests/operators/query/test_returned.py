@@ -65,6 +65,8 @@ def test_hidden_fields_are_in_no_part() -> None:
         "passages": [],
     }
     assert "cost" not in View(None, ("cost",)).document(TEXT, PAYLOAD)["payload"]
+    assert select({"a b": {"c.d": 1, "e": 2}, "f": 3}, ['"a b"."c.d"']) == {"a b": {"c.d": 1}}
+    assert hide({"a b": {"c.d": 1, "e": 2}}, ['"a b"."c.d"']) == {"a b": {"e": 2}}
     assert hide({"meta.cost": 1, "meta": {"cost": 1}}, ["meta.cost"]) == {"meta": {}}
 
 

@@ -22,6 +22,7 @@ from schemas.errors import (
     DeadlinePassed,
     InputError,
     Reason,
+    invalid,
 )
 from schemas.recipes import SHIPPED
 from tests.operators.samples import CURSORS, DIMENSION, admission, decoder, message, way_out
@@ -169,6 +170,9 @@ def _query(chance: random.Random, number: int, admit: Admission) -> InFlight:
     maybe(0.3, explain=True)
     maybe(0.3, record=True)
     maybe(0.3, profile=chance.choice(["fast", "deep"]))
+    if "order_by" in event and ("vector" in event or event.get("text", "").strip()):
+        # Searches could not be ordered when the answers were recorded.
+        raise invalid("order_by", "not of a search", event["order_by"])
     given = message(event, number, timestamp=NOW, received=NOW, clock=1e9)
     query = admit(decoder()(given))
     query.trace = Told()

@@ -181,6 +181,18 @@ def test_a_filter_that_strict_mode_refuses_is_invalid() -> None:
     assert raised.value.field == "filters.1.field"
 
 
+def test_a_filter_in_a_group_is_refused_by_its_path() -> None:
+    """However deep it is; an object's field in an array needs an index of its own."""
+    done = {"field": "done", "op": "eq", "value": True}
+    nested = {"field": "parts", "op": "nested", "value": [{"none_of": [done]}]}
+    told: Any = Told(indexed={"done": frozenset({Ask.BOOL})})
+    with pytest.raises(InputError, match=r"of type bool; .*'parts\[\]\.done'") as raised:
+        admission(catalogue=told)(query(filters=[{"any_of": [done, nested]}]))
+    assert raised.value.field == "filters.0.any_of.1.value.0.none_of.0.field"
+    told = Told(indexed={"parts[].done": frozenset({Ask.BOOL})})
+    assert not admission(catalogue=told)(query(filters=[nested])).answered
+
+
 def test_a_filter_that_no_qdrant_answers_is_invalid() -> None:
     """Of another tool's collection, whether its strict mode is on or not."""
     admit_ = admission(fields=FieldMap({"text": "_node_content#text"}, "uuid"))
@@ -196,9 +208,10 @@ def test_more_filters_than_strict_mode_takes_are_invalid() -> None:
     told: Any = Told(conditions=2)
     years = [{"field": "year", "op": "eq", "value": year} for year in (2000, 2001, 2002)]
     assert not admission(catalogue=told)(query(filters=years[:2])).answered
-    with pytest.raises(InputError, match="filter_max_conditions") as raised:
-        admission(catalogue=told)(query(filters=years))
-    assert raised.value.field == "filters"
+    for filters in (years, [{"any_of": years}]):
+        with pytest.raises(InputError, match="filter_max_conditions") as raised:
+            admission(catalogue=told)(query(filters=filters))
+        assert raised.value.field == "filters"
 
 
 def test_an_order_needs_an_index_of_the_collection() -> None:

@@ -67,7 +67,7 @@ async def pages(
         answer = await look_up(client, "documents", search, 30)
         assert not isinstance(answer, BackendError)
         page = find_page(answer.values, asked.asked.canonical.after, asked.asked.canonical.limit)
-        found.append(answer.hits.ids[page.first : page.last])
+        found.append([answer.hits.ids[index] for index in page.indexes])
         following = page.ends[-1] if page.more else None
     return found
 
