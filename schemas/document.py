@@ -159,7 +159,10 @@ class DocumentEvent(BaseModel):
     type: str | None = Field(default=None, description="Type of the document, such as `reflection`.")
     memory_tier: str | None = Field(default=None, description="procedural, semantic, episodic, working, or another.")
     priority: str | None = Field(default=None, description="P1 (highest) to P4; any other value counts as none.")
-    importance: Finite | None = Field(default=None, description="0 to 5; 0 to 1 if the recipe's scale is 1.")
+    importance: Finite | None = Field(
+        default=None,
+        description="0 to 5; 0 to 1 if the recipe's scale is 1, as in `composite`; missing: `emotional_weight`.",
+    )
     confidence: Finite | None = Field(default=None, description="Trust in the content, 0 to 1; missing: 1.")
     salience: Finite | None = Field(default=None, description="Replaces the value from tier and importance.")
     access_count: Annotated[int, Field(ge=0, le=2**53)] | None = Field(default=None, description="Times it was used.")

@@ -107,8 +107,9 @@ class QueryEvent(BaseModel):
         default=None,
         description="Order of the results by an indexed field; missing: a lookup's newest first, else by rank.",
     )
-    limit: Annotated[int, Field(ge=0)] = Field(
-        default=0, description=f"Results on a page: 0 means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}."
+    limit: int = Field(
+        default=0,
+        description=f"Results on a page: 0 or less means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
     )
     cursor: Annotated[
         Annotated[str, StringConstraints(max_length=MAX_CURSOR_CHARS)] | None, AfterValidator(missing_if_empty)
@@ -130,6 +131,9 @@ class QueryEvent(BaseModel):
         default=None, description="Changes to parameters of the recipe: {stage: {parameter: value}}."
     )
     rerank: bool = Field(default=True, description="false: no model is asked; the other stages of the recipe run.")
+    post: bool = Field(
+        default=True, description="false: the fused list is the answer; no stage behind the fusion runs, and no model."
+    )
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="Leave out what has less relevance; missing: the profile's, or else the default."
     )
@@ -179,4 +183,4 @@ class QueryEvent(BaseModel):
     @property
     def page_size(self) -> int:
         """The number of results on a page, from 1 to MAX_LIMIT."""
-        return min(self.limit or DEFAULT_LIMIT, MAX_LIMIT)
+        return min(self.limit, MAX_LIMIT) if self.limit > 0 else DEFAULT_LIMIT

@@ -264,8 +264,8 @@ class DecayInForce(_Strict):
 
     mode: Literal["none", "exponential", "step"]
     half_life_days: Annotated[float, Field(ge=0)] | None
-    over_sample_factor: Annotated[float, Field(ge=0)] = Field(
-        description="Candidates that each leg was asked for, divided by the page size."
+    over_sample_factor: Annotated[int, Field(ge=0)] = Field(
+        description="Candidates that each leg was asked for, divided by the page size and rounded up."
     )
 
 
@@ -314,6 +314,9 @@ class ResultEvent(_Strict):
         description="Candidates among these without a score: blank, or refused by the model; missing: none.",
     )
     semantic_unavailable: bool
+    semantic_unavailable_reason: str | None = Field(
+        default=None, description="Why, in a sentence: present where semantic_unavailable is true."
+    )
     legs: list[LegReport]
     degraded: list[Degradation]
     warnings: list[str]

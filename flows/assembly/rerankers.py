@@ -91,6 +91,7 @@ def reranking(settings: Settings, reranker: Reranker | None, metrics: FlowMetric
         selects=selects(section),
         max_doc_chars=section.max_doc_chars,
         compares=compares,
+        omits=section.empty == "irrelevant",
         measure=measure(section),
         cache=ScoreCache(kept) if kept and lasting and not compares else None,
         verdicts=VerdictCache(kept) if kept and lasting else None,

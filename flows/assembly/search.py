@@ -198,6 +198,8 @@ def _warn(settings: Settings) -> None:
     weighing = sorted(name for name, recipe in settings.recipes.items() if LEARNED in recipe.fusion.legs)
     if weighing and not settings.sparse_encoder.served:
         log.warning("sparse_encoder.kind is none: the leg learned is skipped", recipes=weighing)
+    if settings.unread_decay:
+        log.warning("no profile's recipe has the stage decay: tiers of decay are not read", tiers=settings.unread_decay)
     hiding = [path for path, policy in settings.policies.by_path.items() if policy.hides]
     if hiding and not settings.firewall.enabled:
         log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)

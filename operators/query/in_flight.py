@@ -30,11 +30,15 @@ _UNKNOWN: Final = Capabilities("")
 
 
 class Found(NamedTuple):
-    """The hits of a leg, best first, the values by which a lookup ordered them, and warnings about them."""
+    """The hits of a leg, best first, the values by which a lookup ordered them, and warnings about them.
+
+    `whole`: they are all that there are, however many.
+    """
 
     hits: Hits
     values: Sequence[OrderValue] = ()
     warnings: Sequence[str] = ()
+    whole: bool = False
 
 
 class Step(NamedTuple):

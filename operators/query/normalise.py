@@ -102,7 +102,8 @@ class Normaliser:
             actor_type=query.actor_type,
             filters=_json(filters) if filters else "",
             order_by=query.order_by.model_dump_json() if query.order_by is not None else None,
-            limit=query.limit,
+            # As it was asked: one below 0 brings a warning with it.
+            limit=query.limit if event.limit >= 0 else event.limit,
             cursor=event.cursor,
             recipe=f"{plan.recipe.name} {plan.recipe.hash}",
             overrides=_json(event.overrides) if event.overrides else "",

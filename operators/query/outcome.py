@@ -153,6 +153,11 @@ class Outcome:
         return self.ranked is not None and self.ranked.run.aged
 
     @property
+    def off_scale(self) -> bool:
+        """True if an importance was outside its scale."""
+        return self.ranked is not None and self.ranked.run.off_scale
+
+    @property
     def backends(self) -> Sequence[str]:
         """The backends other than the legs that had a part in the ranking."""
         return self.ranked.run.backends if self.ranked is not None else ()

@@ -10,7 +10,7 @@ from typing import Any, Final
 from operators.query.canonical import CanonicalQuery, Shape
 from operators.ranking.run import Facts, Matches, TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
-from schemas.query import QueryEvent, Returned
+from schemas.query import DEFAULT_LIMIT, QueryEvent, Returned
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import LlmRerank, Reflections, Temporal
@@ -120,6 +120,8 @@ class Planner:
         name = self.profile(event)
         if event.profile not in {None, name}:
             warnings.append(f"profile: not configured, {BALANCED} is used ({event.profile[:80]!r})")
+        if event.limit < 0:
+            warnings.append(f"limit: below 0, {DEFAULT_LIMIT} is used ({event.limit})")
         profile = self.profiles[name]
         chosen = recipe if recipe is not None else self._find(event.recipe or profile.recipe)
         overrides: dict[str, Any] = dict(event.overrides or {})
@@ -129,6 +131,8 @@ class Planner:
         if overrides or event.reflection_boost is not None:
             allowed = policy.overrides if policy.overrides is not None else self.allowed
             chosen = self._override(chosen, overrides, event.reflection_boost, allowed)
+        if not event.post:
+            chosen = chosen.fusing()
         picking = chosen.picking
         if picking is not None and not self.chat:
             warnings.append(f"{picking.name}: no chat model is configured, the stage is skipped")

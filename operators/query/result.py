@@ -1,6 +1,7 @@
 """Results: the event that answers a query, made from its outcome. The same for the flow and for ranking offline."""
 
 import hashlib
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -19,10 +20,22 @@ from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.decay import resolve
 from schemas.document import MARKS
+from schemas.errors import Reason
 from schemas.fields import rfc3339
 from schemas.pool import encode
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
+
+_WHY: Final = {
+    Reason.TIMEOUT: "the answer did not come in time",
+    Reason.UNAVAILABLE: "the server cannot be reached, or is overloaded",
+    Reason.BAD_RESPONSE: "the server's answer breaks the protocol",
+    Reason.UNAUTHORIZED: "the server refuses the credentials",
+    Reason.NO_COLLECTION: "the collection does not exist",
+    Reason.REFUSED: "the server refuses the request",
+    Reason.DEADLINE: "the query's deadline passed",
+    Reason.NO_EMBEDDER: "no embedder is configured, and the query has no vector",
+}
 
 LegRanks = Mapping[str, Mapping[str, tuple[int, float]]]
 
@@ -92,7 +105,7 @@ def result(
     canonical, plan = asked.canonical, asked.plan
     shown = {candidate.id for candidate in results}
     leg_ranks = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
-    used = [leg.name for leg in outcome.legs.values() if leg.status is LegStatus.OK]
+    used = [leg.name for leg in outcome.legs.values() if leg.ids]
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {
         "schema_version": 1,
@@ -107,7 +120,7 @@ def result(
         "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
         "next_cursor": None,
         "backends_used": used + list(outcome.backends),
-        "semantic_unavailable": "embed" in lost or "vector" in lost,
+        **_semantic(lost),
         "legs": [
             {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)}
             for leg in outcome.legs.values()
@@ -208,6 +221,15 @@ def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name != "id" and not name.startswith("_")}
 
 
+def _semantic(lost: Mapping[str, Reason]) -> dict[str, Any]:
+    """The fields about the search by meaning: if it is missing, and a sentence that says why."""
+    if "embed" not in lost and "vector" not in lost:
+        return {"semantic_unavailable": False}
+    what = "The text was not embedded" if "embed" in lost else "The vector leg gave no candidates"
+    why = _WHY.get(reason := lost.get("embed", lost.get("vector", Reason.UNAVAILABLE)), reason)
+    return {"semantic_unavailable": True, "semantic_unavailable_reason": f"{what}: {why}."}
+
+
 def records_of(results: Sequence[Candidate], outcome: Outcome) -> list[dict[str, Any]]:
     """The fields by which the firewall judges each document of a page, neighbours among them."""
     payloads = [outcome.payloads.get(candidate.id, {}) for candidate in results]
@@ -286,5 +308,5 @@ def _decay(query: InFlight) -> dict[str, Any]:
     return {
         "mode": force.mode if force is not None else "none",
         "half_life_days": force.half_life if force is not None else None,
-        "over_sample_factor": depth(query) / asked.limit,
+        "over_sample_factor": math.ceil(depth(query) / asked.limit),
     }

@@ -13,6 +13,7 @@ from operators.query.syntax.keyword_filter import Ending, Endings, exclusions, o
 from operators.query.syntax.keyword_filter import conditions as keyword_conditions
 from operators.query.terms import Corpus, SparseVector
 from operators.query.trace import Trace
+from operators.ranking.reflections import recency_weight
 from schemas.document import (
     ACTOR_TYPE,
     CONTENT,
@@ -53,7 +54,7 @@ class Search:
     `rest`: what else matches, for a keyword expression that BM25 doesn't see all of; `body` is None if it sees none.
     `equal`, of a lookup in pages: the condition that a record has this order value; `most`: how many records Qdrant
     gives at a time. `corpus`: the rarity of the body's terms is to be counted over it, for Qdrant counts it by shards.
-    `warnings` belong to its hits.
+    `every`: all that the filter matches is wanted, for `namespace`, however many. `warnings` belong to its hits.
     """
 
     body: Mapping[str, Any] | None
@@ -63,6 +64,8 @@ class Search:
     most: int | None = None
     corpus: Corpus | None = None
     warnings: Sequence[str] = ()
+    every: bool = False
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,8 @@ class Searches:
                     body["params"] = {"exact": True}
                 elif self.hnsw_ef is not None:
                     body["params"] = {"hnsw_ef": min(self.hnsw_ef, capabilities.hnsw_ef or self.hnsw_ef)}
-                searches[leg] = Search(body, query.trace)
+                asked = query.asked.canonical
+                searches[leg] = Search(body, query.trace, every=_wants_all(query), namespace=asked.namespace)
             elif leg in {KEYWORD, KEYWORD_CONTEXT}:
                 searches[leg] = self._keyword(query, leg, seen, common)
             elif leg == LEARNED and (encoding := query.retrieval.encoding) is not None:
@@ -123,7 +127,7 @@ class Searches:
             elif leg == FUZZY and (trigrams := query.retrieval.trigrams) is not None:
                 searches[leg] = Search(_by_terms(trigrams, self.fuzzy, wanted, common), query.trace)
             elif leg == STRUCTURED:
-                searches[leg] = self._listing(query, {"filter": seen, **common})
+                searches[leg] = self._listing(query, {"filter": wanted, **common})
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
 
     def _keyword(self, query: InFlight, leg: str, seen: Condition, common: Condition) -> Search | Unfinished:
@@ -218,6 +222,12 @@ class Searches:
         if query.asked.plan.include_reflections or (indexed is not None and TYPE not in indexed):
             return {"must": must}
         return {"must": must, "must_not": [reflections]}
+
+
+def _wants_all(query: InFlight) -> bool:
+    """True if the best may be far from the query: reflections alone, by recency too, in a collection that gives all."""
+    asked, most = query.asked.canonical, query.retrieval.capabilities.most
+    return asked.reflections_only and most >= MOST and recency_weight(query.asked.plan.recipe, asked.current_cycle) > 0
 
 
 def _by_terms(

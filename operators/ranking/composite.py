@@ -34,7 +34,7 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
         ages = [unused_days(candidate, now, run) for candidate in candidates]
         terms["recency"] = [weekly_recency(age) for age in ages]
     if stage.importance:
-        terms["importance"] = [importance(candidate.payload, stage.importance_scale) for candidate in candidates]
+        terms["importance"] = [importance(candidate.payload, stage.importance_scale, run) for candidate in candidates]
     if stage.quality:
         now = run.now(stage)
         worths = [quality(candidate, now, stage, run) for candidate in candidates]
@@ -71,9 +71,6 @@ RECENCY_DAYS: Final = 7.0
 LEAST_CONFIDENCE: Final = 0.05
 LOST_A_WEEK: Final = 0.05
 
-_SHAPE: Final = 1.2
-_SCALE_DAYS: Final = 180.0
-_FLOOR: Final = 0.5
 _GREATEST: Final = 1e6
 _ACCESSES: Final = 1e15
 
@@ -93,13 +90,25 @@ class Quality(NamedTuple):
     unconfirmed_days: float | None
 
 
-def importance(payload: Payload, scale: float) -> float:
-    """The payload's importance / `scale`, within 0 and 1; missing: 0.
+def importance(payload: Payload, scale: float, run: Run | None = None) -> float:
+    """The payload's importance, or else its emotional weight, / `scale`, within 0 and 1; missing: 0.
 
+    The run notes a value outside 0 to `scale`.
     Source: MemPalace's `stage_importance_boost` for a scale of 5, memini's `Memory.Salience` for 1.
     """
-    value = number(payload.get("importance"), 0.0, _GREATEST)
-    return min(value / scale, 1.0) if value is not None else 0.0
+    stated = (number(payload.get(name), -_GREATEST, _GREATEST) for name in ("importance", "emotional_weight"))
+    value = next((each for each in stated if each is not None), 0.0)
+    if run is not None and not 0 <= value <= scale:
+        run.off_scale = True
+    return min(max(value, 0.0) / scale, 1.0)
+
+
+def survival(days: float, k: float, scale: float) -> float:
+    """The survival function of a Weibull distribution: exp(-(days / scale)^k). Source: MemPalace's `reranker`."""
+    try:
+        return math.exp(-((days / scale) ** k))
+    except OverflowError:
+        return 0.0
 
 
 def unused_days(candidate: Candidate, now: float, run: Run) -> float | None:
@@ -122,7 +131,7 @@ def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Qua
     tier = tier if isinstance(tier, str) else None
     accesses = number(payload.get("access_count"), 0.0, _ACCESSES) or 0.0
     durable = tier in DURABLE
-    worth = salience(payload, tier, stage.importance_scale)
+    worth = salience(payload, tier, stage.importance_scale, run)
     age = unconfirmed = None
     trusted = fading = 1.0
     if durable:
@@ -135,7 +144,7 @@ def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Qua
     return Quality(raw, worth, trusted, accesses, fading, age, unconfirmed)
 
 
-def salience(payload: Payload, tier: str | None, scale: float) -> float:
+def salience(payload: Payload, tier: str | None, scale: float, run: Run | None = None) -> float:
     """The payload's own, else the tier's weight * (0.5 + 0.5 * importance).
 
     Source: memini's `Memory.Salience`; that a payload may state its own is our own.
@@ -144,7 +153,7 @@ def salience(payload: Payload, tier: str | None, scale: float) -> float:
     if own is not None:
         return own
     weight = TIERS.get(tier, OTHER_TIER) if tier is not None else OTHER_TIER
-    return weight * (0.5 + 0.5 * importance(payload, scale))
+    return weight * (0.5 + 0.5 * importance(payload, scale, run))
 
 
 def unconfirmed_days(candidate: Candidate, now: float, run: Run) -> float:
@@ -160,11 +169,12 @@ def confidence(payload: Payload, days: float, stage: Composite) -> float:
     """The payload's confidence after `days` without confirmation; missing: 1.
 
     `linear`: 0.05 less for each week after the first, at least 0.05. Source: memini's `Memory.EffectiveConfidence`.
-    `weibull`: c * (0.5 + 0.5 * exp(-(days/180)^1.2)). Source: MemPalace's `KnowledgeGraph.query_entity`.
+    `weibull`: c * (floor + (1 - floor) * survival). Source: MemPalace's `KnowledgeGraph.query_entity`.
     """
     stated = number(payload.get("confidence"), 0.0, 1.0)
     if stated is None:
         return 1.0
     if stage.confidence_decay == "weibull":
-        return stated * (_FLOOR + (1 - _FLOOR) * math.exp(-((days / _SCALE_DAYS) ** _SHAPE)))
+        floor = stage.confidence_floor
+        return stated * (floor + (1 - floor) * survival(days, stage.confidence_k, stage.confidence_lambda))
     return max(LEAST_CONFIDENCE, stated - LOST_A_WEEK * max(0.0, days / 7 - 1))

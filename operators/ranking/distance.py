@@ -3,12 +3,11 @@
 A lower distance is better. With the fusion `linear` a distance is absolute: it means the same for every query.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.composite import importance
+from operators.ranking.composite import importance, survival
 from operators.ranking.content import STOP_WORDS, content, keywords, overlap
 from operators.ranking.run import ModelScores, Run
 from schemas.recipes.stages import DistanceStage, ImportanceBoost, KeywordBoost, RecipeStage, WeibullDecay
@@ -81,16 +80,9 @@ def _weibull(candidates: Sequence[Candidate], stage: WeibullDecay, run: Run) -> 
     """1 / (floor + (1 - floor) * survival). Source: MemPalace's `reranker.stage_weibull_decay`."""
     now = run.now(stage)
     ages = run.ages(candidates, now, "created_at")
-    survival = [_survival(age, stage) if age is not None else 1.0 for age in ages]
-    factors = [1.0 / (stage.floor + (1 - stage.floor) * share) for share in survival]
-    return factors, {"age_days": ages, "survival": survival}
-
-
-def _survival(age: float, stage: WeibullDecay) -> float:
-    try:
-        return math.exp(-((age / stage.scale) ** stage.k))
-    except OverflowError:
-        return 0.0
+    shares = [survival(age, stage.k, stage.scale) if age is not None else 1.0 for age in ages]
+    factors = [1.0 / (stage.floor + (1 - stage.floor) * share) for share in shares]
+    return factors, {"age_days": ages, "survival": shares}
 
 
 def _keyword(candidates: Sequence[Candidate], stage: KeywordBoost, run: Run) -> Factors:
@@ -102,7 +94,7 @@ def _keyword(candidates: Sequence[Candidate], stage: KeywordBoost, run: Run) -> 
 
 def _importance(candidates: Sequence[Candidate], stage: ImportanceBoost, run: Run) -> Factors:
     """1 - weight * importance. Source: MemPalace's `reranker.stage_importance_boost`."""
-    values = [importance(candidate.payload, stage.importance_scale) for candidate in candidates]
+    values = [importance(candidate.payload, stage.importance_scale, run) for candidate in candidates]
     return [1.0 - stage.weight * value for value in values], {"importance": values}
 
 

@@ -57,22 +57,16 @@ def boost(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list
 def only(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Candidate]:
     """Every reflection by (1 - w) * cosine + w * recency; without a query vector newest first, with score 0.
 
-    `w` is the stage's `recency_weight`. Where it has none, a query with a cycle has that of the blend, others have 0.
-    Negative cosines stay negative.
+    `w` is `recency_weight`. Negative cosines stay negative.
     Source: engrava's `search_reflections_only`, whose weight for its optional recency is not documented.
     """
-    stage = recipe.stage(Reflections)
-    if not isinstance(stage, Reflections):
-        stage = Reflections()
+    stage = _stage(recipe)
     by_vector = next((leg for leg in legs if leg.name == VECTOR), None)
     if by_vector is None:
         return _newest_reflections(legs, stage, run)
     cosines = by_vector.scores_by_id()
     candidates = [Candidate(id_, cosines[id_], payload) for id_, payload in union([by_vector]).items()]
-    weight = stage.recency_weight
-    if weight is None:
-        blend = recipe.fusion if isinstance(recipe.fusion, Weighted) else Weighted()
-        weight = blend.recency_weight if run.facts.cycle is not None else 0.0
+    weight = recency_weight(recipe, run.facts.cycle)
     ages: list[float | None] = [None] * len(candidates)
     if weight:
         if run.facts.cycle is None:
@@ -85,6 +79,23 @@ def only(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Candidate]:
         run.explanations.note_leg(by_vector, cosines, 1 - weight)
     run.explain(stage, candidates, None, {"recency": recent, "age": ages}, {"recency_weight": weight})
     return best_first_by_id(candidates)
+
+
+def recency_weight(recipe: Recipe, cycle: int | None) -> float:
+    """The weight of recency where reflections alone are ranked: the stage's, or else with a cycle that of the blend.
+
+    Source: own; engrava does not say its weight.
+    """
+    stated = _stage(recipe).recency_weight
+    if stated is not None:
+        return stated
+    blend = recipe.fusion if isinstance(recipe.fusion, Weighted) else Weighted()
+    return blend.recency_weight if cycle is not None else 0.0
+
+
+def _stage(recipe: Recipe) -> Reflections:
+    stage = recipe.stage(Reflections)
+    return stage if isinstance(stage, Reflections) else Reflections()
 
 
 def _newest_reflections(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:

@@ -145,8 +145,8 @@ class Run:
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
     that are compared with each other, by point id, as far as they were read. `shares` are those of the query's
     words, once they are known; `misspelt` is the share of the query for which the leg fuzzy counts. `reranked`: a model
-    or a distance stage changed a score. `aged`: a stage read how old candidates are. `backends` are those other than
-    the legs.
+    or a distance stage changed a score. `aged`: a stage read how old candidates are. `off_scale`: an importance was
+    outside its scale. `backends` are those other than the legs.
     """
 
     facts: Facts
@@ -157,6 +157,7 @@ class Run:
     misspelt: float = 0.0
     reranked: bool = False
     aged: bool = False
+    off_scale: bool = False
     backends: list[str] = field(default_factory=list)
     ahead: set[str] = field(default_factory=set)
 
@@ -190,10 +191,10 @@ class Run:
             raise invalid("now", f"required by the stage {stage.name}", None)
         return self.facts.now
 
-    def ages(self, candidates: Sequence[Candidate], now: float, *names: str) -> list[float | None]:
-        """Each candidate's age in days, at least 0, by the first of the named stamps that is a time; None without one.
+    def ages(self, candidates: Sequence[Candidate], now: float, *names: str, ahead: bool = False) -> list[float | None]:
+        """Each candidate's age in days by the first of the named stamps that is a time; None without one.
 
-        A stamp after `now` is counted for the warnings.
+        The age of a stamp after `now` is 0, and is counted for the warnings; with `ahead` it is negative.
         """
         self.aged = True
         found: list[float | None] = []
@@ -203,7 +204,7 @@ class Run:
                 value = candidate.payload.get(name)
                 if value is not None and (moment := stamp(value)) is not None:
                     age = (now - moment) / DAY
-                    if age < 0:
+                    if age < 0 and not ahead:
                         self.ahead.add(candidate.id)
                         age = 0.0
                     break

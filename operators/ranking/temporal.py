@@ -1,7 +1,7 @@
 """The time that a query names (its temporal expression), and the stage `temporal`, which ranks by it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Final, NamedTuple
 
@@ -49,7 +49,7 @@ class _Relative(NamedTuple):
     tolerance: int
     grows: bool = False
 
-    def expression(self, count: int) -> "TemporalExpression":
+    def expression(self, count: int) -> TemporalExpression:
         """The time of `count` units."""
         return TemporalExpression(self.days * count, self.tolerance * (max(count, 1) if self.grows else 1))
 
@@ -76,17 +76,24 @@ _RELATIVE: Final = (
     _relative("a few days ago", 3, 2),
     _relative("a couple (?:of )?months ago", 60, 10),
     _relative("a few months ago", 90, 15),
+    _relative("a day ago|last night", 1, 1),
+    _relative("a fortnight ago", 14, 3),
+    _relative("several days ago", 5, 2),
+    _relative("several weeks ago", 35, 14),
+    _relative("several months ago", 150, 60),
+    _relative("several years ago", 1825, 730),
+    _relative("recently", 14, 14),
 )
-"""The first that matches wins."""
 
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_LAST_WEEKDAY: Final = re.compile(rf"\blast ({'|'.join(_WEEKDAYS)})\b")
-_LATELY: Final = re.compile(r"\brecently\b")
+_LAST_DAY: Final = re.compile(rf"\blast ({'|'.join(_WEEKDAYS)}|weekend)\b")
+_HYPHENS: Final = re.compile("[-\u2010\u2011]+")
 
 
 def temporal_expression(query: str, now: float) -> TemporalExpression | None:
-    """The time that an English query names, relative phrases before absolute dates; None where it names none.
+    """The time that an English query names: its first relative phrase, else an absolute date; None without either.
 
+    Hyphens join the words of a relative phrase as spaces do.
     `now` is in Unix seconds within the years 1 to 9999 and its date the UTC calendar's; a date after it gives negative
     days. An ISO date is read in a text of any language. The time taken is linear in the text's length.
 
@@ -94,17 +101,26 @@ def temporal_expression(query: str, now: float) -> TemporalExpression | None:
     words, the other phrases and dates are our own.
     """
     # Upper case first: it turns ligatures and long s into plain letters, which lower case alone doesn't.
-    text = " ".join(query.upper().lower().split())
+    text = query.upper().lower()
+    first = min(_phrases(_fold_spaces(_HYPHENS.sub(" ", text)), now), key=lambda found: found[0], default=None)
+    return first[1] if first is not None else _absolute(_fold_spaces(text), now)
+
+
+def _fold_spaces(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _phrases(text: str, now: float) -> Iterator[tuple[int, TemporalExpression]]:
+    """The first place of each kind of relative phrase in a text, and the time that it names."""
     for row in _RELATIVE:
-        found = row.pattern.search(text)
-        if found is None:
-            continue
-        count = _number(found[1]) if row.pattern.groups else 1
-        if count is not None:
-            return row.expression(count)
-    if found := _LAST_WEEKDAY.search(text):
-        return TemporalExpression(_days_since(found[1], now), 1)
-    return TemporalExpression(14, 14) if _LATELY.search(text) else _absolute(text, now)
+        for found in row.pattern.finditer(text):
+            count = _number(found[1]) if row.pattern.groups else 1
+            if count is not None:
+                yield found.start(), row.expression(count)
+                break
+    if last := _LAST_DAY.search(text):
+        days = ("saturday", "sunday") if last[1] == "weekend" else (last[1],)
+        yield last.start(), TemporalExpression(min(_days_since(day, now) for day in days), 1)
 
 
 def _days_since(weekday: str, now: float) -> int:
@@ -217,6 +233,7 @@ def _date(year: int, month: int, day: int) -> date | None:
 def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list[Candidate]:
     """Add boost * proximity to each score; without a temporal expression or a boost nothing changes.
 
+    A date after now is as far from the time named as any other.
     Source: memini's `search.RerankTemporal`, with its boost of 0.40.
     """
     temporal_expression = run.facts.temporal_expression
@@ -224,7 +241,7 @@ def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list
         return list(candidates)
     now = run.now(stage)
     before = [candidate.score for candidate in candidates]
-    ages = run.ages(candidates, now, "created_at")
+    ages = run.ages(candidates, now, "created_at", ahead=True)
     near = [proximity(age, temporal_expression) if age is not None else 0.0 for age in ages]
     for candidate, share in zip(candidates, near, strict=True):
         candidate.score += stage.boost * share

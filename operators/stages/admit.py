@@ -118,8 +118,7 @@ class Admission:
             retrieval.words, retrieval.identifiers = bm25.words(parsed.terms)
         if fuzzy:
             retrieval.trigrams = trigrams_of_query(retrieval.words)
-        # Stop words are in the index of words, and not in BM25's.
-        retrieval.uncovered = parsed.uncovered or any(bm25.query(leaf) is None for leaf in parsed.leaves)
+        retrieval.uncovered = parsed.uncovered or not all(bm25.covers(retrieval.terms, leaf) for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")

@@ -146,10 +146,11 @@ def _against(query: InFlight) -> bool:
 
 def _tell_limits(query: InFlight) -> None:
     most, wanted = depth(query), wanted_depth(query)
-    if not any(len(leg.ids) >= most for leg in query.outcome.legs.values()):
+    if not any(leg.more for leg in query.outcome.legs.values()):
         return
     if query.asked.canonical.reflections_only:
-        query.outcome.warnings.append(f"there may be more reflections than the {most} that were ranked")
+        ranked = max(len(leg.ids) for leg in query.outcome.legs.values())
+        query.outcome.warnings.append(f"there may be more reflections than the {ranked} that were ranked")
     elif most < wanted:
         query.outcome.warnings.append(
             f"the collection gives {most} candidates to a search (max_query_limit), and the query asked for {wanted}"
@@ -159,7 +160,8 @@ def _tell_limits(query: InFlight) -> None:
 def _to_leg(query: InFlight, name: str, found: Found) -> Leg:
     asked = query.asked.canonical
     if asked.shape is Shape.SEARCH:
-        return Leg(name, LegStatus.OK, *found.hits, more=len(found.hits.ids) >= depth(query))
+        more = len(found.hits.ids) >= depth(query) and not found.whole
+        return Leg(name, LegStatus.OK, *found.hits, more=more)
     page = find_page(found.values, asked.after, asked.limit, _find_given(found, asked.given), len(asked.given))
     leg = Leg(name, LegStatus.OK, *found.hits).at(page.indexes)
     query.retrieval.ends, query.outcome.more = dict(zip(leg.ids, page.ends, strict=True)), page.more

@@ -14,7 +14,7 @@ apart: no other search waits for it, and namespaces share these calls and the co
 
 import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any, ClassVar, Final
 
@@ -159,6 +159,8 @@ class Leg(QueryStage[Search | Apart, Found]):
         """The batch key and the request of a search in a collection."""
         if isinstance(search, Unfinished):
             return (self.name, collection, _APART), Apart(search, search.namespace)
+        if search.every:
+            return (self.name, collection, _APART), Apart(search, search.namespace)
         if search.corpus is None or self.idf.knows(collection, search):
             return (self.name, collection), search
         return (self.name, collection, _APART), Apart(search, search.corpus.namespace)
@@ -232,8 +234,24 @@ class Leg(QueryStage[Search | Apart, Found]):
         answers = iter(await self.qdrant.query_batch(collection, asked, timeout=timeout))
         return [_join(search, answers) for search in searches]
 
+    async def _search_all(self, collection: str, search: Search, timeout: float) -> Found | BackendError:
+        """All that the search's filter matches, best first, as far as the collection gives it to one search."""
+        assert search.body is not None
+        deadline = monotonic() + timeout
+        able = self.qdrant.limits_of(collection).hits
+        try:
+            count = await self.qdrant.count(collection, search.body["filter"], timeout=timeout)
+        except BackendError as error:
+            return error
+        limit = max(1, count if able is None else min(count, able))
+        body = {**search.body, "limit": limit}
+        [found] = await self._answers(collection, [replace(search, body=body)], deadline - monotonic())
+        return found._replace(whole=limit >= count) if isinstance(found, Found) else found
+
     async def _finish(self, collection: str, search: Search | Unfinished, timeout: float) -> Found | BackendError:
-        """Count the terms of unknown rarity, then search."""
+        """Count the terms of unknown rarity, or what there is, then search."""
+        if isinstance(search, Search) and search.every:
+            return await self._search_all(collection, search, timeout)
         if isinstance(search, Search):
             [found] = await self._search(collection, [search], timeout)
             return found

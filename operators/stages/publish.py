@@ -5,8 +5,9 @@ form of each record is decided by `operators.delivery.way_out`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+import structlog
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 
@@ -26,6 +27,8 @@ from operators.stages.answers import Answers
 from operators.stages.backend_stage import Queries
 from schemas.result import RetrievalStage
 
+log = structlog.stdlib.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
@@ -35,6 +38,8 @@ class Publisher:
     embedder: str | None
     cursors: CursorCodec
     sparse_encoder: str | None = None
+    off_scale: set[str] = field(default_factory=set)
+    """Recipes whose documents' importance was outside its scale."""
 
     def answer(self, query: InFlight) -> Answer:
         """The query's whole answer; `own` adds the fields of one query."""
@@ -57,6 +62,10 @@ class Publisher:
         event = result(asked, outcome, result_id(origin), results, provenance, retrieval.matcher)
         if asked.canonical.recorded is not None:
             event["pool"] = pool(asked, outcome, asked.canonical.now)
+        recipe = asked.plan.recipe.name
+        if outcome.off_scale and recipe not in self.off_scale:
+            self.off_scale.add(recipe)
+            log.warning("importance outside importance_scale is clamped", recipe=recipe)
         legs = ((leg["name"], leg["status"]) for leg in event["legs"])
         query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.aged)
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()

@@ -49,6 +49,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     `picking`: it serves the stage `llm_rerank` of recipes, otherwise the stage `rerank`. `selects`: the reranker only
     says which candidate is the best. `compares`: it judges all candidates together, and may find none of them relevant.
+    `omits`: it leaves out what is irrelevant, and may leave out all.
     `measure` says what its scores are.
     `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that
     judges each candidate by itself, `verdicts` for one that compares them or leaves some out. `load` is told of its
@@ -63,6 +64,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     picking: bool = False
     selects: bool = False
     compares: bool = False
+    omits: bool = False
     measure: Measure = "share"
     max_doc_chars: int = 0
     cache: ScoreCache | None = None
@@ -151,7 +153,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return outcomes
 
     def on_result(self, query: InFlight, outcome: Scores | BackendError) -> InFlight:
-        """Take over a query's outcome: that none of its candidates is relevant is no answer of a cross-encoder.
+        """Take over a query's outcome. That no candidate is relevant is an answer of a reranker that compares or omits.
 
         That some of them have no token vectors is no failure: the order of the legs is the answer, and says why.
         """
@@ -165,7 +167,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
                 outcome = outcome.lost
         elif isinstance(outcome, SomeScores) and len(outcome) < LEAST:
             outcome = BackendBadResponse(f"{self.reranker.model}: it refused {len(outcome.refused)} documents")
-        elif outcome == {} and not self.compares:
+        elif outcome == {} and not self.compares and not self.omits:
             outcome = BackendBadResponse(f"{self.reranker.model}: no score for any document")
         return super().on_result(query, outcome)
 

@@ -130,6 +130,10 @@ class Recipe:
                 written[stage] = {**written[stage], **changes}
         return self._of(self.name, written, max_distance)
 
+    def fusing(self) -> "Recipe":
+        """The recipe's fusion alone, without a greatest distance."""
+        return self._of(self.name, {self.fusion.name: self.written[self.fusion.name]}, 0.0)
+
     def boosting(self, reflection_boost: float) -> "Recipe":
         """The recipe with that factor for reflections, by a stage of its own if it has none. Raises RecipeError."""
         changed = {"reflection_boost": reflection_boost}
@@ -299,7 +303,7 @@ _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
     "hybrid": [{"score": {"fuzzy": 1.5}}, "coverage", "dedupe", {"rerank": {"weight": 0.6}}],
-    "composite": ["score", "rerank", "composite", "temporal", "dedupe"],
+    "composite": ["score", "rerank", {"composite": {"importance_scale": 1}}, "temporal", "dedupe"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
     "decay": [{"decay": _ON}],

@@ -12,6 +12,7 @@ Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Span = Annotated[float, Field(ge=1e-3, le=1e6, allow_inf_nan=False)]
 """Days or cycles: a divisor, and so never 0."""
+Shape = Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)]
 Limit = Annotated[int, Field(ge=-(2**31), lt=2**31, description="Candidates that the stage keeps; 0 or less: all.")]
 Legs = tuple[str, ...]
 
@@ -85,6 +86,7 @@ class Smoothing(SimilarityStage):
 TEXTS: Final = frozenset(COLUMNS)
 MOST_BOOST: Final = 1e6
 CREATED_AT: Final = frozenset({"created_at"})
+IMPORTANCE: Final = frozenset({"importance", "emotional_weight"})
 
 
 def _no_truth(value: object) -> object:
@@ -171,6 +173,9 @@ class Composite(RecipeStage):
     confidence_decay: Literal["linear", "weibull"] = Field(
         default="linear", description="How confidence falls with the time since it was confirmed."
     )
+    confidence_k: Shape = Field(default=1.2, description="weibull: shape of the curve.")
+    confidence_lambda: Span = Field(default=180.0, description="weibull: scale of the curve, in days.")
+    confidence_floor: Share = Field(default=0.5, description="weibull: share of the confidence that never falls.")
 
     @property
     def reads(self) -> frozenset[str]:
@@ -179,7 +184,7 @@ class Composite(RecipeStage):
         if self.recency or self.quality:
             fields |= {"accessed_at", "updated_at", "created_at"}
         if self.importance or self.quality:
-            fields |= {"importance"}
+            fields |= IMPORTANCE
         if self.quality:
             fields |= {"salience", "memory_tier", "confidence", "confirmed_at", "access_count"}
         return frozenset(fields)
@@ -212,7 +217,7 @@ class WeibullDecay(DistanceStage):
     preset: Literal["identity"] | None = Field(
         default=None, description="Parameters to use where none is given; identity: k 1.2, lambda 365, floor 0.6."
     )
-    k: float = Field(default=1.5, ge=0.01, le=100, allow_inf_nan=False, description="Shape of the curve.")
+    k: Shape = Field(default=1.5, description="Shape of the curve.")
     scale: Span = Field(default=90.0, alias="lambda", description="Scale of the curve, in days.")
     floor: float = Field(
         default=0.3, ge=0.01, le=1, allow_inf_nan=False, description="Bounds the growth: distance / floor at most."
@@ -255,7 +260,7 @@ class ImportanceBoost(DistanceStage):
     @property
     def reads(self) -> frozenset[str]:
         """The importance."""
-        return frozenset({"importance"})
+        return IMPORTANCE
 
 
 class LlmRerank(DistanceStage):

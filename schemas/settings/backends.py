@@ -190,6 +190,11 @@ class RerankSettings(ModelServer):
     trusted: bool = Field(
         default=False, description="For vllm_score and tei_predict: one call may mix documents of several namespaces."
     )
+    empty: Literal["failure", "irrelevant"] = Field(
+        default="failure",
+        description="A cross-encoder's answer without any result. failure: the query is unranked; irrelevant: no"
+        " document fits, for servers that leave documents out.",
+    )
     prompts: Literal["none", "qwen3"] = Field(
         default="none",
         description="Templates of a model family, for servers that send texts to the model as they are: Qwen3-Reranker"

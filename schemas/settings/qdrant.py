@@ -282,7 +282,7 @@ class QdrantSettings(Backend):
         " again.",
     )
     columns: dict[str, str] = Field(
-        default={"title": "title", "text": "text", "content": "text"},
+        default={"title": "title", "text": "text", "content": "text", "essence": "title"},
         description="Column name in keyword expressions (title:pasta), in any case -> one of search_fields, which have"
         " their own names, too.",
     )

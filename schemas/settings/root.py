@@ -9,6 +9,7 @@ import orjson
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
 from schemas.settings.policies import FirewallSettings, PolicySettings
@@ -150,6 +151,21 @@ class Settings(BaseSettings):
         default=None, description="Threads of models in this process; null: all cores. Set it in a container."
     )
 
+    @property
+    def unread_decay(self) -> list[str]:
+        """The decay tiers, by their paths, if no profile's recipe reads any."""
+        if any(
+            isinstance(self.recipes[each.recipe].fusion, Decay) and each.half_life_days
+            for each in self.profiles.values()
+        ):
+            return []
+        of_collections = self.decay.collections.items()
+        return [
+            *(f"decay.destinations.{name}" for name in self.decay.destinations),
+            *(f"decay.collections.{name}.{each}" for name, tiers in of_collections for each in tiers),
+            *(f"policies.{path}.decay" for path, policy in self.policies.by_path.items() if policy.decay is not None),
+        ]
+
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         for name, profile in self.profiles.items():
@@ -222,7 +238,8 @@ class Settings(BaseSettings):
                 "min_relevance": self.defaults.min_relevance,
                 "search": self.qdrant.search.model_dump(mode="json"),
                 "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
-                "rerank": _model(self.rerank, _JUDGING),
+                "rerank": _model(self.rerank, _JUDGING)
+                | ({"empty": self.rerank.empty} if self.rerank.empty != "failure" else {}),
                 "chat": _model(self.chat, {"kind", "model", "max_tokens", "structured", "parameters"}),
                 "profiles": {name: each.content for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},

@@ -14,6 +14,8 @@ from tests.integration.searching import Ask, asking, searching
 NOW = "2024-03-01T12:00:00Z"
 MOMENT = datetime(2024, 3, 1, 12, tzinfo=UTC)
 MATCHES = 260
+REFLECTIONS = 1_001
+"""One more than a leg is asked for at most."""
 
 
 def document(id_: str, namespace: str, text: str, days: float, **fields: Any) -> dict[str, Any]:
@@ -35,6 +37,11 @@ DOCUMENTS = [
     document("insight", "mind", "Ferns like shade.", 3, type="reflection", cycle=9),
     document("later insight", "mind", "Soup is better with bread.", 1, type="reflection", cycle=2),
     document("plain", "mind", "Ferns like shade and water.", 2, cycle=1),
+    *(
+        document(f"old {n}", "dreams", "A dream.", 300, type="reflection", vector=[1] + [0] * 383)
+        for n in range(REFLECTIONS)
+    ),
+    document("fresh", "dreams", "Of today.", 0, type="reflection", vector=[0, 1] + [0] * 382),
     document("ph", "short", "The pH of the soil.", 2),
     document("tv", "short", "The TV in the attic.", 2),
 ]
@@ -165,6 +172,18 @@ def test_reflections_alone_are_listed(ask: Ask) -> None:
     """`reflections_only` is enough to ask by: the newest reflections, and nothing else."""
     result = ask({"namespace": "mind", "reflections_only": True})
     assert (result["status"], ids(result)) == ("ok", ["later insight", "insight"])
+
+
+def test_all_reflections_are_ranked_where_recency_counts(ask: Ask) -> None:
+    """There may be any number: the only fresh one of 1,002 is first, though it is the farthest from the query."""
+    event = {"namespace": "dreams", "vector": [1] + [0] * 383, "reflections_only": True, "recipe": "signals"}
+    by_recency = ask({**event, "overrides": {"reflections": {"recency_weight": 0.9}}})
+    assert ids(by_recency)[0] == "fresh"
+    assert (by_recency["total"], by_recency["total_relation"]) == (REFLECTIONS + 1, "eq")
+    assert by_recency["warnings"] == []
+    nearest = ask(event)
+    assert (nearest["total"], nearest["total_relation"]) == (1000, "gte")
+    assert nearest["warnings"] == ["there may be more reflections than the 1000 that were ranked"]
 
 
 def test_reflections_count_in_cycles(ask: Ask) -> None:

@@ -17,12 +17,14 @@ LOGGED: Json = {"namespace": "log", "filters": [{"field": "flag", "op": "exists"
 
 
 def test_limits(kitchen: System) -> None:
-    """0 and missing mean 20, above 200 means 200, for lookups and for searches; what is negative is invalid."""
-    limits = {None: 20, 0: 20, 1: 1, 200: 200, 201: 200, 10**6: 200}
+    """0, less and missing mean 20, above 200 means 200, for lookups and for searches; less than 0 with a warning."""
+    limits = {None: 20, 0: 20, -1: 20, -200: 20, 1: 1, 200: 200, 201: 200, 10**6: 200}
     for event in (LOGGED, {"namespace": "log", "text": "entry of the harbor"}):
         answers = kitchen.answers([{**event, "limit": limit} for limit in limits])
         assert [len(answer["results"]) for answer in answers] == list(limits.values())
-    wrong = kitchen.together([{**LOGGED, "limit": limit} for limit in (-1, -200, 2.0, "3", True)])
+        warned = [limit for limit, answer in zip(limits, answers, strict=True) if answer["warnings"]]
+        assert warned == [-1, -200]
+    wrong = kitchen.together([{**LOGGED, "limit": limit} for limit in (2.0, "3", True)])
     assert {(ended.kind, ended.said.split(":")[0]) for ended in wrong} == {("invalid", "limit")}
 
 

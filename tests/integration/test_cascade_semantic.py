@@ -1,5 +1,7 @@
 """Stage 4 and the table of profiles, through the running flow: how deep each leg is asked, and what embeds."""
 
+import math
+
 import pytest
 
 from tests.integration.cascade import EVERY_LEG, Json, System, ids, leg
@@ -38,7 +40,7 @@ def test_how_deep_each_leg_is_asked(kitchen: System) -> None:
         searches = [search for name in ("dense", "bm25", "structured") for search in kitchen.qdrant.searches(name)]
         assert [search["limit"] for search in searches] == [depth] * len(searches), event
         assert len(searches) == len([each for each in answer["legs"] if each["status"] == "ok"])
-        assert answer["debug"]["decay"]["over_sample_factor"] == depth / (event.get("limit", 0) or 20)
+        assert answer["debug"]["decay"]["over_sample_factor"] == math.ceil(depth / (event.get("limit", 0) or 20))
 
 
 @pytest.mark.parametrize("profile", ["fast", "balanced", "deep"])
@@ -140,11 +142,14 @@ def test_without_an_embedder(plain: System) -> None:
     for answer in (text, all_legs):
         assert (answer["status"], answer["semantic_unavailable"]) == ("partial", True)
         assert answer["degraded"] == [{"stage": "embed", "reason": "no_embedder"}]
+        said = "The text was not embedded: no embedder is configured, and the query has no vector."
+        assert answer["semantic_unavailable_reason"] == said
         assert leg(answer, "vector") == ("skipped", "no_embedder")
     assert set(ids(text)) == {"the", "runs", "shore"}
     assert set(ids(all_legs)) == {"the", "runs", "shore", "sister"}
     for answer in (own, fast):
         assert (answer["status"], answer["semantic_unavailable"], answer["degraded"]) == ("ok", False, [])
+        assert "semantic_unavailable_reason" not in answer
 
 
 def test_punctuation_alone_is_no_failure(plain: System) -> None:

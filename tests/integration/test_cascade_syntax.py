@@ -1,8 +1,10 @@
 """The keyword syntax, through the running flow with the profile `fast`: each operator, and what is malformed."""
 
+import re
+
 import pytest
 
-from tests.integration.cascade import System, ids, leg
+from tests.integration.cascade import Json, System, ids, leg
 
 pytest_plugins = ["tests.integration.cascade_running"]
 pytestmark = pytest.mark.slow
@@ -79,7 +81,6 @@ UNSUPPORTED: dict[str, list[str]] = {
 }
 
 MALFORMED: dict[str, set[str]] = {
-    "NOT sea": {"the", "runs", "shore"},
     "sea AND": {"the", "runs", "shore"},
     "OR letter": {"sister"},
     '"sea shore': {"the", "runs", "shore"},
@@ -96,7 +97,7 @@ def test_what_the_syntax_matches(plain: System) -> None:
     for (text, expected), answer in zip(MATCHES.items(), answers, strict=True):
         assert set(ids(answer)) == expected, text
         assert answer["warnings"] == [], text
-        assert (answer["status"], answer["backends_used"]) == ("ok", ["keyword"]), text
+        assert (answer["status"], answer["backends_used"]) == ("ok", ["keyword"] if expected else []), text
 
 
 @pytest.mark.parametrize("text", SPELLINGS)
@@ -125,6 +126,48 @@ def test_what_is_malformed_is_read_as_words(plain: System) -> None:
         assert "letter" not in warning
 
 
+@pytest.mark.parametrize("recipe", ["hybrid", "rrf", "signals", "decay"])
+def test_a_not_filters_all_legs(plain: System, recipe: str) -> None:
+    """No leg brings back what an expression excludes: not the vector leg, and not the structured one."""
+    nearest: Json = {"recipe": recipe, "vector": [1.0] + [0.0] * 383, "limit": 50}
+    excluded: dict[str, set[str]] = {
+        "NOT sea": {"sister"},
+        "letter NOT sea": {"sister"},
+        "letter AND (NOT sea)": {"sister"},
+        "(NOT shore) OR (letter NOT shore)": {"the", "sister"},
+        # The legs that don't search by words leave out whatever may hold such a phrase.
+        'letter NOT "sea sho"*': {"the", "sister"},
+        "letter NOT (sea AND sailor)": {"the", "shore", "sister"},
+    }
+    if recipe == "rrf":
+        nearest["overrides"] = {"rrf": {"weights": {"structured": 0.5}}}
+    answers = plain.answers([{**nearest, "text": text} for text in excluded])
+    for (text, expected), answer in zip(excluded.items(), answers, strict=True):
+        found = set(ids(answer))
+        assert found <= expected, text
+        # Documents without a vector come by their words, or by the structured leg.
+        assert found == expected or recipe != "rrf", text
+
+
+def test_an_exclusion_alone_has_no_keyword_hits(plain: System) -> None:
+    """It says what is not wanted, and nothing to rank by: no results by keywords, and a warning."""
+    answer = plain.ask({"text": "NOT sea", "profile": "fast"})
+    assert (answer["status"], answer["results"], answer["backends_used"]) == ("ok", [], [])
+    assert leg(answer, "keyword") == ("skipped", "no_terms")
+    assert any("excludes without naming anything" in warning for warning in answer["warnings"])
+
+
+def test_a_column_named_essence_is_the_title(plain: System) -> None:
+    """By default, as `title` is."""
+    answer = plain.ask({"text": "essence:sea", "profile": "fast"})
+    assert (set(ids(answer)), answer["warnings"]) == ({"the", "shore"}, [])
+
+
+def test_the_letter_behind_an_apostrophe_is_a_word(plain: System) -> None:
+    """Without stemming, `sister's` finds a document that has only `s`."""
+    assert ids(plain.ask({"text": "sister's", "profile": "fast"})) == ["sister"]
+
+
 def test_punctuation_never_raises(plain: System) -> None:
     """Any sign alone, and among words, is a query."""
     signs = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~«»“”…"
@@ -139,13 +182,19 @@ def test_the_best_match_comes_first(plain: System) -> None:
     assert (first, others) == ("runs", ["the"])
 
 
-def test_the_default_analyser_stems_and_drops_stop_words(kitchen: System) -> None:
-    """English by default: `bakes` finds `bake`, and a query of stop words only is `no_terms`, with a warning."""
-    stemmed, stopped = kitchen.answers([{"text": text, "profile": "fast"} for text in ("bakes", "what is it")])
+def test_the_default_analyser_stems_and_leaves_out_stop_words(kitchen: System) -> None:
+    """English by default: `bakes` finds `bake`; stop words count only in a query that has nothing else."""
+    texts = ("bakes", "bakes the", "the of", "?!")
+    stemmed, beside, stopped, nothing = kitchen.answers(
+        [{"text": text, "recipe": "keyword", "profile": "fast", "limit": 200} for text in texts]
+    )
     assert {"bread", "cake"} <= set(ids(stemmed))
-    assert leg(stopped, "keyword") == ("skipped", "no_terms")
-    assert stopped["results"] == []
-    assert stopped["warnings"] == ["no_terms: the text has no word that the keyword leg looks for"]
+    assert ids(beside) == ids(stemmed)
+    assert leg(stopped, "keyword") == ("ok", None)
+    assert {*re.findall(r"[a-z]+", stopped["results"][0]["text"].lower())} & {"the", "of"}
+    assert stopped["warnings"] == []
+    assert leg(nothing, "keyword") == ("skipped", "no_terms")
+    assert nothing["warnings"] == ["no_terms: the text has no word that the keyword leg looks for"]
 
 
 def test_expressions_are_not_stemmed(kitchen: System) -> None:

@@ -20,7 +20,7 @@ from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, Outpu
 from tests.tiers import sized
 
 REFUSED: dict[str, tuple[dict[str, Any], str | None]] = {
-    "invalid": ({"text": "t", "limit": -1}, "limit"),
+    "invalid": ({"text": "t", "limit": 2.5}, "limit"),
     "too_large": ({"text": "t" * 9000}, "text"),
     "unsupported_version": ({"text": "t", "schema_version": 9}, "schema_version"),
     "vector_dimension": ({"vector": [1.0]}, "vector"),
@@ -76,7 +76,7 @@ def test_the_results_are_where_they_are_asked_for(deployment: Deployment, topic_
     deployment.start()
     for topic, goes_to in ((topic_names("answers"), topic_names("answers")), ("elsewhere", topic_names("results"))):
         before = len(deployment.places())
-        deployment.ask([{"query_id": topic, "text": "t", "limit": -1, "reply_to": topic}])
+        deployment.ask([{"query_id": topic, "text": "t", "limit": 2.5, "reply_to": topic}])
         wait_until(lambda before=before: len(deployment.output_records(before + 1)) == before + 1)
         (record,) = [record for record in results(deployment, goes_to) if json.loads(record.value)["query_id"] == topic]
         assert (record.key, json.loads(record.value)["status"]) == (b"0", "invalid")
@@ -105,7 +105,7 @@ def test_neither_is_there_without_the_other(deployment: Deployment, mode: str) -
     # Few at a time, so that there are many transactions to be cut off.
     deployment.settings["delivery"] = {"mode": mode, "max_in_flight": 16, "transaction_interval": 0.1}
     count = sized(300, nightly=1000)
-    deployment.produce("queries", [json.dumps({"query_id": f"q{n}", "limit": -1}).encode() for n in range(count)])
+    deployment.produce("queries", [json.dumps({"query_id": f"q{n}", "limit": 2.5}).encode() for n in range(count)])
     for seen in (1, count // 8, count // 4):
         flow = deployment.start(replica="a")
         answered = len(deployment.output_records(seen, settled=False))

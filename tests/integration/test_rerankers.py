@@ -21,7 +21,7 @@ from tests.integration.chat_server import chat_server
 from tests.integration.deployment import Deployment, wait_until
 from tests.integration.reranked import CHAT, QUERY, TEXTS, WORDS, Running, serving
 from tests.operators.clients.rerankers.chatting import honest
-from tests.operators.clients.rerankers.servers import Cohere, Server, TeiPredict, VllmScore, Voyage, relevance
+from tests.operators.clients.rerankers.servers import Cohere, Json, Server, TeiPredict, VllmScore, Voyage, relevance
 
 pytest_plugins = ["tests.integration.reranked_running"]
 
@@ -53,6 +53,28 @@ def again(result: dict[str, Any], deployment: Deployment) -> None:
     for hit, before in zip(offline["results"], result["results"], strict=True):
         assert hit["explanation"]["stages"] == before["explanation"]["stages"]
     assert offline["provenance"]["config_hash"] == result["provenance"]["config_hash"]
+
+
+class Silent(Cohere):
+    """A server that leaves every document out."""
+
+    def results(self, body: Json) -> list[Json]:
+        """None."""
+        return []
+
+
+@pytest.mark.parametrize(
+    ("empty", "status", "total"), [("failure", "unranked", len(TEXTS["red"])), ("irrelevant", "ok", 0)]
+)
+def test_an_answer_without_results(running: Running, empty: str, status: str, total: int) -> None:
+    """It is a failure, and the order of the legs stands; of a server that is known to omit, nothing is relevant."""
+    with (
+        serving(Silent()) as url,
+        running(rerank={"kind": "cohere", "url": url, "model": "m", "empty": empty}) as (_, ask),
+    ):
+        result = ask({"text": QUERY})
+        assert (result["status"], result["total"], len(result["results"])) == (status, total, total)
+        assert (result["has_more"], result["next_cursor"]) == (False, None)
 
 
 @pytest.mark.parametrize(("kind", "make"), [("vllm_score", VllmScore), ("tei_predict", TeiPredict), ("voyage", Voyage)])

@@ -66,9 +66,9 @@ def test_a_query_can_bring_its_own_vector(ask: Ask) -> None:
     assert result["status"] == "ok"
 
 
-def test_stop_words_leave_the_vector_leg(ask: Ask) -> None:
-    """A query of stop words skips the keyword leg, with a warning, and is answered by meaning."""
-    result = ask({"text": "what is it"})
+def test_punctuation_leaves_the_vector_leg(ask: Ask) -> None:
+    """A query of punctuation skips the keyword leg, with a warning, and is answered by meaning."""
+    result = ask({"text": "?!"})
     assert {leg["name"]: leg["reason"] for leg in result["legs"]} == {"vector": None, "keyword": "no_terms"}
     assert result["warnings"]
     assert result["status"] == "ok"

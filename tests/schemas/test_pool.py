@@ -103,7 +103,7 @@ def hit(**fields: Any) -> dict[str, Any]:
         ({"now": True}, "now"),
         ({"now": 1e18}, "now"),
         ({"query": {"query_id": "q"}}, "query"),
-        ({"query": {**QUERY, "limit": -1}}, "query.limit"),
+        ({"query": {**QUERY, "limit": 2.5}}, "query.limit"),
         ({"query": {**QUERY, "txet": "x"}}, "query.txet"),
         ({"query": None}, "query"),
         ({"legs": None}, "legs"),

@@ -74,7 +74,6 @@ def test_an_unknown_field_is_a_named_error() -> None:
         ("order_by", {"field": "year", "direction": "up"}),
         ("cursor", "x" * 513),
         ("debug", 1),
-        ("limit", -1),
         ("limit", "5"),
         ("limit", 2.5),
         ("rerank", "false"),
@@ -136,10 +135,19 @@ def test_a_cursor_has_one_of_two_policies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "size"), [(0, DEFAULT_LIMIT), (1, 1), (MAX_LIMIT, MAX_LIMIT), (MAX_LIMIT + 1, MAX_LIMIT), (2**63, 200)]
+    ("limit", "size"),
+    [
+        (-(2**63), DEFAULT_LIMIT),
+        (-1, DEFAULT_LIMIT),
+        (0, DEFAULT_LIMIT),
+        (1, 1),
+        (MAX_LIMIT, MAX_LIMIT),
+        (MAX_LIMIT + 1, MAX_LIMIT),
+        (2**63, 200),
+    ],
 )
 def test_the_page_is_bounded(limit: int, size: int) -> None:
-    """A limit of 0 means the default, and one over the maximum the maximum."""
+    """A limit of 0 or less means the default, and one over the maximum the maximum."""
     assert event(limit=limit).page_size == size
 
 

@@ -1,13 +1,13 @@
 """`rankstream check`: whether everything that the flows need is there and fits, and what to do if not."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
 
 from flows.assembly.clients import InProcess
-from flows.cli.check import Section, show
+from flows.cli.check import Finding, Section, show
 from flows.cli.check.kafka import kafka
 from flows.cli.check.qdrant import qdrant
 from flows.cli.check.servers import chat, clock, embedder, reranker, sparse_encoder
@@ -39,6 +39,11 @@ SECTIONS: Final[Mapping[Part, Section]] = {
 }
 
 
+def _unread(tiers: Sequence[str]) -> Finding:
+    what = f"no profile's recipe has the stage decay: {', '.join(tiers)} are not read"
+    return Finding("warning", "decay", what, "Give a profile such a recipe, or remove the tiers.")
+
+
 def check(
     config: Config = None,
     parts: Annotated[
@@ -55,6 +60,8 @@ def check(
     logs.configure(settings.telemetry, clients=False)
     in_process = InProcess(settings)
     failed = False
+    if settings.unread_decay:
+        show(_unread(settings.unread_decay), as_json=as_json)
     try:
         for part in parts or Part:
             for finding in SECTIONS[part](settings, in_process):

@@ -12,13 +12,14 @@ class Limits:
     """Bounds on a request to one collection; None is no bound.
 
     `timeout` is in seconds, the most that a request may name. `searches` are those of one batch, `points` those of one
-    upsert, `conditions` those of one filter.
+    upsert, `conditions` those of one filter, `hits` those of one search.
     """
 
     timeout: int | None = None
     searches: int | None = None
     points: int | None = None
     conditions: int | None = None
+    hits: int | None = None
 
     @classmethod
     def of(cls, strict: Mapping[str, Any]) -> Self:
@@ -28,6 +29,7 @@ class Limits:
             searches=strict.get("search_max_batchsize"),
             points=strict.get("upsert_max_batchsize"),
             conditions=strict.get("filter_max_conditions"),
+            hits=strict.get("max_query_limit"),
         )
 
     def seconds(self, wanted: int) -> int:

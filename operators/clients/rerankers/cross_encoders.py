@@ -5,7 +5,8 @@ of each text. There are two sorts: a call of most APIs is one query and its text
 of a query and a text, of any number of queries.
 
 - Most servers have the API of Cohere, version 2: a document that an answer leaves out is judged irrelevant. An omission
-  of all of a query's documents is for the rerank stage to judge, which knows all slices of a query.
+  of all of a query's documents is for the rerank stage to judge, which knows all slices of a query, and whether the
+  server is known to omit (`rerank.empty`). Asked for all, Cohere, Jina, vLLM, llama-server and infinity score each.
 - The others of a `complete` API score every text: a missing score is a bad response.
 - An answer's other fields (documents, usage, model, ids) differ from server to server and are not read.
 

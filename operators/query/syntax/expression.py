@@ -2,9 +2,9 @@
 
 A text is an expression if it has a `"phrase"`, an upper-case AND, OR or NOT, a `prefix*`, or a column filter. Then
 side by side is AND and binds tightest, then NOT, AND, OR; parentheses group; punctuation separates words and says
-nothing. `AND NOT` is NOT, which needs something before it. A filter within another's parentheses can only take columns
-away. What is malformed is read as a bare query, and what FTS5 has beyond this as plain text, either with a warning.
-Nothing raises, and the time is linear in the text's length.
+nothing. `AND NOT` is NOT; with nothing before it, it only excludes. A filter within another's parentheses can only take
+columns away. What is malformed is read as a bare query, and what FTS5 has beyond this as plain text, either with a
+warning. Nothing raises, and the time is linear in the text's length.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,6 +65,9 @@ Expression = Leaf | All | Any | Not
 NOTHING: Final = Phrase(())
 """A phrase without words, which matches nothing; side by side with others it isn't there."""
 
+_UNNAMED: Final = Phrase(())
+"""The operand of a NOT that has nothing before it. It matches nothing, either, but side by side it isn't there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
@@ -97,6 +100,8 @@ def parse(text: str, columns: Mapping[str, str]) -> Parsed:
     if expression is None:
         return _bare(text, warnings)
     leaves = tuple(leaf.text for leaf in _ranking(expression))
+    if _excludes_only(expression):
+        warnings = (*warnings, "the keyword syntax excludes without naming anything: no document matches by keywords")
     return Parsed(expression, warnings, " ".join(leaves), not _is_covered(expression), leaves)
 
 
@@ -128,6 +133,9 @@ class _Group:
 
     def close(self, operator: Operator) -> None:
         """An operator ends all that binds tighter. Raises Malformed where nothing is before it."""
+        if not self.beside and operator is Operator.NOT and not self._without:
+            self._without.append(_UNNAMED)
+            return
         if not self.beside:
             raise Malformed("nothing beside an operator, or in parentheses")
         self._without.append(_join_operands(self.beside))
@@ -190,9 +198,18 @@ def _empty(expression: Expression) -> bool:
 
 
 def _all(operands: list[Expression]) -> Expression:
+    # `a (NOT b)` is a NOT b.
+    unwanted = [part for each in operands if _excludes_only(each) for part in _operands(each)[1:]]
+    operands = [each for each in operands if not _excludes_only(each)] or [_UNNAMED]
+    if unwanted:
+        return _not([_all(operands), *unwanted])
     if len(operands) == 1:
         return operands[0]
     return All(tuple(part for each in operands for part in (each.parts if isinstance(each, All) else (each,))))
+
+
+def _excludes_only(expression: Expression) -> bool:
+    return isinstance(expression, Not) and expression.wanted is _UNNAMED
 
 
 def _any(operands: list[Expression]) -> Expression:

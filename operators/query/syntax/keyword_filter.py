@@ -20,9 +20,10 @@ Endings = Mapping[Ending, Sequence[str]]
 """The words that each prefix may stand for."""
 
 
-def conditions(expression: Expression, fields: Sequence[str], endings: Endings) -> Condition:
+def conditions(expression: Expression, fields: Sequence[str], endings: Endings | None) -> Condition:
     """The condition that matches exactly what the expression does; `fields` are the columns to look in.
 
+    Without `endings` a phrase that ends in a prefix matches all documents that may hold it.
     It is nested at most twice the expression's depth and two levels, so 82 for an expression of `parse`.
     """
     match expression:
@@ -45,20 +46,25 @@ def conditions(expression: Expression, fields: Sequence[str], endings: Endings) 
 
 
 def exclusions(expression: Expression, fields: Sequence[str]) -> list[Condition]:
-    """The conditions of what no match of the expression has, except where the endings of a phrase must be known."""
+    """The conditions of what no match of the expression has.
+
+    A phrase that ends in a prefix excludes all documents that have its words and a word that begins so.
+    """
     match expression:
         case All(parts):
             return [each for part in parts for each in exclusions(part, fields)]
+        case Any(parts):
+            of_each = [exclusions(part, fields) for part in parts]
+            return [{"must": [{"should": each} for each in of_each]}] if all(of_each) else []
         case Not(wanted, unwanted):
-            known = (part for part in unwanted if not open_endings(part, fields))
-            return [*(conditions(part, fields, {}) for part in known), *exclusions(wanted, fields)]
+            return [*(conditions(part, fields, None) for part in unwanted), *exclusions(wanted, fields)]
     return []
 
 
 def open_endings(expression: Expression, fields: Sequence[str]) -> dict[Ending, Condition]:
     """The endings that must be known, each with the condition of all documents that may hold one of them."""
     return {
-        (leaf, column): {"must": [_text(column, leaf.words), _prefix(column, leaf.prefix)]}
+        (leaf, column): _may_hold(column, leaf.words, leaf.prefix)
         for leaf in all_leaves(expression)
         if isinstance(leaf, PhrasePrefix)
         for column in fields
@@ -66,7 +72,7 @@ def open_endings(expression: Expression, fields: Sequence[str]) -> dict[Ending, 
     }
 
 
-def _matches(leaf: Word | Phrase | Prefix | PhrasePrefix, column: str, endings: Endings) -> Iterator[Condition]:
+def _matches(leaf: Word | Phrase | Prefix | PhrasePrefix, column: str, endings: Endings | None) -> Iterator[Condition]:
     match leaf:
         case Word(text):
             yield _text(column, (text,))
@@ -74,12 +80,18 @@ def _matches(leaf: Word | Phrase | Prefix | PhrasePrefix, column: str, endings: 
             yield _text(column, words)
         case Prefix(text):
             yield _prefix(column, text)
+        case PhrasePrefix(words, prefix) if endings is None:
+            yield _may_hold(column, words, prefix)
         case PhrasePrefix(words):
             yield from (_text(column, (*words, ending)) for ending in endings[leaf, column])
 
 
 def _text(column: str, words: Sequence[str]) -> Condition:
     return {"key": text_key(column), "match": {"phrase": " ".join(words)} if len(words) > 1 else {"text": words[0]}}
+
+
+def _may_hold(column: str, words: Sequence[str], prefix: str) -> Condition:
+    return {"must": [_text(column, words), _prefix(column, prefix)]}
 
 
 def _prefix(column: str, text: str) -> Condition:

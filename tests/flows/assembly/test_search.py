@@ -4,9 +4,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from flows.assembly.rerankers import picking, reranking
-from flows.assembly.search import by_chat_model, embeddings
+from flows.assembly.search import _warn, by_chat_model, embeddings
 from operators.clients.rerankers import Capacity
 from schemas.settings import Settings, load
 from tests.operators.samples import METRICS
@@ -45,6 +46,15 @@ def test_the_stages_that_ask_a_chat_model_have_its_bounds() -> None:
     assert pick is not None
     for bounds in (pick.bounds, by_chat_model(settings, UNASKED).bounds):
         assert (bounds.timeout, bounds.max_batch, bounds.max_concurrency) == (7.0, 1, 3)
+
+
+def test_tiers_of_decay_that_nothing_reads_are_logged() -> None:
+    """At the start, by their paths, unless a profile that decays has a recipe that reads them."""
+    tiers = {"decay": {"destinations": {"default": {"enabled": True}}}}
+    for profiles, logged in (({}, True), ({"fast": {"recipe": "decay"}}, True), ({"deep": {"recipe": "decay"}}, False)):
+        with capture_logs() as lines:
+            _warn(configured(profiles=profiles, **tiers))
+        assert ["decay.destinations.default"] * logged == [name for line in lines for name in line.get("tiers", ())]
 
 
 def test_nothing_is_kept_where_nothing_may_be() -> None:

@@ -55,6 +55,25 @@ def findings(command: Command, *parts: str, code: int) -> list[tuple[str, str, s
     return [(row["level"], row["subject"], f"{row['what']} -> {row['remedy']}") for row in rows]
 
 
+@pytest.mark.parametrize("recipe", ["hybrid", "decay"])
+def test_a_tier_of_decay_that_nothing_reads(
+    recipe: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiers that no profile's recipe reads are a warning that names them; where one reads them there is none."""
+    monkeypatch.setenv("RANKSTREAM_QDRANT__API_KEY", KEY)
+    tier = {"half_life_days": 3}
+    sections = {
+        "qdrant": {"url": server.url, "dimension": 4, "destinations": {"default": "docs"}},
+        "decay": {"destinations": {"default": tier}},
+        "policies": {"sources": {"crm": {"decay": dict(tier)}}},
+        "profiles": {"deep": {"recipe": recipe}},
+    }
+    found = findings(Command(tmp_path, monkeypatch, sections), "--part", "chat", code=0)
+    warned = ["decay.destinations.default, policies.sources.crm.decay are not read"] * (recipe == "hybrid")
+    assert [words in what for (_, subject, what), words in zip(found, warned, strict=False)] == [True] * len(warned)
+    assert ("decay" in {subject for _, subject, _ in found}) == (recipe == "hybrid")
+
+
 def told(found: list[tuple[str, str, str]], level: str, *words: str) -> bool:
     """True if a finding of this level has all of the words."""
     return any(each[0] == level and all(word in each[2] for word in words) for each in found)

@@ -143,7 +143,7 @@ def test_a_result_without_a_place_becomes_a_dead_letter_and_a_refusal() -> None:
 
 def test_a_refusal_without_a_place_goes_to_the_results_topic() -> None:
     """It is the same otherwise, and its dead letter stays beside it."""
-    sent = message({"query_id": "q", "reply_to": "answers", "limit": -1})
+    sent = message({"query_id": "q", "reply_to": "answers", "limit": 2.5})
     told, _ = way_out().refuse(Rejected(sent, DeadLetterClass.INVALID, "decode", "wrong", trace=trace()))
     (moved,) = way_out().redirect(told, "reply_to: there is no topic answers")
     assert (told.topic, moved.topic) == ("answers", "results")
@@ -153,7 +153,7 @@ def test_a_refusal_without_a_place_goes_to_the_results_topic() -> None:
 def test_headers_count_in_the_size_of_a_result() -> None:
     """A short refusal has no more of them than correlates."""
     long = ("a", b"x" * 5000)
-    sent = message({"query_id": "q", "limit": -1}, headers=(long, ("correlation-id", b"7"), ("traceparent", b"x")))
+    sent = message({"query_id": "q", "limit": 2.5}, headers=(long, ("correlation-id", b"7"), ("traceparent", b"x")))
     rejected = Rejected(sent, DeadLetterClass.INVALID, "decode", "wrong", trace=trace())
     whole, _ = way_out().refuse(rejected)
     assert whole.headers[:2] == (long, ("correlation-id", b"7"))

@@ -25,6 +25,9 @@ def test_a_stage_alone_is_its_numbers() -> None:
         "composite.recency",
         "composite.importance",
         "composite.quality",
+        "composite.confidence_k",
+        "composite.confidence_lambda",
+        "composite.confidence_floor",
     ]
     assert paths(SHIPPED["hybrid"], Wanted("score")) == [
         "score.fuzzy",

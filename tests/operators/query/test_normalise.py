@@ -163,6 +163,7 @@ OTHERS: dict[str, Any] = {
     "recipe": "other",
     "overrides": {"score": {"alpha": 0.25}},
     "rerank": False,
+    "post": False,
     "min_relevance": 0.5,
     "return": {"text": 300},
     "explain": True,

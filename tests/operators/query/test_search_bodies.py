@@ -189,7 +189,7 @@ def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
         ({}, ["_content", "_marks", "namespace"]),
         ({"recipe": "keyword"}, ["_content", "namespace"]),
         ({"recipe": "decay"}, ["created_at", "id", "namespace"]),
-        ({"recipe": "distance"}, ["created_at", "importance", "namespace", "text", "title"]),
+        ({"recipe": "distance"}, ["created_at", "emotional_weight", "importance", "namespace", "text", "title"]),
         ({"recipe": "signals"}, ["created_at", "cycle", "id", "namespace", "priority", "type", "updated_at"]),
         (
             {"recipe": "signals", "overrides": {"weighted": {"graph_weight": 0.1}}},
@@ -219,7 +219,17 @@ def test_what_is_excluded_is_excluded_from_every_leg() -> None:
 
 
 EVERYTHING = {"id", "title", "text", "type", "created_at", "updated_at", "accessed_at", "confirmed_at", "cycle"}
-EVERYTHING |= {"_marks", "priority", "edges", "importance", "salience", "memory_tier", "confidence", "access_count"}
+EVERYTHING |= {
+    "emotional_weight",
+    "_marks",
+    "priority",
+    "edges",
+    "importance",
+    "salience",
+    "memory_tier",
+    "confidence",
+    "access_count",
+}
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

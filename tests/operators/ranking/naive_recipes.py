@@ -120,7 +120,7 @@ def _distance(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked
         distance /= 0.3 + 0.7 * survival
         in_text = words_of(payloads[id_].get("text", ""))
         distance *= 1 - 0.30 * (len(words & in_text) / len(words) if words else 0.0)
-        distance *= 1 - 0.15 * importance(payloads[id_])
+        distance *= 1 - 0.15 * importance(payloads[id_], 5)
         if not 0 < asked.max_distance < distance:
             found.append((id_, 1 - distance))
     return best_first(found)
@@ -234,7 +234,7 @@ def composite(pairs: Pairs, payloads: Mapping[str, Payload], asked: Asked) -> Pa
 def quality(payload: Payload, now: float) -> float:
     """salience * confidence * (1 + ln(1 + accesses)) * recency."""
     tier = payload.get("memory_tier", "")
-    salience = payload.get("salience", TIERS.get(tier, 0.5) * (0.5 + 0.5 * importance(payload)))
+    salience = payload.get("salience", TIERS.get(tier, 0.5) * (0.5 + 0.5 * importance(payload, 1)))
     accesses = 1 + math.log(1 + payload.get("access_count", 0))
     if tier not in {"semantic", "procedural"}:
         age = days(payload, now, "accessed_at", "updated_at", "created_at")
@@ -246,9 +246,9 @@ def quality(payload: Payload, now: float) -> float:
     return float(salience * max(0.05, payload["confidence"] - 0.05 * max(0.0, weeks - 1)) * accesses)
 
 
-def importance(payload: Payload) -> float:
-    """Of 5, within 0 and 1; missing 0."""
-    return min(1.0, max(0.0, float(payload.get("importance", 0)) / 5))
+def importance(payload: Payload, most: float) -> float:
+    """Of `most`, within 0 and 1; missing 0."""
+    return min(1.0, max(0.0, float(payload.get("importance", payload.get("emotional_weight", 0))) / most))
 
 
 def days(payload: Payload, now: float, *names: str) -> float | None:
@@ -264,8 +264,8 @@ def temporal(pairs: Pairs, payloads: Mapping[str, Payload], asked: Asked) -> Pai
     at, tolerance = asked.anchor
     found = []
     for id_, score in pairs:
-        age = days(payloads[id_], asked.now, "created_at")
-        away = math.inf if age is None else abs(age - at)
+        dated = naive.moment(payloads[id_], "created_at")
+        away = math.inf if dated is None else abs((asked.now - dated) / 86_400 - at)
         near_by = 1.0 if away <= tolerance else max(0.0, 1 - (away - tolerance) / (2 * tolerance))
         found.append((id_, score + 0.4 * near_by))
     return best_first(found)

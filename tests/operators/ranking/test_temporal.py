@@ -100,13 +100,15 @@ def test_only_the_creation_counts() -> None:
     assert scores(temporal(pool, Temporal(), run(temporal_expression=THREE_WEEKS))) == [("a", 0.5)]
 
 
-def test_the_future_counts_as_now_with_a_warning() -> None:
-    """A document of the future has age 0: next to yesterday, far from three weeks ago."""
+def test_the_future_is_as_far_as_its_date_says() -> None:
+    """A document dated after now gains by its distance to the time named, and there is nothing to warn of."""
     noting = run(temporal_expression=TemporalExpression(1, 1))
-    assert scores(temporal([candidate("a", 0.5, created_at=ago(-30))], Temporal(), noting)) == [("a", 0.9)]
-    assert len(noting.warnings()) == 1
-    pool = [candidate("a", 0.5, created_at=ago(-30))]
-    assert scores(temporal(pool, Temporal(), run(temporal_expression=THREE_WEEKS))) == [("a", 0.5)]
+    pool = [candidate("month", 0.5, created_at=ago(-30)), candidate("day", 0.5, created_at=ago(-1))]
+    assert scores(temporal(pool, Temporal(), noting)) == [("day", pytest.approx(0.7)), ("month", 0.5)]
+    assert noting.warnings() == []
+    pool = [candidate("month", 0.5, created_at=ago(-30))]
+    to_come = run(temporal_expression=TemporalExpression(-30, 2))
+    assert scores(temporal(pool, Temporal(), to_come)) == [("month", 0.9)]
 
 
 def test_the_year_1_is_far_from_everything() -> None:

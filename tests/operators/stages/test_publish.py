@@ -8,6 +8,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from structlog.testing import capture_logs
 
 from operators.delivery.output_record import OutputRecord
 from operators.query.backend_answers import RerankScores
@@ -231,6 +232,18 @@ def test_candidates_that_were_not_fetched_are_further_pages() -> None:
     event = published(asked)
     assert [hit["id"] for hit in event["results"]] == ["doc-0", "doc-1"]
     assert (event["total"], event["has_more"]) == (10, True)
+
+
+def test_an_importance_off_its_scale_is_logged_once_a_recipe() -> None:
+    """One line for each process and recipe, however many queries meet such a document."""
+    publisher = replace(PUBLISHER, off_scale=set())
+    with capture_logs() as lines:
+        for name in ("distance", "composite", "distance", "composite"):
+            asked = found(recipe=name)
+            assert asked.outcome.ranked is not None
+            asked.outcome.ranked.run.off_scale = True
+            publisher.answer(asked)
+    assert [line["recipe"] for line in lines if "importance" in line["event"]] == ["distance", "composite"]
 
 
 def test_a_lost_fetch_leaves_ids_and_scores() -> None:

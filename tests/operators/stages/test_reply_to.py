@@ -96,7 +96,7 @@ def test_a_denial_goes_nowhere_that_its_source_may_not_choose() -> None:
 
 
 @pytest.mark.parametrize(("policies", "event", "headers"), WAYS)
-@pytest.mark.parametrize("wrong", [{}, {"limit": -1}, {"text": 5}, {"surprise": 1}, {"schema_version": 9}])
+@pytest.mark.parametrize("wrong", [{}, {"limit": 2.5}, {"text": 5}, {"surprise": 1}, {"schema_version": 9}])
 def test_no_refusal_goes_where_its_source_may_not_choose(
     policies: PolicySettings, event: dict[str, Any], headers: Headers, wrong: dict[str, Any]
 ) -> None:

@@ -318,12 +318,15 @@ def test_an_omission_is_not_asked_for_again() -> None:
     assert (dict(again.documents), dict(again.known)) == ({}, {"b": 0.5, "a": 0.25})
 
 
-@pytest.mark.parametrize(("compares", "reasons"), [(False, [("rerank", Reason.BAD_RESPONSE)]), (True, [])])
-def test_only_a_comparison_finds_nothing_relevant(compares: bool, reasons: list[tuple[str, Reason]]) -> None:
-    """No score for any candidate is a verdict of a chat model, and of a cross-encoder a bad response."""
-    asked = by(compares=compares).on_result(fetched(), {})
-    assert asked.outcome.degraded == reasons
-    assert (asked.outcome.rerank_scores is not None) == compares
+@pytest.mark.parametrize(("compares", "omits"), [(False, False), (True, False), (False, True)])
+def test_who_may_find_nothing_relevant(compares: bool, omits: bool) -> None:
+    """No score for any candidate is a verdict of a chat model, and of a cross-encoder that is known to omit; of any
+    other it is a bad response.
+    """
+    asked = by(compares=compares, omits=omits).on_result(fetched(), {})
+    verdict = compares or omits
+    assert asked.outcome.degraded == ([] if verdict else [("rerank", Reason.BAD_RESPONSE)])
+    assert (asked.outcome.rerank_scores is not None) == verdict
 
 
 def test_a_failure_is_not_kept() -> None:

@@ -65,7 +65,7 @@ class Bm25Parameters:
     `k` is the saturation of term frequency, `b` the share of length normalisation (0 to 1), `avg_len` the expected
     length of a document in terms. `language` chooses stemmer and stop words; "none" has neither. `analysis` is the
     version of the analysis. `fields` are searched, each with its weight. `languages` has those of documents by their
-    field `lang`, which queries are searched in, too; `accents`: they count.
+    field `lang`, which queries are searched in, too; `accents`: they count; `stop_words`: terms leave them out.
     """
 
     k: float = 1.2
@@ -76,6 +76,7 @@ class Bm25Parameters:
     fields: tuple[tuple[str, float], ...] = ANY_COLUMN
     languages: tuple[tuple[str, str], ...] = ()
     accents: bool = True
+    stop_words: bool = True
 
 
 class Bm25:
@@ -89,6 +90,7 @@ class Bm25:
         self.name = repr(self.parameters)
         self.columns = tuple(field for field, _ in self.parameters.fields)
         counting = replace(self.parameters, k=_COUNTING, b=0.0)
+        whole = replace(counting, stop_words=False)
         known = {self.parameters.language, *(language for _, language in self.parameters.languages)}
         self._by_lang = dict(self.parameters.languages)
         try:
@@ -97,6 +99,7 @@ class Bm25:
             self._counting = {
                 name: qdrant_edge.Bm25(_config(replace(counting, language=name))) for name in sorted(known)
             }
+            self._whole = {name: qdrant_edge.Bm25(_config(replace(whole, language=name))) for name in sorted(known)}
         except ValueError as error:
             raise ConfigError(f"bm25: {error}") from error
 
@@ -133,8 +136,13 @@ class Bm25:
         if self.parameters.analysis == PLAIN:
             return terms_by_word(text, self.query), {}
         analysed = analyse(_readable(text), query=True)
-        words = terms_by_word(analysed.text, self.query)
+        words = terms_by_word(analysed.text, self._telling)
         return words, {name: self._model.embed_query(name).indices for name, _ in analysed.identifiers}
+
+    def _telling(self, text: str) -> SparseVector | None:
+        """The terms of a word that is no stop word."""
+        terms = sorted(self._weights(text, self._counting))
+        return SparseVector(terms, [1.0] * len(terms)) if terms else None
 
     def _weigh(self, texts: Sequence[tuple[str, float]], language: str) -> tuple[SparseVector, list[Collection[int]]]:
         counts: dict[int, float] = defaultdict(float)
@@ -142,8 +150,12 @@ class Bm25:
         by_field: list[Collection[int]] = []
         for text, weight in texts:
             analysed = analyse(_readable(text), query=False)
-            found = self._count(self._fold(analysed.text, language), language)
+            folded = self._fold(analysed.text, language)
+            found = self._count(folded, language)
             length += weight * found.total()
+            # Stop words don't make a document longer, and no document is marked with them.
+            for term, count in (self._count(folded, language, self._whole) - found).items():
+                counts[term] += weight * count
             if analysed.identifiers:
                 # An identifier is of no language, and a query has it once.
                 named = " ".join(name for name, _ in analysed.identifiers)
@@ -157,7 +169,7 @@ class Bm25:
         return SparseVector([term for term, _ in weighed], [weight for _, weight in weighed]), by_field
 
     def query(self, text: str) -> SparseVector | None:
-        """Return a query's terms, each of weight 1, or None if it has none.
+        """Return a query's terms, each of weight 1, or None if it has none. Stop words are left out with others.
 
         An identifier weighs as much as the words that it joins: it says as much.
         """
@@ -166,12 +178,11 @@ class Bm25:
             sparse = _sparse(self._model.embed_query(text))
             return sparse if sparse.indices else None
         analysed = analyse(text, query=True)
-        weights: dict[int, float] = {}
-        for language, model in self._counting.items():
-            weights |= dict.fromkeys(model.embed_query(self._fold(analysed.text, language)).indices, 1.0)
+        weights = self._weights(analysed.text, self._counting)
         for name, joined in analysed.identifiers:
             for term in self._model.embed_query(name).indices:
                 weights[term] = max(weights.get(term, 0.0), float(joined))
+        weights = weights or self._weights(analysed.text, self._whole)
         terms = sorted(weights)
         return SparseVector(terms, [weights[term] for term in terms]) if terms else None
 
@@ -183,14 +194,23 @@ class Bm25:
         each = (model.embed_query(self._fold(word, language)).indices for language, model in self._counting.items())
         return [term for terms in each for term in terms]
 
+    def covers(self, terms: SparseVector | None, text: str) -> bool:
+        """True if a document that matches the text has one of the terms: beside other words a stop word is none."""
+        own = self.query(text)
+        return terms is not None and own is not None and not set(terms.indices).isdisjoint(own.indices)
+
     def _fold(self, text: str, language: str) -> str:
         if language == _GERMAN:
             return fold_umlauts(text)
         return text if self.parameters.accents else fold_accents(text)
 
-    def _count(self, text: str, language: str) -> Counter[int]:
+    def _weights(self, text: str, models: Mapping[str, qdrant_edge.Bm25]) -> dict[int, float]:
+        folded = ((model, self._fold(text, language)) for language, model in models.items())
+        return dict.fromkeys((term for model, each in folded for term in model.embed_query(each).indices), 1.0)
+
+    def _count(self, text: str, language: str, models: Mapping[str, qdrant_edge.Bm25] | None = None) -> Counter[int]:
         """The terms of a text in a language, and how often each is in it."""
-        found = self._counting[language].embed_document(text)
+        found = (models or self._counting)[language].embed_document(text)
         counts = (round(_COUNTING * weight / (_COUNTING + 1 - weight)) for weight in found.values)
         return Counter(dict(zip(found.indices, counts, strict=True)))
 
@@ -202,7 +222,7 @@ def _config(parameters: Bm25Parameters) -> qdrant_edge.Bm25Config:
         b=parameters.b,
         avg_len=parameters.avg_len,
         language=None if neutral else parameters.language,
-        stopwords=qdrant_edge.StopwordsSet() if neutral else None,
+        stopwords=qdrant_edge.StopwordsSet() if neutral or not parameters.stop_words else None,
         stemmer=qdrant_edge.DisabledStemmer() if neutral else None,
     )
 

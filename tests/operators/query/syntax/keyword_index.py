@@ -80,11 +80,12 @@ class Index:
         """The documents that the keyword leg finds: by its terms, and by the filter where they don't cover it."""
         searches, owners = [], []
         for owner, parsed in enumerate(read):
-            if (terms := self._bm25.query(parsed.terms)) is not None:
+            terms = self._bm25.query(parsed.terms)
+            if terms is not None:
                 sparse = {"query": {"indices": terms.indices, "values": terms.values}, "using": "bm25"}
                 searches.append(self._filtered(parsed) | sparse)
                 owners.append(owner)
-            if parsed.uncovered or any(self._bm25.query(leaf) is None for leaf in parsed.leaves):
+            if parsed.uncovered or not all(self._bm25.covers(terms, leaf) for leaf in parsed.leaves):
                 searches.append(self._filtered(parsed))
                 owners.append(owner)
         found: list[set[int]] = [set() for _ in read]

@@ -157,11 +157,32 @@ def test_side_by_side_binds_tightest_then_not_and_or(text: str, expression: Expr
 
 
 @pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("a AND (NOT b)", Not(A, (B,))),
+        ("(NOT b) a", Not(A, (B,))),
+        ("NOT b AND a", Not(A, (B,))),
+        ("(a NOT b) (NOT c)", Not(Not(A, (B,)).wanted, (B, C))),
+        ("a OR NOT b", Any((A, Not(NOTHING, (B,))))),
+    ],
+)
+def test_a_not_with_nothing_before_it_only_excludes(text: str, expression: Expression) -> None:
+    """Beside another operand it takes away from that; as an alternative it gives nothing."""
+    assert read(text) == expression
+
+
+@pytest.mark.parametrize("text", ["NOT a", "NOT (a)", "(NOT a)", "(NOT a) AND NOT a"])
+def test_an_expression_that_only_excludes_is_warned_of(text: str) -> None:
+    """It has nothing to rank by, and a warning says so without quoting it."""
+    parsed = parse(text, COLUMNS)
+    assert isinstance(parsed.expression, Not)
+    assert (parsed.expression.wanted, parsed.terms, parsed.uncovered) == (NOTHING, "", False)
+    assert parsed.warnings == ("the keyword syntax excludes without naming anything: no document matches by keywords",)
+
+
+@pytest.mark.parametrize(
     "text",
     [
-        "NOT a",
-        "a AND (NOT b)",
-        "a OR NOT b",
         "a AND AND b",
         "a NOT AND b",
         "a NOT NOT b",
@@ -185,7 +206,7 @@ def test_side_by_side_binds_tightest_then_not_and_or(text: str, expression: Expr
     ],
 )
 def test_a_malformed_text_is_bare_with_a_warning(text: str) -> None:
-    """A leading NOT, an operator without operands, what is unbalanced and what is too large; it isn't quoted."""
+    """An operator without operands, what is unbalanced and what is too large; it isn't quoted."""
     [warning] = bare(text).warnings
     assert warning.startswith("the keyword syntax is malformed (")
     assert '"' not in warning

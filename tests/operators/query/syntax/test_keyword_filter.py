@@ -132,14 +132,28 @@ def test_what_expressions_match(documents: Index, text: str, found: set[int]) ->
         ("(lantern NOT red) (huts NOT green)", ["red", "green"]),
         ("lantern OR (huts NOT red)", []),
         ("lantern NOT (red OR green)", ["red OR green"]),
-        ('lantern NOT "red li"*', []),
+        ("(lantern NOT red) OR huts", []),
+        ("NOT red", ["red"]),
         ("lantern AND red", []),
     ],
 )
 def test_what_no_match_has(text: str, excluded: list[str]) -> None:
-    """Exclusions are those from the whole expression: none under an OR, nor those whose endings must be known."""
+    """Exclusions are those from the whole expression, and none under an OR of which a part excludes nothing."""
     alone = [condition(f"{each} AND zzz")["must"][0] if " " not in each else condition(each) for each in excluded]
     assert exclusions(expression(text), COLUMNS) == alone
+
+
+def test_an_alternative_excludes_what_all_its_parts_exclude() -> None:
+    """Of (a NOT c) OR (b NOT c) no match has c."""
+    [excluded] = exclusions(expression("(lantern NOT red) OR (huts NOT red)"), COLUMNS)
+    red = exclusions(expression("lantern NOT red"), COLUMNS)
+    assert excluded == {"must": [{"should": red}, {"should": red}]}
+
+
+def test_an_open_phrase_excludes_all_that_may_hold_it() -> None:
+    """No endings are counted for the legs that don't search by words: more is excluded rather than less."""
+    [excluded] = exclusions(expression('lantern NOT title:"red li"*'), COLUMNS)
+    assert excluded == {"must": [condition("title:red AND zzz")["must"][0], condition("title:li* AND zzz")["must"][0]]}
 
 
 @pytest.mark.slow
