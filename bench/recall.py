@@ -18,12 +18,11 @@ from typing import Any, Final
 from flows.cli.demo import docstrings
 from operators.clients.http.transport import Endpoint
 from operators.clients.local.minilm import MiniLM
-from operators.clients.qdrant.answers import point_id
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
-from operators.query.backend_answers import Hits
+from operators.query.backend_answers import Hits, point_id
 from schemas.document import NAMESPACE, TYPE
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Vectors

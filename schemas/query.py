@@ -77,6 +77,14 @@ def _without_missing(returned: Returned) -> dict[str, Any]:
     return {name: value for name, value in returned if value is not None}
 
 
+MAX_GROUP_SIZE: Final = 50
+
+GroupSize = Annotated[int, Field(ge=0, le=MAX_GROUP_SIZE)]
+"""Documents that are returned of a group; 0: queries are not grouped."""
+
+GroupScore = Literal["max", "sum", "avg"]
+"""The combination of the scores of a group's documents."""
+
 CursorPolicy = Literal["strict", "continue"]
 
 
@@ -106,6 +114,21 @@ class QueryEvent(BaseModel):
     order_by: OrderBy | None = Field(
         default=None,
         description="Order of the results by an indexed field; missing: a lookup's newest first, else by rank.",
+    )
+    group_by: FieldName | None = Field(
+        default=None,
+        description="Indexed field: one result for all documents with the same value; missing: the profile's, or else"
+        " the default.",
+    )
+    group_size: GroupSize | None = Field(
+        default=None,
+        description="Documents of a group at most, the best included; 0: no groups; missing: the profile's, or else the"
+        " default.",
+    )
+    group_score: GroupScore | None = Field(
+        default=None,
+        description="Score of a group: of its best document (max), or combined of all its candidates (sum, avg);"
+        " missing: the profile's, or else the default.",
     )
     limit: int = Field(
         default=0,

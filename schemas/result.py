@@ -151,11 +151,10 @@ class Neighbours(_Strict):
     after: list[Neighbour]
 
 
-class Hit(_Strict):
-    """One ranked document."""
+class Member(_Strict):
+    """One document of a group, or the best one, which stands for it."""
 
     id: str
-    rank: Annotated[int, Field(ge=1)]
     score: Score
     relevance: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
@@ -169,6 +168,26 @@ class Hit(_Strict):
     neighbours: Neighbours | None = Field(default=None, description="Only with `return.neighbours`.")
     legs: dict[str, LegRank]
     explanation: Explained | None = Field(default=None, description="Only with `explain`.")
+
+
+class GroupedHits(_Strict):
+    """The group of a result."""
+
+    key: str | int | bool | None = Field(
+        description="Value that its documents have in the field `group_by`; null: the document has none, and is a group"
+        " of its own."
+    )
+    count: Annotated[int, Field(ge=1)] = Field(
+        description="Candidates in the group, the result itself included; the index may hold more documents of it."
+    )
+    results: list[Member] = Field(description="Further candidates of the group, best first, up to `group_size` - 1.")
+
+
+class Hit(Member):
+    """One ranked document; with `group_by` the best one of a group, with the group's score."""
+
+    rank: Annotated[int, Field(ge=1)]
+    group: GroupedHits | None = Field(default=None, description="Only with `group_by`.")
 
 
 class LegReport(_Strict):
@@ -294,7 +313,7 @@ class ResultEvent(_Strict):
     )
     results: list[Hit]
     total: Annotated[int, Field(ge=0)] = Field(
-        description="Results on all pages; for a lookup, the results on this page."
+        description="Results on all pages, so groups with `group_by`; for a lookup, the results on this page."
     )
     total_relation: TotalRelation = Field(
         description="eq: no leg has more; gte: a leg gave as many candidates as it was asked for, so more may match."

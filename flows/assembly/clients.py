@@ -20,7 +20,9 @@ from operators.clients.http.backend import Backend, resilient
 from operators.clients.http.dialect import MODEL, Dialect
 from operators.clients.http.transport import MIB, Endpoint, http_transport, proxy_for
 from operators.clients.local.cross_encoder import CrossEncoder
-from operators.clients.local.minilm import MiniLM
+from operators.clients.local.inference import Cores
+from operators.clients.local.minilm import NAMES, MiniLM
+from operators.clients.local.quantisation import chosen
 from operators.clients.qdrant.answers import QDRANT, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
@@ -32,7 +34,14 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import BackendError, ConfigError
-from schemas.settings import ChatSettings, QdrantSettings, RerankSettings, Settings, SparseEncoderSettings
+from schemas.settings import (
+    ChatSettings,
+    EmbedderSettings,
+    QdrantSettings,
+    RerankSettings,
+    Settings,
+    SparseEncoderSettings,
+)
 from schemas.settings.section import Backend as Section
 from schemas.settings.section import ModelServer
 
@@ -75,9 +84,14 @@ class InProcess:
         return engine
 
     @cached_property
+    def _cores(self) -> Cores:
+        return Cores(self._settings.threads)
+
+    @cached_property
     def minilm(self) -> MiniLM:
         """MiniLM; its graph is built at the first time. Raises ConfigError without the weights."""
-        model = MiniLM(self._settings.cache_dir.expanduser(), threads=self._settings.threads)
+        precision = chosen(self._settings.embedder.precision)
+        model = MiniLM(self._settings.cache_dir.expanduser(), precision=precision, cores=self._cores)
         self._resources.register("minilm", lambda: asyncio.run(model.aclose()))
         return model
 
@@ -86,7 +100,14 @@ class InProcess:
         """The cross-encoder in this process. Raises ConfigError if the directory holds none that can be used."""
         section = self._settings.rerank
         assert section.path is not None
-        model = CrossEncoder(section.path.expanduser(), threads=self._settings.threads, documents=section.documents)
+        model = CrossEncoder(
+            section.path.expanduser(),
+            file=section.file,
+            precision=section.precision,
+            cache=self._settings.cache_dir.expanduser(),
+            cores=self._cores,
+            documents=section.documents,
+        )
         self._resources.register("cross-encoder", lambda: asyncio.run(model.aclose()))
         return model
 
@@ -257,6 +278,13 @@ def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetr
         dimensions=section.dimensions,
         purposes=section.purposes or {},
     )
+
+
+def embedder_model(section: EmbedderSettings) -> str | None:
+    """The name of the configured embedder's model, with its precision; None without an embedder."""
+    if section.kind == "minilm":
+        return NAMES[chosen(section.precision)]
+    return section.model if section.served else None
 
 
 def sparse_encoder(section: SparseEncoderSettings, metrics: FlowMetrics) -> SparseEncoder | None:

@@ -36,9 +36,10 @@ def ensure_collections(settings: Settings, in_process: InProcess, *, writes: boo
     from operators.indexing.collection import ensure
 
     with _open_client(settings, in_process) as ask:
-        purposes = settings.embedder.purposes
+        purposes, model = settings.embedder.purposes, clients.embedder_model(settings.embedder)
         ensured: Ensured = ask(
-            lambda client: ensure(client, settings.qdrant, _TIMEOUT, writes=writes, purposes=purposes), _TIMEOUT
+            lambda client: ensure(client, settings.qdrant, _TIMEOUT, writes=writes, purposes=purposes, model=model),
+            _TIMEOUT,
         )
         return ensured
 
@@ -65,10 +66,13 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[Step]") -> 
     """Make collections and indexes, and yield each once it is made. Raises BackendError; those before it stay."""
     from operators.indexing.collection import take
 
-    purposes = settings.embedder.purposes
+    purposes, model = settings.embedder.purposes, clients.embedder_model(settings.embedder)
     with _open_client(settings, in_process) as ask:
         for step in steps:
-            ask(partial(take, settings=settings.qdrant, step=step, timeout=_BUILDING, purposes=purposes), _BUILDING)
+            taken = partial(
+                take, settings=settings.qdrant, step=step, timeout=_BUILDING, purposes=purposes, model=model
+            )
+            ask(taken, _BUILDING)
             yield step
 
 

@@ -65,7 +65,7 @@ def planner(settings: Settings) -> Planner:
         settings.limits.overrides,
         settings.decay,
         chat,
-        settings.defaults.min_relevance,
+        settings.defaults,
     )
 
 

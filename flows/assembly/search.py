@@ -113,6 +113,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
             catalogue,
             settings.qdrant.column_names,
             query.ordering_fields(settings.qdrant),
+            settings.qdrant.grouping_fields,
             unembedded,
             clients.qdrant.fields,
             max(nearby.before, nearby.after) if nearby.on else 0,

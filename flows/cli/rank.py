@@ -26,7 +26,7 @@ from operators.query.passages import Matcher
 from operators.query.plan import Planner
 from operators.query.result import clock, page, result, status_of
 from operators.query.syntax.expression import parse
-from operators.ranking.candidate import Leg, union
+from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Measure
 from operators.ranking.temporal import temporal_expression
@@ -140,7 +140,7 @@ class PoolRanker:
     def order(self, read: ReadPool) -> RankedPool:
         """All candidates of one pool, best first, whatever page its query asked for. Raises InputError."""
         asked, outcome = self._rank(read.pool.query, read.pool)
-        ranked = [(candidate.document, candidate.score) for candidate in outcome.candidates]
+        ranked = [(_judged_id(candidate, outcome), candidate.score) for candidate in outcome.candidates]
         return RankedPool(status_of(asked, outcome), ranked)
 
     def _rank(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
@@ -170,8 +170,6 @@ class PoolRanker:
             outcome.warnings.append("the pool has no words: the stage coverage changes nothing")
         outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, pool.words)))
         self._by_model(asked, outcome, pool)
-        outcome.judge(plan.min_relevance)
-        outcome.order(canonical.order_by)
         return asked, outcome
 
     def _by_model(self, asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
@@ -194,6 +192,9 @@ class PoolRanker:
                 outcome.rerank_scores = RerankScores("", scores, read, self.selects, left, self.measure)
         outcome.vectors = pool.vectors or {}
         outcome.rerank(plan.recipe)
+        outcome.judge(plan.min_relevance)
+        outcome.group(plan.grouping)
+        outcome.order(asked.canonical.order_by)
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
 
@@ -201,6 +202,12 @@ class PoolRanker:
         now = pool.clock if pool.clock is not None else 0.0
         earlier = Cursor(b"", None, now, Offset(pool.skip, MOST)) if pool.skip else None
         return canonicalise(event, event.source, self.destination, _NAMESPACE, now, earlier)
+
+
+def _judged_id(candidate: Candidate, outcome: Outcome) -> str:
+    """The id by which a candidate is judged: the key of its group, if it has one, and else its document's."""
+    of = outcome.groups.get(candidate.id)
+    return candidate.document if of is None or of.key is None else str(of.key)
 
 
 def _pool_of(result: Mapping[str, Any]) -> dict[str, Any]:

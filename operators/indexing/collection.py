@@ -183,14 +183,15 @@ async def ensure(
     *,
     writes: bool = True,
     purposes: Purposes | None = None,
+    model: str | None = None,
 ) -> Ensured:
     """Create the collections that don't exist, and the indexes that rankstream's own collections lack.
 
-    A collection keeps the parameters of its analyser as metadata, by which its terms are made later, and `purposes`,
-    the embedder's prompts. The creation of one that exists may have been stopped before the last index. `writes`:
-    documents will be written to each collection, so one of another program is refused; else it is left alone. Raises
-    ConfigError for that and for whatever is there and isn't as documents need it, all of it at once and before anything
-    is made. Raises BackendError.
+    A collection keeps the parameters of its analyser as metadata, by which its terms are made later, and `purposes`
+    and `model`, the embedder's prompts and its name. The creation of one that exists may have been stopped before the
+    last index. `writes`: documents will be written to each collection, so one of another program is refused; else it is
+    left alone. Raises ConfigError for that and for whatever is there and isn't as documents need it, all of it at once
+    and before anything is made. Raises BackendError.
     """
     if settings.of_another_tool:
         if writes:
@@ -204,7 +205,7 @@ async def ensure(
     if problems := [problem for each in surveyed for problem in _problems(each, writes=writes)]:
         raise ConfigError("\n".join(problems))
     for step in steps(surveyed, needed, create=True, add=True, foreign=False):
-        await take(qdrant, settings, step, timeout, purposes)
+        await take(qdrant, settings, step, timeout, purposes, model)
     absent = [each.name for each in surveyed if each.info is None]
     return Ensured(absent, [each.name for each in surveyed if each.foreign])
 
@@ -222,7 +223,12 @@ def steps(surveyed: Sequence[Surveyed], needed: Wanted, *, create: bool, add: bo
 
 
 async def take(
-    qdrant: QdrantClient, settings: QdrantSettings, step: Step, timeout: float, purposes: Purposes | None = None
+    qdrant: QdrantClient,
+    settings: QdrantSettings,
+    step: Step,
+    timeout: float,
+    purposes: Purposes | None = None,
+    model: str | None = None,
 ) -> None:
     """Make a collection or an index, within `timeout` seconds; raises BackendError."""
     if step.field is not None:
@@ -230,7 +236,7 @@ async def take(
             await qdrant.collection_info(step.collection, timeout=timeout)
         await qdrant.create_index(step.collection, step.field, _schemas(settings)[step.field], timeout=timeout)
         return
-    noted = {"metadata": metadata(settings.analyser(step.collection), purposes, settings.search_fields)}
+    noted = {"metadata": metadata(settings.analyser(step.collection), purposes, settings.search_fields, model)}
     try:
         created = configuration(settings).model_copy(update=noted)
         await qdrant.create_collection(step.collection, created, timeout=timeout)

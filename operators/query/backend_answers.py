@@ -81,6 +81,11 @@ class RerankScores(NamedTuple):
     measure: Measure = "share"
 
 
+def point_id(identity: str) -> int | str:
+    """An id as Qdrant wants it in filters and lookups: a hit's is a string even where the point's is an integer."""
+    return int(identity) if identity.isascii() and identity.isdecimal() else identity
+
+
 class Hits(NamedTuple):
     """The points that a search found, best first, as columns: ids, finite scores, the payload fields asked for, and
     the points' versions where the answer says them.

@@ -65,6 +65,7 @@ class Capabilities:
       that index; `conditions`: how many conditions a filter may have, None without a bound.
     - `indexed`: for each field what its index can be asked for, None where filters need no index. `orders`: each field
       that an index gives an order by, with the index's type, None where all that is configured is there.
+      `groups`: each field that an index tells the values of apart, None likewise.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Capabilities:
     indexed: Mapping[str, frozenset[Ask]] | None = None
     conditions: int | None = None
     orders: Mapping[str, str] | None = None
+    groups: frozenset[str] | None = None
     scoring: bool = False
     similar: bool = True
     values: int | None = None

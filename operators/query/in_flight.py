@@ -32,13 +32,16 @@ _UNKNOWN: Final = Capabilities("")
 class Found(NamedTuple):
     """The hits of a leg, best first, the values by which a lookup ordered them, and warnings about them.
 
-    `whole`: they are all that there are, however many.
+    `whole`: they are all that there are, however many. Of a search for groups, `more`: there may be further
+    groups; `lost`: why the search for them ended early.
     """
 
     hits: Hits
     values: Sequence[OrderValue] = ()
     warnings: Sequence[str] = ()
     whole: bool = False
+    more: bool | None = None
+    lost: Reason | None = None
 
 
 class Step(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from operators.access.firewall import access_filter
 from operators.access.policy import Asked, identify, judge, replies
 from operators.caching.keys import Scope, binding
-from operators.query.canonical import CanonicalQuery, canonicalise
+from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import Destinations
 from operators.query.cursor import Cursor, CursorCodec
 from operators.query.in_flight import Query
@@ -16,7 +16,7 @@ from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
 from operators.query.reply import Replies
 from operators.query.trace import Headers
-from schemas.errors import DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.query import QueryEvent
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.ranking import BALANCED
@@ -24,7 +24,7 @@ from schemas.settings.ranking import BALANCED
 READ: Final = "read"
 """The operation that every query is, in policies."""
 
-_UNSAID: Final = {"recipe": None, "overrides": None, "reflection_boost": None, "cursor": None}
+_UNSAID: Final = {"recipe": None, "overrides": None, "reflection_boost": None, "cursor": None, "group_by": None}
 
 
 class Normalised(NamedTuple):
@@ -79,6 +79,10 @@ class Normaliser:
         collection = self.destinations.collection(query.destination, query.collection) if denial is None else ""
         plan = self.planner.plan(event, query.destination, warnings, policy)
         query = plan.adapt(query)
+        if query.shape is not Shape.SEARCH and plan.grouping is not None:
+            if event.group_by is not None:
+                raise invalid("group_by", "only a search has groups, by text, vector or reflections", event.group_by)
+            plan = replace(plan, grouping=None)
         scope = self._scope(event, query, plan, policy)
         if cursor is not None and cursor.query != binding(scope, query.text, query.vector):
             raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")
@@ -102,6 +106,7 @@ class Normaliser:
             actor_type=query.actor_type,
             filters=_json(filters) if filters else "",
             order_by=query.order_by.model_dump_json() if query.order_by is not None else None,
+            group=_json([event.group_by, event.group_size, event.group_score]),
             # As it was asked: one below 0 brings a warning with it.
             limit=query.limit if event.limit >= 0 else event.limit,
             cursor=event.cursor,

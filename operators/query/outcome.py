@@ -9,6 +9,7 @@ from operators.query.cursor import After, result_digest
 from operators.query.paging import sort_candidates
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
+from operators.ranking.grouping import Group, Grouping, group
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.relevance import relevance
 from operators.ranking.run import Matches, ModelScores, ScoreExplanations
@@ -77,7 +78,7 @@ class Outcome:
     ones of the candidates that are compared with each other, `payloads` those of the fetched ones, `neighbours` those
     of the results that have some, `relevance` says how well each candidate fits, if that is known. `degraded` lists
     the stages that were lost, and why; `removed` the documents that the post-filter check took out. `more`: an ordered
-    lookup has a further page.
+    lookup has a further page. `groups`: the group that a candidate stands for, by its id, once candidates are grouped.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
@@ -89,6 +90,8 @@ class Outcome:
     payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     neighbours: dict[str, Around] = field(default_factory=dict)
     relevance: Mapping[str, float] = field(default_factory=dict)
+    grouping: Grouping | None = None
+    groups: Mapping[str, Group] = field(default_factory=dict)
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     removed: set[str] = field(default_factory=set)
@@ -115,6 +118,48 @@ class Outcome:
             self.relevance = relevance(self.candidates, self.legs.get(VECTOR), self.ranked.run)
             self.candidates = [each for each in self.candidates if self.relevance.get(each.id, 1.0) >= least]
 
+    def group(self, grouping: Grouping | None) -> None:
+        """Let the best candidate of each group stand for it; None: each stands for itself."""
+        if grouping is None:
+            return
+        self.grouping = grouping
+        self.candidates, self.groups = group(self.candidates, grouping)
+        for candidate in self.candidates:
+            self._explain_group(candidate, grouping)
+
+    def drop(self, ids: Set[str]) -> None:
+        """Drop candidates that are not there any more; the next one of its group stands in the place of the best."""
+        if self.grouping is None:
+            self.candidates = [candidate for candidate in self.candidates if candidate.id not in ids]
+            return
+        candidates, groups = [], {}
+        for best in self.candidates:
+            of = self.groups[best.id]
+            if left := [each for each in of.candidates if each.id not in ids]:
+                candidates.append(best if best.id not in ids else left[0])
+                groups[left[0].id] = Group(of.key, left)
+        replaced = [candidate for candidate in candidates if candidate.id not in self.groups]
+        self.candidates, self.groups = candidates, groups
+        for candidate in replaced:
+            self._explain_group(candidate, self.grouping)
+
+    def _explain_group(self, best: Candidate, grouping: Grouping) -> None:
+        if self.explanations is None:
+            return
+        of = self.groups[best.id]
+        parameters = {"group_by": grouping.field, "group_score": grouping.score}
+        values = {"key": of.key, "count": len(of.candidates)}
+        self.explanations.note_step(best.id, "group", of.candidates[0].score, best.score, parameters, values)
+
+    def first(self, count: int) -> list[Candidate]:
+        """The first candidates, and behind them those that are returned within their groups."""
+        first = self.candidates[:count]
+        return first + [each for candidate in first for each in self.further(candidate)]
+
+    def further(self, candidate: Candidate) -> Sequence[Candidate]:
+        """The candidates that are returned within a candidate's group."""
+        return self.groups[candidate.id].further(self.grouping.size) if self.grouping is not None else ()
+
     def order(self, order_by: OrderBy | None) -> None:
         """Put the candidates in the order that the query asks for, if it does."""
         if order_by is not None:
@@ -125,7 +170,9 @@ class Outcome:
         before: list[Candidate] = []
         others: list[Candidate] = []
         for each in self.candidates:
-            (before if is_given(each, given) else others).append(each)
+            # A group that was given is the same one, whichever document is the best of it now.
+            of = self.groups[each.id].candidates if self.grouping is not None else (each,)
+            (before if any(is_given(one, given) for one in of) else others).append(each)
         self.candidates = before + others
         return len(before)
 

@@ -8,13 +8,14 @@ from functools import reduce
 from typing import Any, Final
 
 from operators.query.canonical import CanonicalQuery, Shape
+from operators.ranking.grouping import Grouping
 from operators.ranking.run import Facts, Matches, TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import DEFAULT_LIMIT, QueryEvent, Returned
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import LlmRerank, Reflections, Temporal
-from schemas.settings import Between, DecaySettings, Profile, SourcePolicy
+from schemas.settings import Between, DecaySettings, Defaults, Profile, SourcePolicy
 from schemas.settings.ranking import BALANCED
 from schemas.wording import join_first
 
@@ -32,6 +33,7 @@ class RankingPlan:
     """The plan of one query's ranking. `picking`: the recipe's stage `llm_rerank`, if there is a chat model.
 
     `returned` are the parts of documents that its results have, None is all; `hidden` are fields that they never have.
+    `grouping`: the results of a search are groups; a lookup gives every document.
     """
 
     name: str
@@ -41,6 +43,7 @@ class RankingPlan:
     decay: tuple[DecayTier, ...]
     include_reflections: bool
     min_relevance: float = 0.0
+    grouping: Grouping | None = None
     returned: Returned | None = None
     hidden: tuple[str, ...] = ()
 
@@ -102,8 +105,14 @@ class Planner:
     allowed: Mapping[str, Between] | None = None
     decay: DecaySettings = field(default_factory=DecaySettings)
     chat: bool = True
-    min_relevance: float = 0.0
+    defaults: Defaults = field(default_factory=Defaults)
     _overridden: OrderedDict[tuple[str, str], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
+
+    @property
+    def grouping_fields(self) -> frozenset[str]:
+        """The fields by which the profiles and the defaults group results."""
+        fields = (self.defaults.group_by, *(profile.group_by for profile in self.profiles.values()))
+        return frozenset(field for field in fields if field is not None)
 
     def plan(
         self,
@@ -147,10 +156,20 @@ class Planner:
             picking,
             (*tiers, policy.decay) if policy.decay is not None else tiers,
             event.include_reflections if event.include_reflections is not None else included,
-            next(each for each in (event.min_relevance, profile.min_relevance, self.min_relevance) if each is not None),
+            self._of(event, profile, "min_relevance"),
+            self._grouping(event, profile),
             _choose_parts(event.returned, policy.returned, profile.returned),
             tuple(policy.hidden_fields),
         )
+
+    def _of(self, event: QueryEvent, profile: Profile, name: str) -> Any:
+        """The value of a field: the query's, or else its profile's, or else the default."""
+        values = [getattr(each, name) for each in (event, profile, self.defaults)]
+        return next((value for value in values if value is not None), None)
+
+    def _grouping(self, event: QueryEvent, profile: Profile) -> Grouping | None:
+        field, size = self._of(event, profile, "group_by"), self._of(event, profile, "group_size")
+        return Grouping(field, size, self._of(event, profile, "group_score")) if field is not None and size else None
 
     def profile(self, event: QueryEvent) -> str:
         """The name of the profile that the query gets."""

@@ -4,7 +4,7 @@ import hashlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, Final
 
@@ -100,11 +100,12 @@ def result(
     `provenance` has the caller's fields of it: config_hash, models, index_watermark, now, source. `matcher` finds the
     query's words where passages are asked for.
     """
-    view, unseen = view_of(asked.plan, len(results), matcher), _unseen(asked.plan)
+    documents = documents_of(results, outcome)
+    view, unseen = view_of(asked.plan, len(documents), matcher), _unseen(asked.plan)
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
-    shown = {candidate.id for candidate in results}
-    leg_ranks = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
+    ids = {each.id for each in documents}
+    leg_ranks = {leg.name: leg.ranks(ids) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.ids]
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {
@@ -230,17 +231,36 @@ def _semantic(lost: Mapping[str, Reason]) -> dict[str, Any]:
     return {"semantic_unavailable": True, "semantic_unavailable_reason": f"{what}: {why}."}
 
 
+def documents_of(results: Iterable[Candidate], outcome: Outcome) -> list[Candidate]:
+    """Every document of a page: each result, and behind it those that are returned within its group."""
+    return [each for candidate in results for each in (candidate, *_further(candidate, outcome))]
+
+
+def _further(candidate: Candidate, outcome: Outcome) -> list[Candidate]:
+    # Without a text where others have one, it was not fetched: it is not known to be there still.
+    unfetched = "fetch" in dict(outcome.degraded)
+    return [each for each in outcome.further(candidate) if unfetched or each.id in outcome.payloads]
+
+
+def members(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every document that a result event returns, those within groups included."""
+    for hit in event["results"]:
+        yield hit
+        if "group" in hit:
+            yield from hit["group"]["results"]
+
+
 def records_of(results: Sequence[Candidate], outcome: Outcome) -> list[dict[str, Any]]:
-    """The fields by which the firewall judges each document of a page, neighbours among them."""
-    payloads = [outcome.payloads.get(candidate.id, {}) for candidate in results]
+    """The fields by which the firewall judges each document of a page, those of groups and neighbours among them."""
+    payloads = [outcome.payloads.get(candidate.id, {}) for candidate in documents_of(results, outcome)]
     payloads += [payload for around in outcome.neighbours.values() for side in around for payload in side]
     return [{name: payload[name] for name in GUARDED if name in payload} for payload in payloads]
 
 
-def view_of(plan: RankingPlan, results: int, matcher: Callable[[], Matcher] | None, *, words: bool = False) -> View:
-    """The parts of its documents that a page of so many results has; `words`: passages are needed in any case."""
+def view_of(plan: RankingPlan, documents: int, matcher: Callable[[], Matcher] | None, *, words: bool = False) -> View:
+    """The parts that a page of so many documents has of each; `words`: passages are needed in any case."""
     found = matcher() if matcher is not None and (words or wants_words(plan.returned)) else None
-    return View(plan.returned, plan.hidden, found, READ // max(results, 1))
+    return View(plan.returned, plan.hidden, found, READ // max(documents, 1))
 
 
 def _unseen(plan: RankingPlan) -> Set[str]:
@@ -257,6 +277,17 @@ def _unseen(plan: RankingPlan) -> Set[str]:
 def _hit(
     rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome, view: View, unseen: Set[str]
 ) -> dict[str, Any]:
+    hit = {"rank": rank, **_member(candidate, leg_ranks, outcome, view, unseen)}
+    of = outcome.groups.get(candidate.id)
+    if of is not None:
+        further = [_member(each, leg_ranks, outcome, view, unseen) for each in _further(candidate, outcome)]
+        hit["group"] = {"key": of.key, "count": len(of.candidates), "results": further}
+    return hit
+
+
+def _member(
+    candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome, view: View, unseen: Set[str]
+) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
     payload = {name: value for name, value in fields.items() if not name.startswith("_")}
@@ -265,7 +296,6 @@ def _hit(
     text = payload.pop("text") if isinstance(fields.get("text"), str) else None
     hit: dict[str, Any] = {
         "id": own_id,
-        "rank": rank,
         "score": candidate.score,
         **view.document(text, payload),
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},

@@ -1,18 +1,21 @@
 """Searches: what each leg is asked for a query."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 from operators.query import filters, paging
+from operators.query.backend_answers import Hits, point_id
 from operators.query.canonical import Shape
 from operators.query.collection import MOST, Capabilities, Destinations
+from operators.query.filters import Ask
 from operators.query.in_flight import InFlight
 from operators.query.paging import FIELDS, OrderValue, equal, wanted_order
 from operators.query.syntax.keyword_filter import Ending, Endings, exclusions, open_endings
 from operators.query.syntax.keyword_filter import conditions as keyword_conditions
 from operators.query.terms import Corpus, SparseVector
 from operators.query.trace import Trace
+from operators.ranking.grouping import first_of_groups, key_of
 from operators.ranking.reflections import recency_weight
 from schemas.document import (
     ACTOR_TYPE,
@@ -24,6 +27,7 @@ from schemas.document import (
     TEXT,
     TYPE,
 )
+from schemas.filters import NoneOf
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite, RecipeStage
@@ -31,6 +35,12 @@ from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED,
 
 ENDINGS: Final = 256
 """Endings of one phrase at most: each is one condition of the search."""
+
+PER_GROUP: Final = 2
+"""Candidates of each leg for a group: with groups, a leg gives half as many groups as it is asked for candidates."""
+
+_LEAVES: Final = 6
+"""Conditions at most by which the groups that are found are left out."""
 
 BEYOND: Final = 3
 """Times the page is asked for where a stage on distance moves candidates."""
@@ -47,6 +57,22 @@ _RECORDED: Final = frozenset().union(
 Condition = Mapping[str, Any]
 
 
+class Groups(NamedTuple):
+    """The number of groups by a field that a search is to find; `indexed` as in `Capabilities`.
+
+    One request gives `most` candidates at most.
+    """
+
+    field: str
+    wanted: int
+    most: int
+    indexed: Mapping[str, frozenset[Ask]] | None
+
+    def first(self, hits: Hits) -> list[int]:
+        """The places of the first hit of each group."""
+        return first_of_groups(hits.payloads, self.field)
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """One query's request to one leg, and where to record it.
@@ -55,6 +81,7 @@ class Search:
     `equal`, of a lookup in pages: the condition that a record has this order value; `most`: how many records Qdrant
     gives at a time. `corpus`: the rarity of the body's terms is to be counted over it, for Qdrant counts it by shards.
     `every`: all that the filter matches is wanted, for `namespace`, however many. `warnings` belong to its hits.
+    `groups`: its hits shall be of so many groups.
     """
 
     body: Mapping[str, Any] | None
@@ -66,6 +93,34 @@ class Search:
     warnings: Sequence[str] = ()
     every: bool = False
     namespace: str = ""
+    groups: Groups | None = None
+
+    def beyond(self, found: Hits, limit: int) -> "Search":
+        """The search for candidates of none of the groups that are found, with another limit."""
+        assert self.groups is not None
+        field = self.groups.field
+        first = [(found.ids[place], key_of(found.payloads[place], field)) for place in self.groups.first(found)]
+        keys = [key for _, key in first if key is not None]
+        alone = [point_id(id_) for id_, key in first if key is None]
+        must: list[Condition] = []
+        if keys:
+            others = filters.on_index(NoneOf(field=field, op="none_of", value=keys), self.groups.indexed)
+            # A document with several values is of none of their groups, and `none_of` would leave it out.
+            several = {"key": others.field, "values_count": {"gt": 1}}
+            must = [{"should": [filters.condition(others), several]}]
+        without: list[Condition] = [{"has_id": alone}] if alone else []
+
+        def narrow(body: Condition | None) -> Condition | None:
+            if body is None:
+                return None
+            where = body["filter"]
+            clauses = {
+                "must": [*where.get("must", ()), *must],
+                "must_not": [*where.get("must_not", ()), *without],
+            }
+            return {**body, "limit": limit, "filter": {**where, **clauses}}
+
+        return replace(self, body=narrow(self.body), rest=narrow(self.rest), groups=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +183,9 @@ class Searches:
                 searches[leg] = Search(_by_terms(trigrams, self.fuzzy, wanted, common), query.trace)
             elif leg == STRUCTURED:
                 searches[leg] = self._listing(query, {"filter": wanted, **common})
+        groups = _groups(query, seen)
+        if groups is not None:
+            searches = {leg: _with_groups(search, groups) for leg, search in searches.items()}
         return {(leg, query.asked.collection): search for leg, search in searches.items()}
 
     def _keyword(self, query: InFlight, leg: str, seen: Condition, common: Condition) -> Search | Unfinished:
@@ -238,6 +296,24 @@ def _by_terms(
     return {"query": sparse, "using": using, "filter": seen, **common, **params}
 
 
+def _groups(query: InFlight, seen: Condition) -> Groups | None:
+    """The groups that the query's legs are to find; None if one request of each has to do."""
+    grouping, able = query.asked.plan.grouping, query.retrieval.capabilities
+    # All reflections are ranked in any case.
+    if grouping is None or query.asked.canonical.reflections_only:
+        return None
+    if able.conditions is not None and filters.count(seen) + _LEAVES > able.conditions:
+        return None
+    return Groups(grouping.field, max(1, depth(query) // PER_GROUP), able.most, able.indexed)
+
+
+def _with_groups(search: Search | Unfinished, groups: Groups) -> Search | Unfinished:
+    if isinstance(search, Search):
+        return replace(search, groups=groups)
+    finish = search.finish
+    return replace(search, finish=lambda endings: replace(finish(endings), groups=groups))
+
+
 def _without_excluded(query: InFlight, seen: Condition) -> Condition:
     """The condition of the legs that don't search by words: what a keyword expression excludes isn't theirs, either."""
     parsed = query.retrieval.parsed
@@ -311,6 +387,8 @@ def wanted_depth(query: InFlight) -> int:
     wanted = max(page, plan.profile.over_sample)
     if plan.recipe.distance or plan.picking is not None:
         wanted = max(wanted, BEYOND * page)
+    if plan.grouping is not None:
+        wanted = max(wanted, PER_GROUP * page)
     return min(wanted, MOST)
 
 
@@ -326,6 +404,8 @@ def fields(query: InFlight) -> frozenset[str]:
             wanted |= paging.order_fields(asked.order_by)
     if asked.given:
         wanted |= {"id"}
+    if query.asked.plan.grouping is not None:
+        wanted |= {query.asked.plan.grouping.field}
     if asked.recorded is not None:
         wanted |= _RECORDED
     return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted

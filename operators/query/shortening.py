@@ -1,11 +1,13 @@
 """Shortening: a result that its topic doesn't take loses what it can do without best, and no more than it must.
 
-In this order: its pool; neighbours; texts beyond their best passage; payloads; the last results. Each but the pool goes
-first from the last results. A result that is left has a text, unless there would be none with its text.
+In this order: its pool; neighbours; of the further documents of groups texts beyond their best passage, then these
+documents; texts beyond their best passage; payloads; the last results. Each but the pool goes first from the last
+results. A result that is left has a text, unless there would be none with its text.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from operators.query.passages import SIZE
@@ -40,7 +42,9 @@ def shorten(
         return {**hit, "text": best(text)} if text is not None and len(text) > SIZE else hit
 
     for said, lose in (
-        ("neighbours are left out", _without_neighbours),
+        ("neighbours are left out", lambda hit: _in_group(_without_neighbours, _without_neighbours(hit))),
+        ("texts of further documents are cut to their best passage", partial(_in_group, cut_text)),
+        ("the further documents of groups are left out", _without_further),
         ("texts are cut to their best passage", cut_text),
         ("payloads are left out", _without_payload),
     ):
@@ -84,6 +88,17 @@ def _first_results(short: Event, fits: Fits, cursor: Callable[[int], str | None]
     # The fewer results, the smaller: the most that fit are found by halving.
     found = bisect_left(counts, True, key=lambda count: fits(without(count)))
     return without(counts[found]) if found < len(counts) else None
+
+
+def _in_group(lose: Callable[[Event], Event], hit: Event) -> Event:
+    """The result with that loss of each further document of its group."""
+    if "group" not in hit:
+        return hit
+    return {**hit, "group": {**hit["group"], "results": [lose(each) for each in hit["group"]["results"]]}}
+
+
+def _without_further(hit: Event) -> Event:
+    return {**hit, "group": {**hit["group"], "results": []}} if "group" in hit else hit
 
 
 def _without_neighbours(hit: Event) -> Event:

@@ -14,9 +14,9 @@ from operators.query.passages import Matcher
 from operators.query.returned import is_hidden
 from operators.query.syntax.expression import parse
 from operators.query.syntax.trigrams import trigrams_of_query
-from schemas.document import ACTOR_TYPE, SUBJECT
+from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import Reason, invalid
-from schemas.filters import AnyFilter
+from schemas.filters import AnyFilter, Exists
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, RetrievalStage
 
@@ -25,7 +25,8 @@ _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing th
 
 @dataclass(frozen=True)
 class Admission:
-    """The checks before any backend is called: the collections, and the fields that lookups can order by.
+    """The checks before any backend is called: the collections, and the fields that lookups can order by,
+    and those by which results can be grouped.
 
     `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder. `fields`
     says which of our fields filters can't ask for in collections of other tools. `neighbours`: how many the index keeps
@@ -35,6 +36,7 @@ class Admission:
     catalogue: Catalogue
     columns: Mapping[str, str]
     ordered: frozenset[str]
+    grouped: frozenset[str] = FILTERED
     unembedded: Callable[[InFlight], bool] | None = None
     fields: FieldMap = SAME
     neighbours: int = 0
@@ -59,6 +61,8 @@ class Admission:
         _check_visible(query, self.fields)
         if asked.order_by is not None:
             _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
+        if query.asked.plan.grouping is not None:
+            self._check_group(query.asked.plan.grouping.field, capabilities.groups)
         self._check_neighbours(query)
         for place, each in on_fields(asked.filters, "filters"):
             if (reason := self.fields.refusal(each)) is not None:
@@ -80,6 +84,14 @@ class Admission:
         if query.asked.canonical.vector is not None and not any(query.asked.canonical.vector):
             query.outcome.warnings.append("the vector is zero: the vector leg is not asked")
         return query
+
+    def _check_group(self, field: str, groups: frozenset[str] | None) -> None:
+        known = self.grouped if groups is None else groups
+        reason = self.fields.refusal(Exists(field=field, op="exists", value=True))
+        if reason is None and field not in known:
+            reason = f"nothing to group by: add it to qdrant.indexes; there are {', '.join(sorted(known))}"
+        if reason is not None:
+            raise invalid("group_by", reason, field)
 
     def _check_neighbours(self, query: InFlight) -> None:
         returned = query.asked.plan.returned
@@ -125,13 +137,15 @@ class Admission:
 
 
 def _check_visible(query: InFlight, names: FieldMap) -> None:
-    """Raise InputError if the query filters or orders by a field that its policy hides."""
+    """Raise InputError if the query filters, orders or groups by a field that its policy hides."""
     hidden = [each for name in query.asked.plan.hidden for each in (name, names.path(name))]
     if not hidden:
         return
-    asked = query.asked.canonical
+    asked, grouping = query.asked.canonical, query.asked.plan.grouping
     used = {f"{place}.field": each.field for place, each in on_fields(asked.filters, "filters")}
     used |= {"order_by.field": asked.order_by.field} if asked.order_by is not None else {}
+    # The query's own, its profile's or the default: its values are the keys of the groups.
+    used |= {"group_by": grouping.field} if grouping is not None else {}
     used |= {SUBJECT: SUBJECT} if asked.subject is not None else {}
     used |= {ACTOR_TYPE: ACTOR_TYPE} if asked.actor_type is not None else {}
     for where, name in used.items():

@@ -12,7 +12,7 @@ Rules
   watermark may come to the same value again. A query of an earlier generation is neither answered from here nor cached.
 - A cursor that was issued at another watermark, or under another configuration, has expired, unless the query is to
   continue: then its page leaves out the results that the cursor knows.
-- A cached answer with a record that the query may not see is as good as none. The check reads the records' payloads as
+- A cached answer with a record that the query may not see is as good as none. The check reads the records' fields as
   they were when the answer was computed.
 - An answer in the semantic cache serves a paraphrase of its query. A query with a vector of its own is served by one of
   the same direction and of the same text alone: without words nothing says whether two near vectors ask the same.

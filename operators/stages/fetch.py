@@ -18,7 +18,7 @@ from operators.caching.payload_cache import Making, PayloadCache, Seen
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
-from operators.query.result import page
+from operators.query.result import documents_of, page
 from operators.query.returned import divide
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Vectors
@@ -81,17 +81,18 @@ class Fetching(PointStage[Mapping[str, Any]]):
         payloads = query.check_fetched(answer)
         if self.cache is not None:
             self.cache.add(_making(query), _seen(query, self._missing(query)), payloads, monotonic())
-        first, candidates = self.depth(query), query.outcome.candidates
-        query.outcome.payloads |= payloads
-        there = [candidate for candidate in candidates[:first] if candidate.id in query.outcome.payloads]
-        query.outcome.candidates = there + candidates[first:]
+        outcome = query.outcome
+        outcome.payloads |= payloads
+        gone = {each.id for each in outcome.first(self.depth(query)) if each.id not in outcome.payloads}
+        if gone:
+            outcome.drop(gone)
 
     def _missing(self, query: InFlight) -> list[Candidate]:
         """The first candidates whose payload isn't there; none if an earlier fetch was lost."""
         outcome = query.outcome
         if any(stage == self.name for stage, _ in outcome.degraded):
             return []
-        return [each for each in outcome.candidates[: self.depth(query)] if each.id not in outcome.payloads]
+        return [each for each in outcome.first(self.depth(query)) if each.id not in outcome.payloads]
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Comparing(PointStage[NDArray[np.float16]]):
 
 @dataclass(frozen=True)
 class Neighbouring(PointStage[Mapping[str, Any]]):
-    """Reads the neighbours of the results of queries that ask for them: those with which a result was indexed.
+    """Reads the neighbours of the page's documents for queries that ask for them: those with which each was indexed.
 
     What the query may not see, or is in another group by now, is no neighbour.
     """
@@ -162,8 +163,11 @@ class Neighbouring(PointStage[Mapping[str, Any]]):
         return [id_ for own, payload in self._results(query) for id_ in payload[NEIGHBOURS] if id_ != own]
 
     def _results(self, query: InFlight) -> list[tuple[str, Mapping[str, Any]]]:
-        """The results that have a place in an order, with what the index keeps of them."""
-        known = ((each.id, query.outcome.payloads.get(each.id, {})) for each in page(query.asked, query.outcome))
+        """The documents of the page that have a place in an order, with what the index keeps of them."""
+        outcome = query.outcome
+        known = (
+            (each.id, outcome.payloads.get(each.id, {})) for each in documents_of(page(query.asked, outcome), outcome)
+        )
         return [(id_, payload) for id_, payload in known if isinstance(payload.get(NEIGHBOURS), list)]
 
 

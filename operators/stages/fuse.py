@@ -119,6 +119,8 @@ def take_over(query: InFlight) -> InFlight:
         elif outcome is not None:
             query.outcome.legs[name] = _to_leg(query, name, outcome)
             query.outcome.warnings += outcome.warnings
+            if outcome.lost is not None:
+                query.lose(name, outcome.lost)
         elif name != STRUCTURED and asked.shape is Shape.SEARCH:
             query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
     if any(leg.reason is Reason.NO_CONTEXT for leg in query.outcome.legs.values()):
@@ -160,7 +162,10 @@ def _tell_limits(query: InFlight) -> None:
 def _to_leg(query: InFlight, name: str, found: Found) -> Leg:
     asked = query.asked.canonical
     if asked.shape is Shape.SEARCH:
-        more = len(found.hits.ids) >= depth(query) and not found.whole
+        # A document below the bound of relevance may hide one of its group that is above it.
+        grouped = found.more if query.asked.plan.min_relevance == 0 else None
+        full = len(found.hits.ids) >= depth(query) and not found.whole
+        more = grouped if grouped is not None else full
         return Leg(name, LegStatus.OK, *found.hits, more=more)
     page = find_page(found.values, asked.after, asked.limit, _find_given(found, asked.given), len(asked.given))
     leg = Leg(name, LegStatus.OK, *found.hits).at(page.indexes)

@@ -10,6 +10,9 @@ that fails leaves the others.
 
 A search that must have something counted first, for a phrase that ends in a prefix or for the rarity of its terms, goes
 apart: no other search waits for it, and namespaces share these calls and the counts in them.
+
+A search for groups whose first candidates are of too few groups is asked again for candidates of others, a bounded
+number of times.
 """
 
 import asyncio
@@ -29,7 +32,7 @@ from operators.clients.qdrant.ordered import look_up
 from operators.clients.qdrant.phrase_endings import COUNTED, phrase_endings
 from operators.query.backend_answers import Hits
 from operators.query.in_flight import Found, InFlight
-from operators.query.search_bodies import Search, Searches, Unfinished
+from operators.query.search_bodies import Groups, Search, Searches, Unfinished
 from operators.runtime.batching.policy import BatchingPolicy, Waiting, Whole
 from operators.runtime.dispatcher import BatchKey, Bounds, defect_of_call
 from operators.runtime.event_loop import EventLoopThread
@@ -41,6 +44,9 @@ from schemas.errors import BackendError
 from schemas.result import LEGS, STRUCTURED, WEIGHED_LEGS
 
 _APART: Final = "apart"
+_ROUNDS: Final = 4
+"""Further requests of a search for groups at most; each is asked for four times as many candidates as the last."""
+
 _FACETS: Final = 16
 """Counts of words under way at once."""
 
@@ -204,7 +210,7 @@ class Leg(QueryStage[Search | Apart, Found]):
         ready = [each for each in searches if isinstance(each, Search)]
         if self.name == STRUCTURED:
             # Qdrant has no batch of ordered lookups.
-            lookups = (look_up(self.qdrant, collection, each, timeout) for each in ready)
+            lookups = (self._look_up(collection, each, timeout) for each in ready)
             found = await asyncio.gather(*lookups, return_exceptions=True)
             # One that meets a defect leaves the others.
             return [each if isinstance(each, Found | BackendError) else defect_of_call(each) for each in found]
@@ -230,9 +236,44 @@ class Leg(QueryStage[Search | Apart, Found]):
     async def _answers(
         self, collection: str, searches: Sequence[Search], timeout: float
     ) -> Sequence[Found | BackendError]:
+        deadline = monotonic() + timeout
         asked = [body for search in searches for body in (search.body, search.rest) if body is not None]
         answers = iter(await self.qdrant.query_batch(collection, asked, timeout=timeout))
-        return [_join(search, answers) for search in searches]
+        found = [_join(search, answers) for search in searches]
+        if all(search.groups is None for search in searches):
+            return found
+        pairs = zip(searches, found, strict=True)
+        return await asyncio.gather(*(self._reach(collection, search, each, deadline) for search, each in pairs))
+
+    async def _look_up(self, collection: str, search: Search, timeout: float) -> Found | BackendError:
+        deadline = monotonic() + timeout
+        found = await look_up(self.qdrant, collection, search, timeout)
+        return await self._reach(collection, search, found, deadline) if search.groups is not None else found
+
+    async def _reach(
+        self, collection: str, search: Search, found: Found | BackendError, deadline: float
+    ) -> Found | BackendError:
+        """The hits of a search, and of further ones until they are of enough groups, or all groups are found."""
+        groups, body = search.groups, search.body if search.body is not None else search.rest
+        if groups is None or body is None or isinstance(found, BackendError):
+            return found
+        hits, limit, count = found.hits, body["limit"], len(found.hits.ids)
+        last = count
+        for _ in range(_ROUNDS):
+            if last < limit or len(groups.first(hits)) >= groups.wanted:
+                break
+            limit = min(4 * limit, groups.most)
+            further = search.beyond(hits, limit)
+            try:
+                [more] = await self._answer(collection, [further], max(0.0, deadline - monotonic()))
+            except BackendError as error:
+                more = error
+            if isinstance(more, BackendError):
+                return found._replace(hits=hits, more=True, lost=more.reason)
+            last = len(more.hits.ids)
+            count += last
+            hits = _extend(hits, more.hits, groups)
+        return found._replace(hits=hits, more=last >= limit or len(hits.ids) < count)
 
     async def _search_all(self, collection: str, search: Search, timeout: float) -> Found | BackendError:
         """All that the search's filter matches, best first, as far as the collection gives it to one search."""
@@ -273,6 +314,21 @@ class Leg(QueryStage[Search | Apart, Found]):
             return error
         [found] = await self._search(collection, [search.finish(endings)], deadline - monotonic())
         return found._replace(warnings=(*found.warnings, _CUT)) if cut and isinstance(found, Found) else found
+
+
+def _extend(hits: Hits, further: Hits, groups: Groups) -> Hits:
+    """The hits, best first, with those further ones that it takes to reach the wanted number of groups."""
+    if not further.ids:
+        return hits
+    left, first = groups.wanted - len(groups.first(hits)), groups.first(further)
+    room = first[left - 1] + 1 if len(first) >= left else len(further.ids)
+    ids, scores = [*hits.ids, *further.ids[:room]], [*hits.scores, *further.scores[:room]]
+    payloads = [*hits.payloads, *further.payloads[:room]]
+    versions = [*hits.versions, *further.versions[:room]] if hits.versions and further.versions else []
+    # An approximate search may find later what is better.
+    order = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)
+    sequence = [versions[place] for place in order] if versions else ()
+    return Hits([ids[n] for n in order], [scores[n] for n in order], [payloads[n] for n in order], sequence)
 
 
 def _join(search: Search, answers: Iterator[Hits | BackendError]) -> Found | BackendError:

@@ -261,6 +261,7 @@ def rank(query: InFlight) -> InFlight:
     if plan.recipe.later:
         outcome.rerank(plan.recipe)
     outcome.judge(plan.min_relevance)
+    outcome.group(plan.grouping)
     outcome.order(asked.order_by)
     if asked.cursor is not None and asked.cursor.continued:
         query.continue_page(first=outcome.put_first(asked.given))

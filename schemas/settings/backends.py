@@ -21,6 +21,11 @@ class EmbedderSettings(ModelServer):
     model: str = Field(
         default="all-MiniLM-L6-v2", description="Model name; sent to all servers but tei, recorded in results."
     )
+    precision: Literal["auto", "int8", "float32"] = Field(
+        default="auto",
+        description="For minilm: bits of its products; auto: int8 where the processor has instructions for it (VNNI,"
+        " AMX, dot products of Arm), float32 elsewhere.",
+    )
     dimensions: Count | None = Field(
         default=None,
         description="Components to ask the server for, of models that can shorten their vectors; null: not asked for."
@@ -79,6 +84,8 @@ class EmbedderSettings(ModelServer):
     def _has_url(self) -> Self:
         if self.served and self.url is None:
             raise ValueError(f"{self.kind} needs url")
+        if self.kind != "minilm" and self.precision != "auto":
+            raise ValueError(f"{self.kind} has no use of precision")
         own = (self.query_prefix, self.document_prefix, self.query_prompt_name, self.document_prompt_name)
         if not self.served and (self.prompts != "none" or any(own) or self.dimensions is not None):
             raise ValueError(f"{self.kind} has no use of prompts and dimensions")
@@ -164,6 +171,16 @@ class RerankSettings(ModelServer):
         default=None, description="Server address, without the kind's path, such as /rerank, /score or /predict."
     )
     path: Path | None = Field(default=None, description="For onnx: directory of the exported model.")
+    file: str | None = Field(
+        default=None,
+        description="For onnx: name of the graph's file in the directory or its folder onnx; null: by `precision`.",
+    )
+    precision: Literal["auto", "int8", "float32"] = Field(
+        default="auto",
+        description="For onnx: int8: a file of 8 bits for the processor, such as model_qint8_avx512_vnni.onnx or"
+        " model_quantized.onnx, or else model.onnx, quantised once; float32: model.onnx; auto: a file of 8 bits if"
+        " there is one and the processor has instructions for it, model.onnx as it is elsewhere.",
+    )
     model: str = Field(default="", description="Model name that the server is asked for.")
     mode: Literal["order", "pick"] = Field(
         default="order", description="For chat: order all relevant candidates, or pick one and put it first."
@@ -247,6 +264,8 @@ class RerankSettings(ModelServer):
             raise ValueError(f"{self.kind} needs url")
         if self.kind == "onnx" and self.path is None:
             raise ValueError("onnx needs path")
+        if self.kind != "onnx" and (self.file is not None or self.precision != "auto"):
+            raise ValueError(f"{self.kind} has no use of file and precision")
         if self.kind == "onnx" and self.calls != 1:
             raise ValueError("onnx: the model in this process makes one call at a time (max_concurrency: 1)")
         return self

@@ -14,6 +14,10 @@ from schemas.settings.section import Backend, Count, Seconds, Section, Url
 Neighbours = Annotated[int, Field(ge=0, le=16)]
 
 
+_GROUPING: Final = frozenset({"keyword", "integer", "bool"})
+"""Types of indexes that tell values apart, by which results can be grouped."""
+
+
 class ContextSettings(Section):
     """Which documents are neighbours. They are part of the index: after a change, index again."""
 
@@ -367,6 +371,11 @@ class QdrantSettings(Backend):
     def payload_path(self, name: str) -> str:
         """The payload's name of a field."""
         return self.fields.get(name, name).partition("#")[0]
+
+    @property
+    def grouping_fields(self) -> frozenset[str]:
+        """The fields of rankstream's own collections by which results can be grouped."""
+        return FILTERED.union(("title",), (name for name, kind in self.indexes.items() if kind in _GROUPING))
 
     @property
     def of_another_tool(self) -> bool:

@@ -13,7 +13,8 @@ from pydantic import (
     model_validator,
 )
 
-from schemas.query import Returned
+from schemas.filters import FieldName
+from schemas.query import GroupScore, GroupSize, Returned
 from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.recipe import STAGES
@@ -40,6 +41,15 @@ class Profile(Section):
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="Relevance of a result at least; null: defaults.min_relevance."
     )
+    group_by: FieldName | None = Field(
+        default=None, description="Field by which results are grouped; null: defaults.group_by."
+    )
+    group_size: GroupSize | None = Field(
+        default=None, description="Documents of a group at most; 0: no groups; null: defaults.group_size."
+    )
+    group_score: GroupScore | None = Field(
+        default=None, description="Score of a group: max, sum or avg; null: defaults.group_score."
+    )
     returned: Returned | None = Field(
         default=None,
         description="Parts of documents that results have: keys as a query's `return` has them; null: all of each.",
@@ -51,7 +61,8 @@ class Profile(Section):
     @property
     def content(self) -> dict[str, Any]:
         """All that can change an answer; what earlier versions do not know only where it is set."""
-        return self.model_dump(mode="json", exclude={"returned"} if self.returned is None else set())
+        newer = ("group_by", "group_size", "group_score", "returned")
+        return self.model_dump(mode="json", exclude={name for name in newer if getattr(self, name) is None})
 
 
 _SHIPPED: Final[Mapping[str, Mapping[str, Any]]] = {

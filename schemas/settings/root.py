@@ -9,6 +9,8 @@ import orjson
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from schemas.filters import FieldName
+from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
@@ -82,6 +84,16 @@ class Defaults(Section):
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
         default=0.0,
         description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",
+    )
+    group_by: FieldName | None = Field(
+        default=None,
+        description="Indexed field by which results are grouped, where neither query nor profile says it; null: none.",
+    )
+    group_size: GroupSize = Field(
+        default=1, description="Documents of a group at most, where neither query nor profile says it; 0: no groups."
+    )
+    group_score: GroupScore = Field(
+        default="max", description="Score of a group, where neither query nor profile says it: max, sum or avg."
     )
 
 
@@ -171,6 +183,12 @@ class Settings(BaseSettings):
         for name, profile in self.profiles.items():
             if profile.recipe not in self.recipes:
                 raise ValueError(f"profiles.{name}.recipe: not a recipe; there are {', '.join(sorted(self.recipes))}")
+        for path, field in [
+            ("defaults", self.defaults.group_by),
+            *((f"profiles.{name}", profile.group_by) for name, profile in self.profiles.items()),
+        ]:
+            if field is not None and not self.qdrant.of_another_tool and field not in self.qdrant.grouping_fields:
+                raise ValueError(f"{path}.group_by: {field}: nothing to group by; add it to qdrant.indexes")
         if unknown := sorted(self.decay.destinations.keys() - self.qdrant.destinations.keys()):
             raise ValueError(f"decay.destinations: {', '.join(unknown)}: not in qdrant.destinations")
         for destination, tiers in self.decay.collections.items():
@@ -236,10 +254,15 @@ class Settings(BaseSettings):
             {
                 **self._index_content(),
                 "min_relevance": self.defaults.min_relevance,
+                "group": self.defaults.model_dump(mode="json", include={"group_by", "group_size", "group_score"}),
                 "search": self.qdrant.search.model_dump(mode="json"),
                 "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
-                "rerank": _model(self.rerank, _JUDGING)
-                | ({"empty": self.rerank.empty} if self.rerank.empty != "failure" else {}),
+                "rerank": {
+                    **_model(self.rerank, _JUDGING),
+                    **self.rerank.model_dump(include=_ADDED, exclude_defaults=True),
+                },
+                # An index of the other precision is searched as well.
+                **self.embedder.model_dump(include={"precision"}, exclude_defaults=True),
                 "chat": _model(self.chat, {"kind", "model", "max_tokens", "structured", "parameters"}),
                 "profiles": {name: each.content for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
@@ -288,6 +311,9 @@ _JUDGING: Final = {
     *("kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"),
     *("prompts", "instruction", "query_template", "document_template"),
 }
+
+_ADDED: Final = {"file", "precision", "empty"}
+"""With their defaults the hash is that of 0.2.0."""
 
 
 def _model(section: ModelServer, judging: Set[str]) -> dict[str, Any]:

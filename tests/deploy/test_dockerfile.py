@@ -115,7 +115,7 @@ def test_the_models_graph_is_in_the_image() -> None:
 
 @pytest.mark.weights
 def test_the_images_python_line_writes_the_graph(tmp_path: Path) -> None:
-    """The builder's own line, run here, leaves the file that a process with that cache directory looks for."""
+    """The builder's own line, run here, leaves the files that processes with that cache directory look for."""
     from operators.clients.local import minilm
 
     directory = environment(last_stage())["RANKSTREAM_CACHE_DIR"]
@@ -127,7 +127,9 @@ def test_the_images_python_line_writes_the_graph(tmp_path: Path) -> None:
     def missing() -> minilm.Tensors:
         raise AssertionError("built again")
 
-    assert minilm.ensure_graph(tmp_path, missing).stat().st_size > minilm.model_file("tokenizer.json").stat().st_size
+    for precision in minilm.NAMES:
+        graph = minilm.ensure_graph(tmp_path, precision, missing)
+        assert graph.stat().st_size > minilm.model_file("tokenizer.json").stat().st_size
 
 
 def test_the_image_reports_to_nobody() -> None:

@@ -102,18 +102,22 @@ def test_the_image_runs_rankstream(machine: Machine) -> None:
 
 
 def test_the_image_has_the_models_graph(machine: Machine) -> None:
-    """The graph is there, and an embedding needs nothing that could be written."""
+    """The graph of each precision is there, and an embedding needs nothing that could be written."""
     stage = last_stage()
-    [graph] = machine.path(f"{IMAGE}/cache").glob("*")
-    before = graph.stat().st_mtime_ns
+
+    def graphs() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in machine.path(f"{IMAGE}/cache").glob("*")}
+
+    before = graphs()
+    assert len(before) == 2
     code = """
 import asyncio, os
 from pathlib import Path
-from operators.clients.local.minilm import MiniLM
-model = MiniLM(Path(os.environ["RANKSTREAM_CACHE_DIR"]), threads=1)
-assert len(model.encode(["a blue lantern"])) == 1
-asyncio.run(model.aclose())
+from operators.clients.local.minilm import NAMES, MiniLM
+for precision in NAMES:
+    model = MiniLM(Path(os.environ["RANKSTREAM_CACHE_DIR"]), precision=precision)
+    assert len(model.encode(["a blue lantern"])) == 1
+    asyncio.run(model.aclose())
 """
     machine.run(stage, f"python -c {shlex.quote(code)}", machine.root)
-    assert [graph.stat().st_mtime_ns] == [before]
-    assert [*machine.path(f"{IMAGE}/cache").glob("*")] == [graph]
+    assert graphs() == before

@@ -1,7 +1,7 @@
 """Random policies, documents and queries: many alike, many that differ in one thing, from one seed."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.integration.conversation import Asked
@@ -30,7 +30,7 @@ RECIPES = (None, None, "hybrid", "rrf", "vector", "keyword", "signals", "decay",
 RETURNED = ({"passages": 2}, {"text": 9, "passages": 1}, {"text": "none"}, {"fields": ["rev", "namespace"]})
 CHANGED = (
     *("source", "source", "namespace", "namespace", "place", "subject", "actor_type", "filters", "limit", "profile"),
-    *("recipe", "explain", "debug", "record", "rerank", "reflections", "now", "return"),
+    *("recipe", "explain", "debug", "record", "rerank", "reflections", "now", "return", "group", "group", "group"),
 )
 STRANGERS = ("nobody", "somebody", None)
 
@@ -107,6 +107,7 @@ class Random:
             "classification": draw.choice(CLASSES),
             "labels": draw.choice((None, [], draw.sample(LABELS, 1), draw.sample(LABELS[:3], 2))),
             "price": draw.randrange(10),
+            "parent": draw.choice((None, "p0", "p1", "p2")),
             "parts": [{"price": draw.randrange(10), "labels": draw.sample(LABELS, 1)} for _ in range(2)],
             "type": draw.choice((None, None, None, "reflection")),
             "created_at": draw.choice((None, 1_700_000_000 + 60 * self._revision)),
@@ -173,6 +174,7 @@ class Random:
             "reflections": draw.choice(({"include_reflections": False}, {"reflections_only": True})),
             "return": {"return": draw.choice(RETURNED)},
             "now": {"now": draw.choice((1_700_000_000, 1_700_009_000))},
+            "group": self._grouping(event),
         }
         if name == "place":
             event = {
@@ -182,6 +184,11 @@ class Random:
         if event.get("reflections_only"):
             event.pop("include_reflections", None)
         return self._asked(event, query.source)
+
+    def _grouping(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """A grouping, for a search: lookups have none."""
+        grouping = {"group_by": self._draw.choice(("parent", "price")), "group_size": self._draw.choice((1, 3))}
+        return grouping if event.keys() & {"text", "vector", "reflections_only"} else {}
 
     def page(self, query: Asked) -> Asked:
         """The page after a query's answer, most often as it should be asked for."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,14 +13,17 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import kafka
+import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from bench.kafka.broker import Broker
 from bench.stubs import served
 from operators.clients.qdrant_edge.shards import Engine
 from schemas import headers as names
 from schemas.result import ResultEvent
 from tests.integration.deployment import PARTITIONS, Deployment, Headers, wait_until
+from tests.integration.searching import CACHE
 from tests.qdrant_server import application
 
 Json = dict[str, Any]
@@ -275,3 +279,36 @@ def listed(pages: Sequence[Json]) -> list[str]:
 def leg(answer: Json, name: str) -> tuple[str, str | None]:
     """The status of a leg, and its reason."""
     return next((each["status"], each["reason"]) for each in answer["legs"] if each["name"] == name)
+
+
+@contextmanager
+def running(
+    broker: Broker,
+    directory: Path,
+    sections: Mapping[str, Any],
+    *,
+    namespace: str,
+    probe: Headers | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[System]:
+    """Both flows over an empty index; in `sections`, QUERIES stands for the topic's name."""
+    recorder = Recorder()
+    unique = uuid.uuid4().hex[:8]
+
+    def name(word: str) -> str:
+        return f"{word}-{unique}"
+
+    written = orjson.loads(orjson.dumps(sections).replace(b"QUERIES", name("queries").encode()))
+    with recorded(directory / "engine", recorder) as qdrant:
+        settings = {
+            **written,
+            "qdrant": {"url": qdrant, "timeout": 20, **written.get("qdrant", {})},
+            "cache_dir": str(CACHE),
+            "limits": {"timeout": 60},
+        }
+        with Deployment.on(broker, directory, name, settings) as deployment:
+            deployment.start("index", replica="i")
+            deployment.environment = dict(environment or {})
+            deployment.start("run", replica="s")
+            with System(deployment, recorder, namespace, probe or []) as system:
+                yield system

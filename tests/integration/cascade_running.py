@@ -3,56 +3,16 @@
 A plugin of these tests (`pytest_plugins`), so that a deployment isn't started anew for every file.
 """
 
-import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
-import orjson
 import pytest
 
 from bench.kafka.broker import Broker
-from tests.integration.cascade import Recorder, System, recorded
+from tests.integration.cascade import System, running
 from tests.integration.cascade_backends import Backends
 from tests.integration.cascade_documents import CREW, KITCHEN, LOG, PLAIN, VAULT
 from tests.integration.cascade_sources import IDENTITY, SECRET, SEEING, SOURCES, by
-from tests.integration.deployment import Deployment, Headers
-from tests.integration.searching import CACHE
 from tests.otlp import Receiver
-
-
-@contextmanager
-def running(
-    broker: Broker,
-    directory: Path,
-    sections: Mapping[str, Any],
-    *,
-    namespace: str,
-    probe: Headers | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> Iterator[System]:
-    """Both flows over an empty index; in `sections`, QUERIES stands for the topic's name."""
-    recorder = Recorder()
-    unique = uuid.uuid4().hex[:8]
-
-    def name(word: str) -> str:
-        return f"{word}-{unique}"
-
-    written = orjson.loads(orjson.dumps(sections).replace(b"QUERIES", name("queries").encode()))
-    with recorded(directory / "engine", recorder) as qdrant:
-        settings = {
-            **written,
-            "qdrant": {"url": qdrant, "timeout": 20, **written.get("qdrant", {})},
-            "cache_dir": str(CACHE),
-            "limits": {"timeout": 60},
-        }
-        with Deployment.on(broker, directory, name, settings) as deployment:
-            deployment.start("index", replica="i")
-            deployment.environment = dict(environment or {})
-            deployment.start("run", replica="s")
-            with System(deployment, recorder, namespace, probe or []) as system:
-                yield system
 
 
 @pytest.fixture(scope="session")

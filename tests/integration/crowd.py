@@ -67,7 +67,7 @@ def asking(broker: Broker, directory: Path, *, firewall: bool) -> Iterator[Run]:
                 "dimension": DIMENSION,
                 "destinations": {place: name for (place, part), name in COLLECTIONS.items() if part is None},
                 "collections": {"default": {"notes": COLLECTIONS["default", "notes"]}},
-                "indexes": {"price": "integer"},
+                "indexes": {"price": "integer", "parent": "keyword"},
             },
             "policies": {
                 "identity": {"by": "header", "header": HEADER},

@@ -18,7 +18,7 @@ COLLECTIONS = {("default", None): "documents", ("archive", None): "documents", (
 PLAIN = (
     *("source", "destination", "collection", "profile", "namespace", "subject", "actor_type", "filters", "order_by"),
     *("limit", "recipe", "overrides", "rerank", "include_reflections", "reflections_only", "reflection_boost"),
-    *("explain", "debug", "record", "current_cycle", "return"),
+    *("explain", "debug", "record", "current_cycle", "return", "group_by", "group_size"),
 )
 DEFAULTS = {"destination": "default", "namespace": "default", "profile": "balanced", "recipe": "hybrid", "rerank": True}
 

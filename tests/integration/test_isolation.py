@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bench.kafka.broker import Broker
+from operators.query.result import members
 from schemas.result import ResultEvent
 from tests.integration import permitted
 from tests.integration.conversation import Asked, is_its_own
@@ -31,7 +32,7 @@ def test_nothing_forbidden_is_ever_answered(run: Run) -> None:
     complaints: Counter[str] = Counter()
     examples: dict[str, Any] = {}
     for query in run.asked:
-        for hit in query.answer.get("results", []):
+        for hit in members(query.answer) if query.answer else ():
             complaint = run.world.complaint(query, hit, run.policy(query), run.firewall)
             if complaint is not None:
                 complaints[complaint] += 1
@@ -191,6 +192,7 @@ def test_all_of_it_was_tried(run: Run) -> None:
     for query in run.asked:
         stages[query.dead or query.answer["retrieval_stage"]] += 1
         stages["followed"] += run.followed(query)
+        stages["groups"] += any(hit.get("group", {}).get("results") for hit in query.answer.get("results", []))
         stages["hits"] += len(query.answer.get("results", []))
         stages["passages"] += sum(len(hit.get("passages", [])) for hit in query.answer.get("results", []))
         stages["hidden"] += bool(run.policy(query).get("hidden_fields")) and bool(query.answer.get("results"))
@@ -200,7 +202,7 @@ def test_all_of_it_was_tried(run: Run) -> None:
     share = ROUNDS * QUERIES / 10_000
     # What is answered from where depends on the machine's pace, too: a tenth or so of what it usually is.
     least: dict[str, float] = {"exact_cache": 300, "followed": 30, "fast_path": 30, "structured": 100}
-    least |= {"hybrid_merge": 200, "cursor_invalid": 50, "page": 50, "hits": 3000, "cursor_expired": 5}
+    least |= {"hybrid_merge": 200, "cursor_invalid": 50, "page": 50, "hits": 3000, "groups": 30, "cursor_expired": 5}
     least |= {"passages": 100, "hidden": 100}
     least |= {"destination_not_allowed": 10, "retrieval_mode_not_allowed": 30, "policy_denied": 30}
     # What is alike among those before grows with them, too.

@@ -15,6 +15,7 @@ from flows.assembly.delivery import connect
 from flows.cli.ingestion import index_once
 from flows.cli.query_client import QueryClient
 from flows.process.embedded import start_embedded
+from operators.query.result import members
 from schemas.result import ResultEvent
 from schemas.settings import load
 from tests.integration.searching import Ask, searching
@@ -47,9 +48,10 @@ SECTIONS: Final = {
             "mute": {"hidden_fields": ["text"]},
         }
     },
-    "profiles": {"short": {"returned": {"text": 20, "fields": ["turn"]}}},
+    "profiles": {"short": {"returned": {"text": 20, "fields": ["turn"]}}, "priced": {"group_by": "cost"}},
 }
 CONTEXT: Final = {"order_by": "turn", "group_by": "talk", "before": 1, "after": 1}
+QDRANT: Final = {"context": CONTEXT, "indexes": {"talk": "keyword", "cost": "integer"}}
 
 
 @pytest.fixture(scope="module", params=["stand-in", "engine in the process"])
@@ -58,12 +60,12 @@ def ask(request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest
     directory = tmp_path_factory.mktemp("returned")
     if request.param == "stand-in":
         name = functools.partial("{1}-{0}".format, directory.name)
-        with searching(broker, directory, name, DOCUMENTS, SECTIONS, {"context": CONTEXT}):
+        with searching(broker, directory, name, DOCUMENTS, SECTIONS, QDRANT):
             kafka = load(directory / "0.yaml").kafka
             with QueryClient.connect(connect(kafka), kafka.topics) as client:
                 yield functools.partial(ask_one, client)
         return
-    qdrant = {"path": str(directory / "index"), "timeout": 20, "context": CONTEXT}
+    qdrant = {"path": str(directory / "index"), "timeout": 20, **QDRANT}
     with start_embedded(directory / "index", {**SECTIONS, "qdrant": qdrant}) as running:
         index_once(running, "documents", lambda: iter(DOCUMENTS), directory, Console(quiet=True))
         with running.searching(), QueryClient.connect(running.kafka, running.settings.kafka.topics) as client:
@@ -170,3 +172,31 @@ def test_neighbours_in_their_order(ask: Ask) -> None:
     refused = ask({"text": "lighthouse", "return": {"neighbours": 2}})
     assert refused["error"]["field"] == "return.neighbours"
     assert "set its before or after higher" in refused["error"]["reason"]
+
+
+def test_documents_of_groups_have_the_same_parts(ask: Ask) -> None:
+    """Each document of a group has the passages, fields and neighbours that the query asks for, and nothing that is
+    hidden, from the caches, too; a hidden field is no key of groups, whoever asks to group by it.
+    """
+    event = {"text": "lighthouse", "source": "shop", "group_by": "talk", "group_size": 4, "explain": True}
+    event |= {"return": {"fields": ["turn", "cost", "meta", "title"], "text": "none", "passages": 1, "neighbours": 1}}
+    texts = {document["id"]: document["text"] for document in DOCUMENTS}
+    for result in (ask(event), cached(ask, event)):
+        assert [(hit["group"]["key"], hit["group"]["count"]) for hit in result["results"]] == [("a", 4), ("b", 1)]
+        assert {each["id"] for each in members(result)} == {"t1", "t2", "t3", "t4", "t6"}
+        for each in members(result):
+            turn = int(each["id"][1:])
+            assert (each["text"], each["payload"]) == (None, {"turn": turn, "meta": {"author": "ada"}})
+            (passage,) = each["passages"]
+            assert texts[each["id"]].startswith(passage["text"], passage["start"])
+            near = [*each["neighbours"]["before"], *each["neighbours"]["after"]]
+            beside = {"t1": ["t2"], "t2": ["t1", "t3"], "t3": ["t2", "t4"], "t4": ["t3"], "t6": []}
+            assert [one["id"] for one in near] == beside[each["id"]]
+            stages = {stage["stage"]: stage["values"] for stage in each["explanation"]["stages"]}
+            assert stages.get("coverage", {}) == {}
+    assert ask({**event, "source": None, "group_by": "cost"})["results"][0]["group"]["key"] == 3
+    for grouped in ({"group_by": "cost"}, {"group_by": None, "profile": "priced"}):
+        refused = ask({**event, **grouped})
+        assert (refused["status"], refused["error"]["field"]) == ("invalid", "group_by")
+        assert "hides" in refused["error"]["reason"]
+    assert ask({**event, "group_by": None, "profile": "priced", "group_size": 0})["status"] == "ok"

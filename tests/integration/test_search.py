@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from bench.kafka.broker import Broker
+from operators.clients.local.minilm import NAMES
+from operators.clients.local.quantisation import chosen
 from tests.integration.deployment import Deployment, assert_each_once
 from tests.integration.searching import Ask, asking, searching
 
@@ -43,7 +45,7 @@ def test_the_best_document_comes_first(ask: Ask) -> None:
     assert scores == sorted(scores, reverse=True)
     assert result["reranked"]
     assert result["metadata"] == {"mine": [1]}
-    assert result["provenance"]["models"]["embedder"] == "all-MiniLM-L6-v2"
+    assert result["provenance"]["models"]["embedder"] == NAMES[chosen("auto")]
 
 
 def test_no_tenant_sees_anothers_documents(ask: Ask) -> None:

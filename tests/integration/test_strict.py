@@ -57,6 +57,8 @@ QUERIES: Final[dict[str, dict[str, Any]]] = {
     "title": {"text": "winter", "filters": [eq("title", "harbor harbor")]},
     "title prefix": {"filters": [{"field": "title", "op": "prefix", "value": "harbor l"}]},
     "times": {"text": "winter", "filters": [{"field": "created_at", "op": "date_range", "value": {"gt": 1700000100}}]},
+    "groups of titles": {"text": "winter", "recipe": "vector", "group_by": "title", "limit": 5},
+    "groups of labels": {"text": "winter", "recipe": "vector", "group_by": "labels", "group_size": 3},
     "labels": {"filters": [{"field": "labels", "op": "any_of", "value": ["a"]}], "limit": 200},
     "newest": {"filters": [eq("labels", "b")], "order_by": {"field": "created_at", "direction": "desc"}, "limit": 200},
 }

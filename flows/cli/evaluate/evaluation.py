@@ -18,6 +18,7 @@ from flows.cli.rank import find_recipe
 from flows.process.embedded import Embedded, start_embedded, start_with_settings
 from operators.evaluation.comparison import ByQuery
 from operators.evaluation.metrics import Separation, by_query, evaluate, mean, parse_qrels, run_lines, separate
+from operators.ranking.grouping import key_of
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
@@ -173,17 +174,29 @@ def run_flow(
         yield running
 
 
-def read_judgements(qrels: Path, queries: Path, documents: Path | None) -> Judgements:
-    """The judgements in a TREC file about these queries.
+def read_judgements(
+    qrels: Path, queries: Path, documents: Path | None, grouped: Collection[str | None] = ()
+) -> Judgements:
+    """The judgements in a TREC file about these queries; `grouped` are fields by which results are grouped.
 
     Raises InputError for none, or if none of the documents, where they are given, is one that they find relevant: every
-    figure would be 0.
+    figure would be 0. With groups, qrels judge their keys.
     """
     every = read_qrels(qrels)
-    judged = select_judged(every, {event["query_id"] for event in events(queries)}, qrels, queries)
+    asked = list(events(queries))
+    judged = select_judged(every, {event["query_id"] for event in asked}, qrels, queries)
     if documents is not None:
-        check_documents(judged, (str(document.get("id")) for document in read_jsonl(documents)), qrels, documents)
+        fields = {*grouped, *(field for event in asked if isinstance(field := event.get("group_by"), str))}
+        there = (name for each in read_jsonl(documents) for name in judged_names(str(each.get("id")), each, fields))
+        check_documents(judged, there, qrels, documents)
     return judged
+
+
+def judged_names(id_: str, payload: Mapping[str, Any], fields: Collection[str | None]) -> Iterator[str]:
+    """The names by which qrels may judge a document: its id, and its groups' keys in these fields."""
+    yield id_
+    keys = (key_of(payload, each) for each in fields if each is not None)
+    yield from (str(key) for key in keys if key is not None)
 
 
 def read_qrels(path: Path) -> Judgements:
@@ -235,12 +248,18 @@ def measure(
         with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
             asked = events(queries, recipe=variant.recipe.name, rerank=variant.rerank)
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
-                ranked[result["query_id"]] = [(hit["id"], hit["score"]) for hit in result["results"]]
+                ranked[result["query_id"]] = [(_judged_id(hit), hit["score"]) for hit in result["results"]]
                 best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)
                 answered[result["status"]] += 1
         with_answer = [best[query] for query in judged if query in best and query not in unanswerable]
         found = separate(with_answer, [best[query] for query in unanswerable if query in best])
         yield replace(make_row(variant.name, ranked, answered, judged, runs), separation=found)
+
+
+def _judged_id(hit: Mapping[str, Any]) -> str:
+    """The id by which a result is judged: the key of its group, if it has one, and else its document's."""
+    key = hit.get("group", {}).get("key")
+    return hit["id"] if key is None else str(key)
 
 
 def make_row(

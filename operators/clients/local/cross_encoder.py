@@ -1,25 +1,27 @@
 """A cross-encoder in this process: a Hugging Face model exported to ONNX, run by onnxruntime on the CPU.
 
-Pairs of many queries share forward passes, sorted by length and bounded by tokens. Each pass runs on one core, as many
-at a time as there are cores: cores that share a pass wait for each other at every step of it, which costs a tenth. The
-score is the model's logit.
+Pairs of many queries share forward passes, sorted by length and bounded by tokens; each pass runs on one core. A pair
+goes alone where others would change its score, as in models of 8 bits. The score is the model's logit.
+
+Repositories of models have files of 8 bits beside the one of 32, for kinds of processors: the one for this processor is
+found. A file of 32 bits can be quantised here, once.
 """
 
 import json
-import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
+from tokenizers.models import BPE
 
 from operators.clients.local import inference
+from operators.clients.local.quantisation import Wanted, chosen, ensure_quantised, quantised_names
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, ConfigError
+from schemas.errors import BackendBadResponse, BackendError, ConfigError
 
 REQUIRED_INPUTS: Final = {"input_ids", "attention_mask"}
 TYPES: Final = "token_type_ids"
@@ -28,11 +30,10 @@ TYPES: Final = "token_type_ids"
 FROM_PADDING: Final = ("roberta", "camembert", "mpnet")
 """Architectures that count positions from the padding token's id + 1, so that many fewer are left for tokens."""
 
-_LEAST_BUDGET: Final = 64
-"""Tokens of the smallest forward passes that are worth their own cost."""
+_FLOATS: Final = "model.onnx"
 
-_PADDING: Final = 1.05
-"""Factor that padding adds to the tokens of a call, roughly."""
+_SAME: Final = 1e-4
+"""Most that rounding changes a logit of 32 bits."""
 
 PROBE: Final = (("a", "b"), ("a", "b c \N{REPLACEMENT CHARACTER}"))
 """Two pairs of two lengths with a word that no vocabulary has."""
@@ -42,20 +43,30 @@ class CrossEncoder:
     """A Reranker over the exported model in `directory`, after which it is named.
 
     A pair longer than the model reads loses the end of its document; a query keeps at least half of that length.
-    `threads` is the number of cores it uses (all of them by default), `documents` the most that a call carries. Raises
-    ConfigError, which names the file, if the directory isn't such a model with one score a pair.
+    `file` names the graph in the directory or its folder onnx; without it one of the `precision` is found, and `int8`
+    made if need be and kept in `cache`. `cores` are those that it uses (all of them by default), `documents` the most
+    that a call carries. Raises ConfigError, which names the file, if the directory isn't such a model with one score a
+    pair.
     """
 
     reads: Final = "text"
 
-    def __init__(self, directory: Path, *, threads: int | None = None, documents: int = 256) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        file: str | None = None,
+        precision: Wanted = "auto",
+        cache: Path | None = None,
+        cores: inference.Cores | None = None,
+        documents: int = 256,
+    ) -> None:
         self.model = directory.resolve().name
         # Each query has a document, so this bounds the documents alone.
         self.capacity = Capacity(queries=documents, documents=documents)
-        self._exported = _Exported(directory)
-        self._worker = inference.Worker("reranker")
-        self._cores = inference.cores(threads)
-        self._passes = ThreadPoolExecutor(self._cores, thread_name_prefix="reranker-pass")
+        self._exported = _Exported(directory, _graph(directory, file, precision, cache))
+        self._cores = cores or inference.Cores()
+        self._worker = inference.Worker("reranker", self._cores)
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """Score each request's documents in the worker thread, first come first served.
@@ -70,7 +81,6 @@ class CrossEncoder:
 
     async def aclose(self) -> None:
         await self._worker.aclose()
-        self._passes.shutdown(wait=False)
 
     def _outcomes(
         self, requests: Sequence[RerankRequest], abandoned: inference.Abandoned
@@ -84,14 +94,12 @@ class CrossEncoder:
         lengths = [len(pair.ids) for pair in pairs]
 
         def forward(batch: list[int]) -> None:
-            if abandoned():
-                raise BackendTimeout("reranker: the request was abandoned")
             try:
                 logits[batch] = self._exported.forward([pairs[index] for index in batch])
             except BackendBadResponse as error:
                 failures.update((owners[index], error) for index in batch)
 
-        list(self._passes.map(forward, inference.batches(lengths, self._budget(sum(lengths)))))
+        self._worker.each(forward, inference.passes(lengths, self._cores.count, alone=self._exported.alone), abandoned)
         outcomes: list[Scores | BackendError] = []
         start = 0
         for index, request in enumerate(requests):
@@ -105,12 +113,6 @@ class CrossEncoder:
                 outcomes.append(dict(zip(request.documents, found.tolist(), strict=True)))
         return outcomes
 
-    def _budget(self, tokens: int) -> int:
-        # As many passes as keep all cores at work to the end; few pairs are shared among the cores, too.
-        padded = _PADDING * tokens
-        rounds = max(1, math.ceil(padded / (inference.TOKEN_BUDGET * self._cores)))
-        return max(_LEAST_BUDGET, math.ceil(padded / (rounds * self._cores)))
-
 
 class _Pair(NamedTuple):
     ids: list[int]
@@ -120,17 +122,19 @@ class _Pair(NamedTuple):
 class _Exported:
     """The model of an export's directory: pairs of texts in, logits out."""
 
-    def __init__(self, directory: Path) -> None:
-        if not directory.is_dir():
-            raise ConfigError(f"reranker: {directory} is no directory")
+    def __init__(self, directory: Path, graph: Path) -> None:
         config = _parse(directory / "config.json")
         _check_labels(config, directory / "config.json")
         padding = config.get("pad_token_id")
         self._padding = padding if isinstance(padding, int) else 0
-        self._tokenizer = _tokenizer(directory, config, self._padding)
-        graph = _graph(directory)
+        self._tokenizer, self._longest = _tokenizer(directory, config, self._padding)
+        # Adds the special tokens to a query and a document that were tokenised apart, and cuts what is too long.
+        self._framer = Tokenizer(BPE())
+        self._framer.post_processor = self._tokenizer.post_processor
+        # Cuts the longer text alone while the other has no more than half: a query of that length is never cut.
+        self._framer.enable_truncation(self._longest, strategy="longest_first")
         try:
-            self._session = inference.session(graph, threads=1, optimise=True)
+            self._session = inference.session(graph, optimise=True)
         except Exception as error:
             raise ConfigError(f"reranker: {graph} is no ONNX model that can be run: {error}") from error
         self._inputs = _inputs(self._session, graph)
@@ -141,15 +145,25 @@ class _Exported:
         except Exception as error:
             raise ConfigError(f"reranker: {directory / 'tokenizer.json'} can't tokenise a pair: {error}") from error
         try:
-            self.forward(probe)
+            together, alone = self.forward(probe)[:1], self.forward(probe[:1])
         except BackendBadResponse as error:
             what = error.__cause__ or str(error).removeprefix("reranker: ")
             raise ConfigError(f"reranker: {graph} fails in a first forward pass: {what}") from error
+        self.alone = not np.allclose(together, alone, rtol=_SAME, atol=_SAME, equal_nan=True)
+        """True if a pair's score changes with the others of its pass."""
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> list[_Pair]:
-        """Tokenise pairs of a query and a document."""
-        texts = [(inference.readable(query), inference.readable(text)) for query, text in pairs]
-        return [_Pair(found.ids, found.type_ids) for found in self._tokenizer.encode_batch_fast(texts)]
+        """Tokenise pairs of a query and a document, each query once."""
+        distinct = list(dict.fromkeys(query for query, _ in pairs))
+        queries = dict(zip(distinct, self._tokenise(distinct), strict=True))
+        texts = self._tokenise([text for _, text in pairs])
+        framed = (
+            self._framer.post_process(queries[query], text) for (query, _), text in zip(pairs, texts, strict=True)
+        )
+        return [_Pair(found.ids, found.type_ids) for found in framed]
+
+    def _tokenise(self, texts: Sequence[str]) -> list[Encoding]:
+        return inference.tokenise(self._tokenizer, texts, self._longest, special=False)
 
     def forward(self, pairs: Sequence[_Pair]) -> NDArray[np.floating]:
         """One pass: the pairs' logits. Raises BackendBadResponse, whose cause may tell of the pairs, if it fails."""
@@ -191,7 +205,8 @@ def _check_labels(config: dict[str, Any], path: Path) -> None:
         raise ConfigError(f"reranker: {path} tells of {count} labels; a reranker has one")
 
 
-def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> Tokenizer:
+def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> tuple[Tokenizer, int]:
+    """The tokenizer, and how many tokens the model reads."""
     path = directory / "tokenizer.json"
     content = _read(path)
     try:
@@ -202,9 +217,8 @@ def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> Tokeniz
     if longest < tokenizer.num_special_tokens_to_add(True) + 2:
         raise ConfigError(f"reranker: {directory / 'config.json'} leaves {longest} tokens for a query and a document")
     tokenizer.no_padding()
-    # Cuts the longer text alone while the other has no more than half: a query of that length is never cut.
-    tokenizer.enable_truncation(longest, strategy="longest_first")
-    return tokenizer
+    tokenizer.enable_truncation(longest + inference.MARGIN)
+    return tokenizer, longest
 
 
 def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
@@ -227,12 +241,19 @@ def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
     return min(allowed)
 
 
-def _graph(directory: Path) -> Path:
-    candidates = [directory / "model.onnx", directory / "onnx" / "model.onnx"]
-    for path in candidates:
-        if path.is_file():
-            return path
-    raise ConfigError(f"reranker: neither {candidates[0]} nor {candidates[1]} is there")
+def _graph(directory: Path, file: str | None, precision: Wanted, cache: Path | None) -> Path:
+    """The graph's file: the one that is named, or one of this precision."""
+    if not directory.is_dir():
+        raise ConfigError(f"reranker: {directory} is no directory")
+    integers = chosen(precision) == "int8"
+    names = [file] if file is not None else [*(quantised_names() if integers else ()), _FLOATS]
+    candidates = [folder / name for name in names for folder in (directory, directory / "onnx")]
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is None:
+        raise ConfigError(f"reranker: neither {candidates[-2]} nor {candidates[-1]} is there")
+    if precision == "int8" and cache is not None and found.name in (file, _FLOATS):
+        return ensure_quantised(found, cache, directory.resolve().name)
+    return found
 
 
 def _inputs(session: Any, graph: Path) -> set[str]:

@@ -1,13 +1,19 @@
-"""Models in this process: an onnxruntime session, texts in passes of like length, and the one thread that runs them."""
+"""Models in this process: an onnxruntime session, texts in passes of like length, and the threads that run them.
+
+A pass runs on one core, as many at a time as there are cores: cores that share a pass wait for each other at every step
+of it.
+"""
 
 import asyncio
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,38 +23,96 @@ from schemas.errors import BackendTimeout, BackendUnavailable
 
 if TYPE_CHECKING:
     import onnxruntime
+    from tokenizers import Encoding, Tokenizer
 
-TOKEN_BUDGET = 256
+TOKEN_BUDGET: Final = 256
 """Tokens of a forward pass, padding included: more of them run no faster, and the padding is lost."""
+
+MARGIN: Final = 128
+"""More tokens than a word has."""
+
+_CHARS: Final = 16
+"""Characters of a token that are far more than most have."""
+
+_LEAST_BUDGET: Final = 64
+"""Tokens of the smallest forward passes that are worth their own cost."""
+
+_PADDING: Final = 1.05
+"""Factor that padding adds to the tokens of a call, roughly."""
 
 Result = TypeVar("Result")
 Abandoned = Callable[[], bool]
 """True once nobody waits for the result: the request timed out or was cancelled."""
 
 
-def cores(threads: int | None) -> int:
-    """The number of cores that a model uses: `threads`, all of them by default."""
-    return threads or os.cpu_count() or 1
+class Cores:
+    """The cores that models use, each for one pass at a time: `threads`, all of them by default."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.count = threads or os.cpu_count() or 1
+        self._free = self.count
+        self._urgent = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def one(self, *, urgent: bool) -> Iterator[None]:
+        """Hold a core. Whoever is not `urgent` gets none while an urgent one waits."""
+        with self._changed:
+            self._urgent += urgent
+            self._changed.wait_for(lambda: self._free and (urgent or not self._urgent))
+            self._urgent -= urgent
+            self._free -= 1
+            if urgent and self._free and not self._urgent:
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += 1
+                self._changed.notify_all()
 
 
-def session(path: Path, *, threads: int, optimise: bool) -> "onnxruntime.InferenceSession":
-    """Load the graph `path` for passes on `threads` cores; `optimise` is for one not written fused.
+def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnxruntime.InferenceSession":
+    """Load the graph `path` for passes on one core each; `optimise` is for one not written fused.
+
+    The optimised graph is `written` to a file, as far as it suits every processor.
 
     Raises whatever onnxruntime raises for a file that it can't run.
     """
+    onnxruntime = runtime()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
+    if written is not None:
+        options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(written)
+    # Errors are raised as well, and lines of onnxruntime's own would be no log entries.
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def runtime() -> Any:
+    """The package onnxruntime, loaded when it is needed."""
     # onnxruntime reports to its makers unless it is told not to before it is loaded.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
-    # Threads that spin after a forward pass take the cores from the event loop: 22 ms of CPU a query instead of 6.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Errors are raised as well, and lines of onnxruntime's own would be no log entries.
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnxruntime
+
+
+def tokenise(tokenizer: "Tokenizer", texts: Sequence[str], longest: int, *, special: bool) -> "list[Encoding]":
+    """Tokenise texts of which the first `longest` tokens count; of far longer ones the end is not read.
+
+    The `tokenizer` keeps `longest` + MARGIN tokens. A text that has fewer before it was cut is read whole: a cut
+    changes the word alone that it goes through.
+    """
+    whole = [readable(text) for text in texts]
+    found = tokenizer.encode_batch_fast([text[: _CHARS * longest] for text in whole], add_special_tokens=special)
+    for index, text in enumerate(whole):
+        if len(text) > _CHARS * longest and len(found[index].ids) < longest + MARGIN:
+            found[index] = tokenizer.encode(text, add_special_tokens=special)
+    return found
 
 
 def readable(text: str) -> str:
@@ -72,6 +136,17 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield group
 
 
+def passes(lengths: Sequence[int], cores: int, *, alone: bool) -> list[list[int]]:
+    """The passes for texts of these `lengths`: as many as keep all cores at work to the end.
+
+    `alone`: each text has its own, as it must where the texts of a pass change each other's results.
+    """
+    padded = _PADDING * sum(lengths)
+    rounds = max(1, math.ceil(padded / (TOKEN_BUDGET * cores)))
+    budget = max(_LEAST_BUDGET, math.ceil(padded / (rounds * cores)))
+    return list(batches(lengths, 0 if alone else budget))
+
+
 def pad(rows: Sequence[Sequence[int]], fill: int = 0) -> NDArray[np.int64]:
     """The rows as one array, each filled up at its end to the length of the longest."""
     table = np.full((len(rows), max(map(len, rows))), fill, np.int64)
@@ -87,15 +162,21 @@ def mask(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 
 
 class Worker:
-    """One thread that runs functions, first come first served; `name` identifies the worker in messages."""
+    """A thread a core that runs functions, first come first served; `name` identifies the worker in messages.
 
-    def __init__(self, name: str) -> None:
+    `urgent`: its passes begin before those of others.
+    """
+
+    def __init__(self, name: str, cores: Cores, *, urgent: bool = True) -> None:
         self._name = name
+        self._cores = cores
+        self._urgent = urgent
         self._log = OutageLog({"backend": name}, time.monotonic)
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._pool = ThreadPoolExecutor(cores.count, thread_name_prefix=name)
+        self._passes = ThreadPoolExecutor(cores.count, thread_name_prefix=f"{name}-pass")
 
     async def run(self, work: Callable[[Abandoned], Result], *, timeout: float) -> Result:
-        """Return what `work` returns, called in the thread with a function that tells whether the result is abandoned.
+        """Return what `work` returns, called in a thread with a function that tells whether the result is abandoned.
 
         Raises BackendTimeout if that takes longer than `timeout` seconds; work that has not begun by then never begins.
         Raises BackendUnavailable if `aclose` came before it began, and what `work` raises.
@@ -124,9 +205,26 @@ class Worker:
         self._log.succeeded()
         return result
 
+    def each(
+        self, forward: Callable[[list[int]], Result], groups: list[list[int]], abandoned: Abandoned
+    ) -> list[Result]:
+        """Return what `forward` returns for each of the groups, side by side, each on one core.
+
+        Raises BackendTimeout once the request is `abandoned`, and what `forward` raises.
+        """
+
+        def one(group: list[int]) -> Result:
+            with self._cores.one(urgent=self._urgent):
+                if abandoned():
+                    raise BackendTimeout(f"{self._name}: the request was abandoned")
+                return forward(group)
+
+        return [one(group) for group in groups] if len(groups) == 1 else list(self._passes.map(one, groups))
+
     async def aclose(self) -> None:
-        """End the thread after the call that it has begun; queued calls are cancelled."""
+        """End the threads after the calls that they have begun; queued calls are cancelled."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+        self._passes.shutdown(wait=False)
 
     def _late(self) -> BackendTimeout:
         error = BackendTimeout(f"{self._name}: no answer in time")

@@ -175,11 +175,6 @@ def read_done(result: object) -> None:
         raise ValueError("not acknowledged")
 
 
-def point_id(identity: str) -> int | str:
-    """An id as Qdrant wants it in filters and lookups: `Hit.id` is a string even where the point's is an integer."""
-    return int(identity) if identity.isascii() and identity.isdecimal() else identity
-
-
 def read_id(value: object) -> str:
     """A point's id, as a string even where it is an integer."""
     if type(value) is str:

@@ -23,7 +23,6 @@ from operators.clients.qdrant.answers import (
     Page,
     Payload,
     PayloadTest,
-    point_id,
     read_aliases,
     read_batch,
     read_count,
@@ -38,7 +37,7 @@ from operators.clients.qdrant.answers import (
     read_vectors,
 )
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks
-from operators.query.backend_answers import Hits
+from operators.query.backend_answers import Hits, point_id
 from operators.query.field_map import SAME, FieldMap
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
 

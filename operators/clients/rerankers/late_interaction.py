@@ -21,11 +21,11 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.clients.qdrant.answers import PayloadTest, point_id
+from operators.clients.qdrant.answers import PayloadTest
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import DECIMALS, TokenVectors
-from operators.query.backend_answers import Hits, Scores
+from operators.query.backend_answers import Hits, Scores, point_id
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors
 
 DOCUMENTS: Final = 100_000

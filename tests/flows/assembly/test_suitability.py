@@ -13,6 +13,7 @@ from flows.assembly.clients import Clients, InProcess
 from flows.assembly.collections import ensure_collections
 from flows.assembly.suitability import CollectionLog, try_embedder
 from flows.cli.check.qdrant import qdrant as findings
+from operators.clients.local.minilm import NAMES
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
@@ -188,3 +189,19 @@ def test_other_prompts_than_the_indexs_are_told(server: Server, caplog: pytest.L
         assert [("prompts differ" in line, "passage: " in line) for line in lines(caplog)] == [(True, True)] * warns
         found = [each for each in findings(given, InProcess(given)) if "prompts differ" in each.what]
         assert [each.level for each in found] == ["warning"] * warns
+
+
+@pytest.mark.parametrize("precision", ["int8", "float32"])
+def test_an_index_of_either_precision_fits_and_says_which_it_has(server: Server, precision: str) -> None:
+    """The metadata of a new collection name the embedder; a configuration of the other precision has no misfit."""
+
+    def configured(chosen: str) -> Settings:
+        qdrant = {"url": server.url, "destinations": {"default": "docs"}}
+        return load(None, {"qdrant": qdrant, "embedder": {"precision": chosen}})
+
+    made = configured(precision)
+    ensure_collections(made, InProcess(made))
+    noted = server.info("docs").metadata["rankstream"]
+    assert noted["embedder"] == NAMES["int8" if precision == "int8" else "float32"]
+    other = configured("float32" if precision == "int8" else "int8")
+    assert {each.level for each in findings(other, InProcess(other))} == {"ok"}

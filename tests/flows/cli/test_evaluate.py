@@ -195,7 +195,19 @@ def judged(directory: Path, qrels: str) -> Any:
     (directory / "queries").write_text("\n".join(f'{{"query_id": "q{n}", "text": "t"}}' for n in (1, 2)))
     (directory / "documents").write_text("\n".join(f'{{"id": "{name}", "text": "t"}}' for name in "ab"))
     (directory / "qrels").write_text(qrels)
-    return read_judgements(*(directory / name for name in ("qrels", "queries", "documents")))
+    return read_judgements(directory / "qrels", directory / "queries", directory / "documents")
+
+
+def test_groups_are_judged_by_their_keys(tmp_path: Path) -> None:
+    """The qrels may name values of the field by which a query, or its profile, groups; documents alone have ids."""
+    queries, documents, qrels = (tmp_path / name for name in ("queries", "documents", "qrels"))
+    queries.write_text('{"query_id": "q1", "text": "t", "group_by": "parent"}')
+    documents.write_text('{"id": "a", "text": "t", "parent": "p", "page": 7}')
+    for name, grouped in (("a", ()), ("p", ()), ("7", ("page",))):
+        qrels.write_text(f"q1 0 {name} 1\n")
+        assert read_judgements(qrels, queries, documents, grouped) == {"q1": {name: 1}}
+    with pytest.raises(InputError, match="none of its 1 relevant documents"):
+        read_judgements(qrels, queries, documents)
 
 
 @pytest.mark.parametrize(

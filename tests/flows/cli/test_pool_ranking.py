@@ -298,6 +298,28 @@ def test_a_leg_that_the_profile_skips_is_no_loss() -> None:
     assert {leg["name"]: leg["reason"] for leg in result["legs"]} == {"vector": "profile", "keyword": None}
 
 
+def test_a_group_is_ranked_by_its_key() -> None:
+    """Its key is what `evaluate` judges, a document without one keeps its id, and the result has the group."""
+    legs = [
+        {
+            "name": "vector",
+            "hits": [
+                hit("a", 0.9, "2024-02-23", parent="p"),
+                hit("b", 0.8, "2024-02-23"),
+                hit("c", 0.7, "2024-02-23", parent="p"),
+                hit("d", 0.2, "2024-02-23", parent="q"),
+            ],
+        },
+    ]
+    document = pool(legs, recipe="vector", group_by="parent", group_size=2, limit=2)
+    ranker = by(None)
+    assert [id_ for id_, _ in ranker.order(ranker.read(orjson.dumps(document))).ranked] == ["p", "b", "q"]
+    result = ranked(document)
+    assert (ids(result), result["total"], result["has_more"]) == (["a", "b"], 3, True)
+    assert [(each["group"]["key"], each["group"]["count"]) for each in result["results"]] == [("p", 2), (None, 1)]
+    assert [each["id"] for each in result["results"][0]["group"]["results"]] == ["c"]
+
+
 @pytest.mark.parametrize("direction", ["asc", "desc"])
 def test_the_querys_order_is_the_results(direction: str) -> None:
     """Of the candidates by a field of theirs; those without it come last, and the scores stay."""

@@ -157,6 +157,9 @@ OTHERS: dict[str, Any] = {
     "subject": "s",
     "actor_type": "user",
     "filters": [{"field": "year", "op": "eq", "value": 1}],
+    "group_by": "subject",
+    "group_size": 3,
+    "group_score": "sum",
     "limit": 7,
     "cursor": CURSOR,
     "profile": "deep",
@@ -290,3 +293,13 @@ def test_the_secret_is_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("RANKSTREAM_CURSOR__SIGNING_SECRET", "short-canary")
     with pytest.raises(ConfigError, match="signing_secret: at least 16 characters"):
         load(None, LEAST)
+
+
+def test_a_lookup_has_no_groups() -> None:
+    """It refuses a grouping of its own, and that of its profile or of the defaults does not apply."""
+    grouped = normaliser(planner=Planner(PROFILES, defaults=Defaults(group_by="type")))
+    assert normalised(grouped).query.plan.grouping == ("type", 1, "max")
+    assert normalised(grouped, **LOOKUP).query.plan.grouping is None
+    kind, said = refusal(grouped, **LOOKUP, group_by="subject")
+    assert (kind, "only a search has groups" in said) == (DeadLetterClass.INVALID, True)
+    assert normalised(grouped, **LOOKUP, group_by="subject", group_size=0).query.plan.grouping is None

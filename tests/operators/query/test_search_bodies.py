@@ -1,5 +1,6 @@
 """Searches: which legs a query asks, how deep, within what, and which payload fields it takes along."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
-from operators.query.backend_answers import Embedding
+from operators.query.backend_answers import Embedding, Hits
 from operators.query.collection import Capabilities, Destinations
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
-from operators.query.search_bodies import Searches, Unfinished
+from operators.query.search_bodies import Groups, Search, Searches, Unfinished
 from operators.query.syntax.expression import parse
 from operators.query.terms import SparseVector
 from schemas.errors import Reason
@@ -54,6 +55,11 @@ def bodies(asked: InFlight, searches: Searches = SEARCHES) -> dict[str, Any]:
     found: dict[Any, Any] = dict(searches(asked))
     assert {collection for _, collection in found} <= {asked.asked.collection}
     return {leg: search.body for (leg, _), search in found.items()}
+
+
+def groups(asked: InFlight) -> set[Groups | None]:
+    """The groups that the query's searches are to find."""
+    return {search.groups for search in SEARCHES(asked).values() if isinstance(search, Search)}
 
 
 def tenant(name: str) -> dict[str, Any]:
@@ -316,3 +322,47 @@ def test_every_leg_stays_in_the_namespace_and_the_collection(event: dict[str, An
         assert one.asked.canonical.limit <= body["limit"] <= 1000
         corpus = body.get("params", {}).get("idf", {}).get("corpus", body["filter"])
         assert tenant(event.get("namespace", "acme")) in corpus["must"]
+
+
+def test_groups_are_asked_for_twice_as_many_candidates_as_results() -> None:
+    """Or the over-sample, if that is more; half as many groups are wanted, and the field to group by comes along."""
+    for limit, depth in ((20, 100), (100, 200), (200, 400)):
+        searches = SEARCHES(query(group_by="m.parent", limit=limit))
+        for search in searches.values():
+            assert isinstance(search, Search)
+            assert search.body is not None
+            assert search.groups is not None
+            assert (search.body["limit"], search.groups.wanted) == (depth, depth // 2)
+            assert "m.parent" in search.body["with_payload"]
+    assert groups(query(group_by="p", reflections_only=True)) == {None}
+
+
+def test_a_search_beyond_the_groups_leaves_out_what_is_found() -> None:
+    """Keys by value, each type by itself, documents without a key by id; one with several values is of no group."""
+    asked = query(group_by="p")
+    [search, *_] = SEARCHES(asked).values()
+    assert isinstance(search, Search)
+    payloads: list[Mapping[str, Any]] = [{"p": "a"}, {}, {"p": 1}, {"p": "a"}, {"p": True}]
+    beyond = search.beyond(Hits(["1", "2", "3", "4", "5"], [0.0] * 5, payloads), 7)
+    assert beyond.body is not None
+    assert search.body is not None
+    conditions = [
+        {"key": "p", "match": {"any": ["a"]}},
+        {"key": "p", "match": {"any": [1]}},
+        {"key": "p", "match": {"value": True}},
+    ]
+    others = {"should": [{"must_not": [{"should": conditions}]}, {"key": "p", "values_count": {"gt": 1}}]}
+    seen = search.body["filter"]
+    assert beyond.body == {
+        **search.body,
+        "limit": 7,
+        "filter": {**seen, "must": [*seen["must"], others], "must_not": [{"has_id": [2]}]},
+    }
+    assert beyond.groups is None
+
+
+def test_strict_mode_may_leave_no_room_for_the_conditions() -> None:
+    """Then a leg's first candidates have to do."""
+    asked = query(group_by="p")
+    asked.retrieval.capabilities = replace(asked.retrieval.capabilities, conditions=6)
+    assert groups(asked) == {None}

@@ -22,10 +22,21 @@ def event(count: int, size: int = 10, **changes: Any) -> dict[str, Any]:
         {"id": f"d{n}", "rank": n + 1, "score": 0.5, "text": "x" * size, "payload": {"a": n}, "legs": {"vector": n}}
         | ({"neighbours": {"before": [{"id": "n", "text": "y"}], "after": []}} if n % 3 else {})
         | ({"passages": [{"text": "x", "start": 0, "highlights": []}]} if n % 2 else {})
+        | ({"group": {"key": "k", "count": 4, "results": further(n, size)}} if n % 4 else {})
         for n in range(count)
     ]
     page = {"status": "ok", "results": hits, "has_more": False, "next_cursor": None}
     return {**page, "degraded": [], "warnings": ["w"], **changes}
+
+
+def further(count: int, size: int) -> list[dict[str, Any]]:
+    """The further documents of a group, at most three, each with a text of this size."""
+    around = {"before": [], "after": [{"id": "n", "text": "z"}]}
+    return [
+        {"id": f"f{n}", "score": 0.25, "text": "y" * size, "payload": {}, "legs": {}}
+        | ({"neighbours": around} if n % 2 else {})
+        for n in range(count % 4)
+    ]
 
 
 def cursor(given: int) -> str:
@@ -72,8 +83,23 @@ def forms(whole: dict[str, Any]) -> list[dict[str, Any]]:
             page = {"results": short["results"][: count - left_out], "has_more": True, "next_cursor": then}
             found.append({**short, **page, "warnings": [*short["warnings"], said]})
 
-    lose("neighbours are left out", lambda hit: {name: hit[name] for name in hit if name != "neighbours"})
-    lose("texts are cut to their best passage", lambda hit: {**hit, "text": best(hit["text"])})
+    def alone(hit: dict[str, Any]) -> dict[str, Any]:
+        return {name: hit[name] for name in hit if name != "neighbours"}
+
+    def cut(hit: dict[str, Any]) -> dict[str, Any]:
+        return {**hit, "text": best(hit["text"])}
+
+    def grouped(hit: dict[str, Any], results: list[dict[str, Any]]) -> dict[str, Any]:
+        return {**hit, "group": {**hit["group"], "results": results}} if "group" in hit else hit
+
+    def of(hit: dict[str, Any]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = hit.get("group", {}).get("results", [])
+        return found
+
+    lose("neighbours are left out", lambda hit: grouped(alone(hit), list(map(alone, of(hit)))))
+    lose("texts of further documents are cut to their best passage", lambda hit: grouped(hit, list(map(cut, of(hit)))))
+    lose("the further documents of groups are left out", lambda hit: grouped(hit, []))
+    lose("texts are cut to their best passage", cut)
     lose("payloads are left out", lambda hit: {**hit, "payload": {}})
     leave_out()
     last = found.pop() if count else None
@@ -133,3 +159,24 @@ def test_what_must_not_be_lost_is_kept() -> None:
     assert {name: short[name] for name in ("query_id", "metadata", "total", "debug")} == {
         name: whole[name] for name in ("query_id", "metadata", "total", "debug")
     }
+
+
+def test_further_documents_of_groups_go_before_texts() -> None:
+    """Their texts are cut first; those of the last results go first; each result stays in its group, with its text."""
+    size = 2 * SIZE
+    whole = event(3, size=size)
+    one = {"id": "f", "score": 0.25, "text": "y" * size, "payload": {"a": 1}, "legs": {}}
+    whole["results"] = [{**hit, "group": {"key": "k", "count": 2, "results": [one]}} for hit in whole["results"]]
+    limit = size_of(whole) - 3 * SIZE
+    shorter = shorten(whole, lambda each: size_of(each) <= limit, cursor, best)
+    assert shorter is not None
+    assert [hit["text"] for hit in shorter["results"]] == ["x" * size] * 3
+    assert [[each["text"] for each in hit["group"]["results"]] for hit in shorter["results"]] == [["y" * SIZE]] * 2 + [
+        []
+    ]
+    assert [hit["group"]["count"] for hit in shorter["results"]] == [2, 2, 2]
+    assert shorter["warnings"][-2:] == [
+        "texts of further documents are cut to their best passage in 3 of 3 results: the topic takes no more",
+        "the further documents of groups are left out in 1 of 3 results: the topic takes no more",
+    ]
+    assert shorter["degraded"] == [LOST]

@@ -20,6 +20,8 @@ from operators.query.backend_answers import Hits
 from operators.query.in_flight import Found, InFlight
 from operators.ranking.candidate import Candidate, union
 from operators.ranking.content import fingerprint
+from operators.ranking.pipeline import Ranked
+from operators.ranking.run import Facts, Run, ScoreExplanations
 from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Fetching
 from operators.stages.fuse import take_over
@@ -226,3 +228,20 @@ def test_what_only_the_index_reads_is_not_fetched() -> None:
     assert asked == [
         ["_marks", "_terms", "_token_ids", "_title_words", "_attributes_colour_words", "_attributes_colour_texts"]
     ]
+
+
+def test_what_a_group_returns_is_fetched_and_another_stands_for_it_if_the_best_is_gone() -> None:
+    """Up to `group_size` documents of each group on the page; a document that was deleted is in no group any more."""
+    asked = found(hits("abcde", (1, 1, 1, 1, 1)), group_by="parent", group_size=2, explain=True)
+    outcome = asked.outcome
+    for each, parent in zip(outcome.candidates, "ppqpq", strict=True):
+        each.payload = {**each.payload, "parent": parent}
+    outcome.ranked = Ranked(outcome.candidates, Run(Facts(), ScoreExplanations({})))
+    outcome.group(asked.asked.plan.grouping)
+    stage = Fetching(NOBODY, lambda _: 1, Bounds(1, 1, 1))
+    assert stage.missing(asked) == ["a", "b"]
+    stage.on_answer(asked, {"b": PAYLOADS["b"]})
+    assert [each.id for each in outcome.candidates] == ["b", "c"]
+    assert [each.id for each in outcome.groups["b"].candidates] == ["b", "d"]
+    assert outcome.explanations is not None
+    assert [len(outcome.explanations.by_id[id_].stages) for id_ in "abc"] == [1, 1, 1]

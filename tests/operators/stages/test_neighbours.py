@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from operators.query.result import page, records_of
 from operators.query.returned import divide
 from operators.ranking.candidate import Candidate
+from operators.ranking.grouping import Grouping
 from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Neighbouring
 from schemas.document import GROUP, NEIGHBOURS, ORDER
@@ -38,6 +40,20 @@ def test_the_nearest_on_both_sides() -> None:
         STAGE.on_answer(asked, around)
         sides = asked.outcome.neighbours["c"]
         assert [[each["id"] for each in side] for side in sides] == [before, behind]
+
+
+def test_documents_of_groups_have_neighbours() -> None:
+    """Each document that is returned within a group has its own, and those behind `group_size` have none."""
+    asked = found(1)
+    outcome = asked.outcome
+    outcome.candidates = [Candidate(id_, 0.5, {"parent": "p"}) for id_ in "cxy"]
+    outcome.payloads |= {"x": {**payload(7), NEIGHBOURS: ["w", "x"]}, "y": {**payload(9), NEIGHBOURS: ["z"]}}
+    outcome.group(Grouping("parent", 2, "max"))
+    assert STAGE.missing(asked) == ["a", "b", "d", "e", "w"]
+    STAGE.on_answer(asked, {"b": payload(2), "w": payload(6, classification="public")})
+    assert [[each["id"] for each in outcome.neighbours[id_][0]] for id_ in "cx"] == [["b"], ["w"]]
+    records = records_of(page(asked.asked, outcome), outcome)
+    assert records == [{"namespace": "public"}] * 3 + [{"namespace": "public", "classification": "public"}]
 
 
 def test_what_has_moved_or_is_hidden_is_no_neighbour() -> None:

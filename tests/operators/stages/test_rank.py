@@ -6,6 +6,7 @@ import pytest
 
 from operators.query.backend_answers import RerankScores
 from operators.query.canonical import Shape
+from operators.query.cursor import result_digest
 from operators.query.in_flight import InFlight
 from operators.stages.fuse import fuse_legs
 from operators.stages.rerank import rank
@@ -57,3 +58,34 @@ def test_a_lookup_keeps_the_order_that_was_asked_for(recipe: str) -> None:
 def test_a_recipe_without_a_model_was_ranked_when_it_was_fused() -> None:
     """A model's word has no part in it."""
     assert order(rank(found(recipe="vector"))) == ["a", "b", "c"]
+
+
+def test_the_model_reads_chunks_and_groups_count_behind_it() -> None:
+    """Each chunk has the model's score; then the best of each group stands for it, and the explanation says so."""
+    asked = found(recipe="hybrid", group_by="parent", group_size=2, group_score="sum", explain=True)
+    parents = {"a": "p", "b": "q", "c": "p"}
+    for each in asked.outcome.candidates:
+        each.payload = {**each.payload, "parent": parents[each.id]}
+    assert asked.asked.plan.reranks(asked.asked.canonical) == 50
+    rank(asked)
+    outcome = asked.outcome
+    assert order(asked) == ["b", "a"]
+    group = outcome.groups["a"]
+    assert (group.key, [each.id for each in group.candidates]) == ("p", ["a", "c"])
+    [of_a] = [each for each in outcome.candidates if each.id == "a"]
+    assert of_a.score == sum(each.score for each in group.candidates)
+    assert outcome.explanations is not None
+    step = outcome.explanations.by_id["a"].stages[-1]
+    assert (step["stage"], step["input"], step["output"]) == ("group", group.candidates[0].score, of_a.score)
+    assert step["values"] == {"key": "p", "count": 2}
+
+
+def test_a_group_that_was_given_is_told_by_any_of_its_documents() -> None:
+    """After a write another document may be the best of it: it is the same group all the same."""
+    asked = found(recipe="vector", group_by="parent")
+    for each in asked.outcome.candidates:
+        each.payload = {**each.payload, "parent": {"a": "p", "b": "q", "c": "q"}[each.id]}
+    rank(asked)
+    assert order(asked) == ["a", "b"]
+    assert asked.outcome.put_first(frozenset({result_digest("c")})) == 1
+    assert order(asked) == ["b", "a"]

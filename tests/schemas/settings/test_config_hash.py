@@ -37,6 +37,8 @@ MODELS = ("embedder", "sparse_encoder", "rerank", "chat")
 
 CHANGED = {
     "defaults.min_relevance": 0.5,
+    "defaults.group_by": "subject",
+    "defaults.group_score": "sum",
     "qdrant.url": "http://other",
     "qdrant.destinations": {"default": "others"},
     "qdrant.collections": NOTES["qdrant"]["collections"],
@@ -89,6 +91,9 @@ CHANGED = {
     "sparse_encoder.url": "http://other",
     "embedder.prompts": "e5",
     "embedder.dimensions": 256,
+    "embedder.precision": "int8",
+    "rerank.precision": "int8",
+    "rerank.file": "model_O3.onnx",
     "rerank.mode": "pick",
     "rerank.empty": "irrelevant",
     "rerank.prompts": "qwen3",
@@ -151,6 +156,7 @@ def registry(**settings: str) -> dict[str, Any]:
 
 USER = {"mechanism": "PLAIN", "username": "u"}
 CLIENT = {"mechanism": "OAUTHBEARER", "token_url": "http://t", "client_id": "c"}
+ONNX: dict[str, Any] = {"rerank": {"kind": "onnx", "path": "/m"}}
 SERVED: dict[str, Any] = {"rerank": {"kind": "sglang", "url": "http://r"}}
 EMBEDDER: dict[str, Any] = {"embedder": {"kind": "tei", "url": "http://e"}, "rerank": {"kind": "none"}}
 PROMPTED = (
@@ -166,6 +172,7 @@ BESIDE = {
     **dict.fromkeys(ENCODED, ENCODER),
     **{f"embedder.{name}": EMBEDDER for name in PROMPTED},
     **{f"rerank.{name}": SERVED for name in ("prompts", "instruction", "query_template", "document_template")},
+    **{f"rerank.{name}": ONNX for name in ("file", "precision")},
     "qdrant.context.group_by": {"qdrant": {**LEAST["qdrant"], "context": {"order_by": "turn"}}},
     "decay.collections": NOTES,
     "policies.identity.by": {"policies": {"identity": {"header": "x-source"}}},
@@ -261,10 +268,13 @@ DECIDES = {
     "embedder.kind",
     "embedder.model",
     *(f"embedder.{name}" for name in PROMPTED),
+    "embedder.precision",
     "embedder.body",
     "rerank.kind",
     "rerank.model",
     "rerank.path",
+    "rerank.file",
+    "rerank.precision",
     "rerank.body",
     "rerank.mode",
     "rerank.idf",
@@ -291,6 +301,9 @@ DECIDES = {
     "defaults.namespace",
     "defaults.destination",
     "defaults.min_relevance",
+    "defaults.group_by",
+    "defaults.group_size",
+    "defaults.group_score",
     "documents.envelope",
     "documents.columns",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),

@@ -62,6 +62,7 @@ def test_a_family_has_a_prefix_for_queries(prompts: str) -> None:
         ({"kind": "minilm", "prompts": "e5"}, "minilm has no use of prompts and dimensions"),
         ({"kind": "none", "document_prefix": "d"}, "none has no use of prompts and dimensions"),
         ({"kind": "minilm", "dimensions": 256}, "minilm has no use of prompts and dimensions"),
+        ({"kind": "none", "precision": "int8"}, "none has no use of precision"),
         ({"kind": "openai", "query_prompt_name": "web"}, "openai knows no names of prompts"),
         ({"prompts": "gpt"}, "embedder.prompts: "),
         ({"dimensions": 0}, "embedder.dimensions: "),

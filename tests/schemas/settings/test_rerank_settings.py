@@ -100,6 +100,9 @@ def test_calls_may_be_unbounded(kind: str, bound: int) -> None:
         ({"rerank": {"kind": "tei", "url": "reranker:80"}}, "rerank.url: "),
         ({"rerank": {"top": 50}}, "rerank.top: "),
         ({"rerank": {"prompts": "qwen3"}}, "rerank: late_interaction has no use of templates"),
+        ({"rerank": {"precision": "int8"}}, "rerank: late_interaction has no use of file and precision"),
+        ({"rerank": {"kind": "tei", "url": "http://r", "file": "a.onnx"}}, "tei has no use of file and precision"),
+        ({"rerank": {"kind": "onnx", "path": "/m", "precision": "int4"}}, "rerank.precision: "),
         ({"rerank": {"kind": "onnx", "path": "/m", "query_template": "q: {query}"}}, "onnx has no use of templates"),
         ({"rerank": {"kind": "tei", "url": "http://r", "query_template": "q"}}, "query_template: {query} is missing"),
         (
@@ -142,6 +145,8 @@ DECIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {"kind": "chat"}),
     ({"kind": "cohere", "url": "http://r"}, {"kind": "voyage"}),
     ({"kind": "onnx", "path": "/a"}, {"path": "/b"}),
+    ({"kind": "onnx", "path": "/a"}, {"file": "model_O3.onnx"}),
+    ({"kind": "onnx", "path": "/a"}, {"precision": "int8"}),
     ({"kind": "cohere", "url": "http://r"}, {"model": "another"}),
     ({"kind": "chat"}, {"mode": "pick"}),
     ({}, {"idf": False}),
@@ -229,7 +234,15 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
     section = load(None, {**LEAST, "rerank": {"kind": "none", "mode": "order"}}).rerank
     assert {name: getattr(section, name) for name in values} == {**values, "path": section.path}
     assert (str(section.path), section.key()) == ("/m", "a-key")
-    assert values.keys() == RerankSettings.model_fields.keys() - {"api_key", "api_key_file", "header_files", "tls"}
+    onnx = {"kind": "onnx", "file": "model_O3.onnx", "precision": "int8", "max_concurrency": 1}
+    for name in values:
+        monkeypatch.delenv(f"RANKSTREAM_RERANK__{name.upper()}", raising=False)
+    for name, value in {**onnx, "path": "/m"}.items():
+        monkeypatch.setenv(f"RANKSTREAM_RERANK__{name.upper()}", str(value))
+    section = load(None, LEAST).rerank
+    assert {name: getattr(section, name) for name in onnx} == onnx
+    tried = values.keys() | onnx.keys()
+    assert tried == RerankSettings.model_fields.keys() - {"api_key", "api_key_file", "header_files", "tls"}
 
 
 def test_a_wrong_variable_is_named_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

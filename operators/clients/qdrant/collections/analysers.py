@@ -48,6 +48,7 @@ _CONTEXTS: Final = "contexts"
 _BY_ACCESS: Final = "same tier and labels"
 
 _PROMPTS: Final = "prompts"
+_EMBEDDER: Final = "embedder"
 
 Purposes = Mapping[str, Mapping[str, str]]
 """The prompts by which a model tells a `query` from a `document`: a prefix, and fields of the request."""
@@ -237,16 +238,20 @@ def _sparse(vector: qdrant_edge.SparseVector) -> SparseVector:
 
 
 def metadata(
-    settings: Bm25Settings, purposes: Purposes | None = None, fields: Mapping[str, float] = DEFAULT_FIELDS
+    settings: Bm25Settings,
+    purposes: Purposes | None = None,
+    fields: Mapping[str, float] = DEFAULT_FIELDS,
+    model: str | None = None,
 ) -> dict[str, Any]:
     """A collection's metadata about its analyser and the searched fields, about the documents that share a context, and
-    about the prompts that its texts are embedded with, where an embedder is configured.
+    about the prompts and the `model` that its texts are embedded with, where an embedder is configured.
     """
     prompts = {} if purposes is None else {_PROMPTS: purposes}
+    embedder = {} if model is None else {_EMBEDDER: model}
     # An earlier version knows these parameters only.
     newer = {name for name in ("languages", "accents") if getattr(settings, name) == getattr(Bm25Settings(), name)}
     bm25 = {_BM25: settings.model_dump(mode="json", exclude=newer), _ANALYSIS: CURRENT, _FIELDS: dict(fields)}
-    return {OURS: {**bm25, _CONTEXTS: _BY_ACCESS, **prompts}}
+    return {OURS: {**bm25, _CONTEXTS: _BY_ACCESS, **prompts, **embedder}}
 
 
 def has_plain_terms(info: CollectionInfo) -> bool:

@@ -22,8 +22,8 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import Analysers, Bm25, mixed_contexts
 from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.query.collection import MOST, Capabilities
-from operators.query.filters import ORDERING
-from schemas.document import TEXT
+from operators.query.filters import ORDERING, Ask
+from schemas.document import TEXT, WHOLE_TITLE
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.settings import QdrantSettings
 
@@ -31,6 +31,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 EVERY: Final = 10.0
 """Seconds between two readings."""
+
+_GROUPING: Final = frozenset({Ask.KEYWORD, Ask.INTEGER, Ask.BOOL, Ask.UUID})
+"""Questions to an index that tells values apart."""
 
 _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
 """Scores that are smaller for more similar documents: to rank by them would be to rank the wrong way round."""
@@ -139,6 +142,7 @@ class Catalogue:
         fields = self._qdrant.fields
         indexes = {fields.name(path): described for path, described in info.indexes.items()}
         text = indexes.get(TEXT, {}).get("params") or {}
+        another = self._settings.of_another_tool
         contexts = not (self._hides and mixed_contexts(names, info))
         return Capabilities(
             name,
@@ -149,10 +153,13 @@ class Catalogue:
             shards=info.shards,
             counted=self._countable(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
-            indexed=fields.answerable(indexes) if info.strict.get("unindexed_filtering_retrieve") is False else None,
+            indexed=fields.answerable(indexes) if _needs_index(info) else None,
             values=info.strict.get("max_query_limit"),
             conditions=info.strict.get("filter_max_conditions"),
-            orders=_orders(indexes) if self._settings.of_another_tool else None,
+            groups=_groups(fields.answerable(indexes))
+            if self._settings.of_another_tool or _needs_index(info)
+            else None,
+            orders=_orders(indexes) if another else None,
             scoring=bool(text.get("scoring")),
             dense_context=contexts and names.dense_context in info.vectors,
             sparse_context=contexts and names.sparse_context in info.sparse_vectors,
@@ -194,6 +201,17 @@ def _is_weighed(sparse: Mapping[str, Any] | None) -> bool:
     Qdrant's IDF would count documents of other namespaces, too, and weigh terms that are weighed already.
     """
     return sparse is not None and sparse.get("modifier") in {None, "none"}
+
+
+def _needs_index(info: CollectionInfo) -> bool:
+    """True if filters need an index."""
+    return info.strict.get("unindexed_filtering_retrieve") is False
+
+
+def _groups(answerable: Mapping[str, frozenset[Ask]]) -> frozenset[str]:
+    fields = {field for field, asks in answerable.items() if asks & _GROUPING}
+    own = {"title"} if WHOLE_TITLE in fields else set()
+    return frozenset(own.union(field for field in fields if not field.startswith("_")))
 
 
 def _orders(indexes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:

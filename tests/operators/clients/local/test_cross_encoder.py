@@ -65,7 +65,7 @@ class Passes:
 
 def test_it_is_a_reranker_of_texts_named_after_its_directory(directory: Path) -> None:
     """It needs no vectors, and a call takes any queries of any namespaces up to its number of documents."""
-    reranker: Reranker = CrossEncoder(directory, threads=1, documents=64)
+    reranker: Reranker = CrossEncoder(directory, cores=inference.Cores(1), documents=64)
     assert (reranker.reads, reranker.model) == ("text", "small-bert")
     assert reranker.capacity == Capacity(queries=64, documents=64)
     (directory / "onnx").mkdir()
@@ -99,7 +99,7 @@ def test_nothing_is_scored_as_nothing(directory: Path) -> None:
 
 def test_queries_share_passes_within_the_budget(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Short pairs of many queries are one pass; long ones are cut into passes of the budget, longest first."""
-    encoder = CrossEncoder(directory, threads=1)
+    encoder = CrossEncoder(directory, cores=inference.Cores(1))
     passes = Passes(encoder, monkeypatch)
     score(encoder, [request(number) for number in range(8)])
     assert passes.shapes == [(24, 8)]
@@ -112,12 +112,12 @@ def test_queries_share_passes_within_the_budget(directory: Path, monkeypatch: py
 
 def test_cores_run_passes_side_by_side(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few pairs are cut into a pass a core, which are under way together; what they score is what one core scores."""
-    encoder = CrossEncoder(directory, threads=2)
+    encoder = CrossEncoder(directory, cores=inference.Cores(2))
     passes = Passes(encoder, monkeypatch)
     asked = [request(number) for number in range(8)]
     together = score(encoder, asked)
     assert passes.shapes == [(12, 8), (12, 8)]
-    for found, alone in zip(together, score(CrossEncoder(directory, threads=1), asked), strict=True):
+    for found, alone in zip(together, score(CrossEncoder(directory, cores=inference.Cores(1)), asked), strict=True):
         assert found == pytest.approx(alone, abs=1e-5)
 
 
@@ -166,7 +166,7 @@ def test_a_pass_that_fails_fails_those_in_it(directory: Path) -> None:
 
 def test_a_timeout_stops_between_two_passes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call out of time ends with the pass under way, so that the next call needn't wait for its rest."""
-    encoder = CrossEncoder(directory, threads=1)
+    encoder = CrossEncoder(directory, cores=inference.Cores(1))
     passes = Passes(encoder, monkeypatch)
 
     async def scenario() -> None:
@@ -185,7 +185,7 @@ def test_a_timeout_stops_between_two_passes(directory: Path, monkeypatch: pytest
 
 def test_a_cancelled_call_stops_between_two_passes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So does one that is cancelled."""
-    encoder = CrossEncoder(directory, threads=1)
+    encoder = CrossEncoder(directory, cores=inference.Cores(1))
     passes = Passes(encoder, monkeypatch)
 
     async def scenario() -> None:
@@ -207,7 +207,7 @@ def test_a_closed_cross_encoder_is_unavailable(directory: Path) -> None:
     """After `aclose` a call fails as a backend does."""
 
     async def scenario() -> None:
-        encoder = CrossEncoder(directory, threads=1)
+        encoder = CrossEncoder(directory, cores=inference.Cores(1))
         await encoder.score([request(1)], timeout=60)
         await encoder.aclose()
         with pytest.raises(BackendUnavailable):

@@ -14,7 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models
 
 from bench import random_bert
+from operators.clients.local import quantisation
 from operators.clients.local.cross_encoder import CrossEncoder
+from operators.clients.local.quantisation import Wanted
 from operators.clients.rerankers import RerankRequest
 from schemas.errors import ConfigError
 
@@ -103,7 +105,11 @@ def test_padding_is_the_configured_token(directory: Path) -> None:
     """A graph that finds a pair's end by the padding token finds the one of config.json."""
     configure(directory, pad_token_id=100)
     graph(directory, total())
-    assert totals(directory) == [SUMS[0] + 2 * 100, SUMS[1]]
+    exported = CrossEncoder(directory)._exported
+    pairs = exported.encode([(WORDS[0], WORDS[1]), (WORDS[0], " ".join(WORDS[2:5]))])
+    assert exported.forward(pairs).tolist() == [SUMS[0] + 2 * 100, SUMS[1]]
+    # Where padding changes scores, no pair is padded.
+    assert totals(directory) == SUMS
 
 
 def test_the_graph_may_stand_in_a_folder_onnx(directory: Path) -> None:
@@ -111,6 +117,98 @@ def test_the_graph_may_stand_in_a_folder_onnx(directory: Path) -> None:
     (directory / "onnx").mkdir()
     shutil.move(directory / "model.onnx", directory / "onnx" / "model.onnx")
     CrossEncoder(directory)
+
+
+@pytest.mark.parametrize("place", [".", "onnx"])
+def test_a_named_file_is_the_graph(directory: Path, place: str) -> None:
+    """`file` is found in the directory or its folder onnx, whatever else is there; one that is missing is named."""
+    (directory / "onnx").mkdir()
+    shutil.copy(directory / "model.onnx", directory / place / "model_O3.onnx")
+    (directory / "model.onnx").write_bytes(b"no graph")
+    CrossEncoder(directory, file="model_O3.onnx")
+    with pytest.raises(ConfigError, match=r"onnx/model_O4\.onnx is there"):
+        CrossEncoder(directory, file="model_O4.onnx")
+
+
+@pytest.mark.parametrize(
+    ("flags", "precision", "read"),
+    [
+        ("avx2 avx512_vnni", "auto", "model_qint8_avx512_vnni.onnx"),
+        ("avx2 avx_vnni", "auto", "model_quint8_avx2.onnx"),
+        ("asimddp", "auto", "model_quantized.onnx"),
+        ("avx2", "auto", "model.onnx"),
+        ("avx2", "int8", "model_quint8_avx2.onnx"),
+        ("avx2 avx512_vnni", "float32", "model.onnx"),
+    ],
+)
+def test_the_file_for_the_processor_is_found(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, flags: str, precision: Wanted, read: str
+) -> None:
+    """Of the files that a repository ships, the best that the processor has instructions for is read."""
+    for name in ("model_qint8_avx512_vnni", "model_quint8_avx2", "model_quantized", "model"):
+        (directory / f"{name}.onnx").write_bytes(b"no graph")
+    monkeypatch.setattr(quantisation, "_flags", lambda _: set(flags.split()))
+    with pytest.raises(ConfigError, match=f"{read} is no ONNX model"):
+        CrossEncoder(directory, precision=precision)
+
+
+def test_a_file_is_quantised_once(tmp_path: Path) -> None:
+    """With `int8` and 32 bits alone at hand, scores are near those of 32 bits; a second start makes nothing."""
+    directory, cache = tmp_path / "model", tmp_path / "cache"
+    random_bert.write(directory, layers=2, hidden=64)
+    request = RerankRequest(WORDS[0], {str(each): " ".join(WORDS[each:][:9]) for each in range(20)}, "docs", "space")
+
+    def scores(**chosen: Any) -> list[float]:
+        (found,) = asyncio.run(CrossEncoder(directory, cache=cache, **chosen).score([request], timeout=60))
+        assert isinstance(found, dict)
+        return list(found.values())
+
+    quantised = scores(precision="int8")
+    (made,) = cache.iterdir()
+    operators = {node.op_type for node in onnx.load(made).graph.node}
+    assert operators >= {"QAttention", "DynamicQuantizeMatMul"}
+    assert not operators & {"Attention", "MatMul"}
+    before = made.stat().st_mtime_ns
+    assert scores(precision="int8") == quantised
+    assert [each.stat().st_mtime_ns for each in cache.iterdir()] == [before]
+    floats = scores(precision="float32")
+    assert floats != quantised
+    assert np.corrcoef(floats, quantised)[0, 1] > 0.98
+
+
+def test_a_pair_of_8_bits_is_scored_as_it_is_alone(tmp_path: Path) -> None:
+    """The other pairs of a call change no score of a quantised model, bit for bit."""
+    random_bert.write(tmp_path / "model", layers=2, hidden=64)
+    encoder = CrossEncoder(tmp_path / "model", precision="int8", cache=tmp_path / "cache")
+    texts = {str(each): " ".join(WORDS[each:][: 1 + each]) for each in range(12)}
+    (together,) = asyncio.run(encoder.score([RerankRequest(WORDS[0], texts, "docs", "space")], timeout=60))
+    for id_, text in texts.items():
+        assert isinstance(together, dict)
+        alone = asyncio.run(encoder.score([RerankRequest(WORDS[0], {id_: text}, "docs", "space")], timeout=60))
+        assert alone == [{id_: together[id_]}]
+
+
+def test_what_cannot_be_quantised_is_named(directory: Path, tmp_path: Path) -> None:
+    """A graph without products of 32 bits is a configuration error."""
+    graph(directory, total())
+    with pytest.raises(ConfigError, match=r"model\.onnx has no products of 32 bits"):
+        CrossEncoder(directory, precision="int8", cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("long", ["word", "document", "spaces"])
+def test_a_text_that_is_far_too_long_is_read_as_far_as_the_model_reads(directory: Path, long: str) -> None:
+    """The end of a long text changes nothing, and one of few tokens in many characters is read whole."""
+    texts = {
+        "word": "x" * 5000 + f" {WORDS[3]}",
+        "document": " ".join(WORDS * 100),
+        "spaces": f"{WORDS[1]}{' ' * 5000}{WORDS[2]}",
+    }
+    exported = CrossEncoder(directory)._exported
+    (pair,) = exported.encode([(WORDS[0], texts[long])])
+    whole = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    whole.enable_truncation(64, strategy="longest_first")
+    expected = whole.encode(WORDS[0], texts[long])
+    assert (pair.ids, pair.types) == (expected.ids, expected.type_ids)
 
 
 @pytest.mark.parametrize(

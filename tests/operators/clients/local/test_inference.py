@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from operators.clients.local.inference import Abandoned, Worker, batches, mask, pad, readable
+from operators.clients.local.inference import Abandoned, Cores, Worker, batches, mask, pad, passes, readable
 from schemas.errors import BackendTimeout, BackendUnavailable
+from tests.operators.delivery.scripted import until
 
 ROWS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1, max_size=9)
 
@@ -33,6 +35,15 @@ def test_batches_go_from_long_to_short_and_none_could_take_the_next(lengths: lis
     joined = [length for group in groups for length in group]
     assert joined == sorted(lengths, reverse=True)
     assert all((len(group) + 1) * group[0] > budget for group in groups[:-1])
+
+
+@given(st.lists(st.integers(2, 256)), st.integers(1, 8))
+def test_texts_that_go_alone_have_a_pass_each(lengths: list[int], cores: int) -> None:
+    """None of them is padded; others fill the cores with passes of which none is over the budget."""
+    assert sorted(passes(lengths, cores, alone=True)) == [[index] for index in range(len(lengths))]
+    shared = passes(lengths, cores, alone=False)
+    assert sorted(index for group in shared for index in group) == list(range(len(lengths)))
+    assert all(len(group) * max(lengths[index] for index in group) <= 270 for group in shared if len(group) > 1)
 
 
 @given(ROWS, st.integers(10, 12))
@@ -77,7 +88,7 @@ def test_work_in_the_thread_leaves_the_loop_free() -> None:
     """The loop turns while work is under way, work is not told that it is abandoned, and its result comes back."""
 
     async def scenario() -> None:
-        worker, step = Worker("model"), Step()
+        worker, step = Worker("model", Cores(1)), Step()
         task = asyncio.create_task(worker.run(step, timeout=60))
         await step.beginning()
         assert not task.done()
@@ -93,7 +104,7 @@ def test_one_thing_at_a_time_in_the_order_of_coming() -> None:
     """Work queues behind what is under way: one thread does all of it."""
 
     async def scenario() -> None:
-        worker, first = Worker("model"), Step()
+        worker, first = Worker("model", Cores(1)), Step()
         order: list[tuple[int, str]] = []
 
         def note(number: int, _: Abandoned) -> str:
@@ -120,7 +131,7 @@ def test_a_timeout_tells_work_under_way_and_drops_what_has_not_begun() -> None:
     """Both calls are BackendTimeout; the first work sees that it is abandoned, the second never begins."""
 
     async def scenario() -> None:
-        worker, first, second = Worker("model"), Step(), Step()
+        worker, first, second = Worker("model", Cores(1)), Step(), Step()
         begun = asyncio.create_task(worker.run(first, timeout=0.9))
         await first.beginning()
         queued = asyncio.create_task(worker.run(second, timeout=0.05))
@@ -153,7 +164,7 @@ def test_a_model_that_is_late_is_one_warning_and_its_end(cancelled: bool) -> Non
                 await request
 
     async def scenario() -> None:
-        worker, first = Worker("model"), Step()
+        worker, first = Worker("model", Cores(1)), Step()
         busy = asyncio.create_task(worker.run(first, timeout=60))
         await first.beginning()
         for _ in range(3):
@@ -177,7 +188,7 @@ def test_cancelling_tells_work_under_way_and_drops_what_has_not_begun() -> None:
     """A cancelled caller is cancelled, not failed; its work is abandoned or never begins."""
 
     async def scenario() -> None:
-        worker, first, second = Worker("model"), Step(), Step()
+        worker, first, second = Worker("model", Cores(1)), Step(), Step()
         calls = [asyncio.create_task(worker.run(step, timeout=60)) for step in (first, second)]
         await first.beginning()
         for call in calls:
@@ -194,11 +205,65 @@ def test_cancelling_tells_work_under_way_and_drops_what_has_not_begun() -> None:
     asyncio.run(scenario())
 
 
+def test_a_query_waits_for_no_queued_documents() -> None:
+    """However many passes of documents wait for the core, an urgent pass has it as soon as one ends."""
+    cores, order = Cores(1), list[str]()
+    begun, let = threading.Event(), threading.Event()
+
+    def holds(name: str, urgent: bool) -> None:
+        with cores.one(urgent=urgent):
+            begun.set()
+            assert let.wait(10)
+            order.append(name)
+
+    threads = [threading.Thread(target=holds, args=("first", False))]
+    threads[0].start()
+    assert begun.wait(10)
+    for name in ("document", "document", "document", "query"):
+        threads.append(threading.Thread(target=holds, args=(name, name == "query")))
+        threads[-1].start()
+    until(lambda: len(cores._changed._waiters) == 4)  # type: ignore[attr-defined]
+    let.set()
+    for thread in threads:
+        thread.join()
+    assert order == ["first", "query", "document", "document", "document"]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_no_more_passes_than_cores_are_under_way(threads: int) -> None:
+    """Workers that share the cores have as many passes under way as there are cores, and each pass is done once."""
+    cores = Cores(threads)
+    workers = [Worker("model", cores), Worker("model", cores, urgent=False)]
+    lock, running, most, done = threading.Lock(), set[int](), [0], list[int]()
+
+    def forward(group: list[int]) -> None:
+        with lock:
+            running.add(group[0])
+            most[0] = max(most[0], len(running))
+        threading.Event().wait(0.001)
+        with lock:
+            running.remove(group[0])
+            done.append(group[0])
+
+    async def scenario() -> None:
+        def work(worker: Worker, start: int) -> Any:
+            groups = [[number] for number in range(start, start + 20)]
+            return worker.run(lambda abandoned: worker.each(forward, groups, abandoned), timeout=60)
+
+        await asyncio.gather(*(work(worker, 20 * number) for number, worker in enumerate(workers)))
+        for worker in workers:
+            await worker.aclose()
+
+    asyncio.run(scenario())
+    assert most == [threads]
+    assert sorted(done) == list(range(40))
+
+
 def test_closing_lets_work_end_and_fails_the_queue() -> None:
     """A call that has begun is answered; waiting and later calls are BackendUnavailable; the thread is gone."""
 
     async def scenario() -> None:
-        worker, first, second = Worker("model"), Step(), Step()
+        worker, first, second = Worker("model", Cores(1)), Step(), Step()
         begun, queued = (asyncio.create_task(worker.run(step, timeout=60)) for step in (first, second))
         await first.beginning()
         closing = asyncio.create_task(worker.aclose())
@@ -224,7 +289,7 @@ def test_what_work_raises_is_raised() -> None:
         raise ZeroDivisionError
 
     async def scenario() -> int:
-        worker = Worker("model")
+        worker = Worker("model", Cores(1))
         with pytest.raises(ZeroDivisionError):
             await worker.run(broken, timeout=60)
         answer = await worker.run(lambda _: 7, timeout=60)

@@ -22,6 +22,7 @@ class Server(httpx.AsyncBaseTransport):
     def __init__(self, **collections: dict[str, Any] | int) -> None:
         self.collections = collections
         self.aliases: dict[str, str] = {}
+        self.indexes: dict[str, Any] = {}
         self.points = 1
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -33,7 +34,7 @@ class Server(httpx.AsyncBaseTransport):
         described = self.collections.get(self.aliases.get(name, name), 404)
         if isinstance(described, int):
             return httpx.Response(described, content=b"no")
-        return _answer(200, {"points_count": self.points, "config": described})
+        return _answer(200, {"points_count": self.points, "config": described, "payload_schema": self.indexes})
 
 
 def _answer(status: int, result: object) -> httpx.Response:
@@ -197,3 +198,16 @@ def test_a_vector_is_searched_as_it_was_weighed(leg: str, sparse: dict[str, Any]
     catalogue = read(Server(documents=config(sparse_vectors=ours)), vectors={leg: "splade"})
     assert getattr(catalogue.of("documents"), leg) is able
     assert getattr(catalogue.of("other"), leg)
+
+
+def test_the_fields_to_group_by_are_those_with_an_index_that_tells_values_apart() -> None:
+    """As configured, but for strict mode and other tools' collections, of which the indexes are read."""
+    kinds = {"parent": "keyword", "page": "integer", "price": "float", "title": "text", "_title": "keyword"}
+    described = {name: {"data_type": kind, "points": 1} for name, kind in kinds.items()}
+    strict = config(strict={"enabled": True, "unindexed_filtering_retrieve": False})
+    found = []
+    for configured, ids in ((config(), "payload"), (strict, "payload"), (config(), "integer")):
+        server = Server(documents=configured)
+        server.indexes = described
+        found.append(read(server, ids=ids).of("documents").groups)
+    assert found == [None, {"parent", "page", "title"}, {"parent", "page", "title"}]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from qdrant_client.http import models
 
-from operators.clients.qdrant.answers import point_id, read_vectors
+from operators.clients.qdrant.answers import read_vectors
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from operators.query.backend_answers import Hits
+from operators.query.backend_answers import Hits, point_id
 from schemas.errors import BackendBadResponse
 from tests.operators.clients.qdrant.transports import GOOD, Faulty, Watched, answering, points, qdrant
 

@@ -17,3 +17,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def minilm(cache: Path) -> MiniLM:
     """The model, with the graph built from the installed weights."""
     return MiniLM(cache)
+
+
+@pytest.fixture(scope="session")
+def int8(tmp_path_factory: pytest.TempPathFactory) -> MiniLM:
+    """The model with 8 bits."""
+    return MiniLM(tmp_path_factory.mktemp("minilm-int8"), precision="int8")

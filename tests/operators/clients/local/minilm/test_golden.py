@@ -31,6 +31,25 @@ def test_texts_of_all_lengths_are_embedded_together_as_they_are_alone(minilm: Mi
         np.testing.assert_allclose(embedding.vector, case["embedding"], atol=1e-4)
 
 
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["text"][:20])
+def test_with_8_bits_a_vector_points_where_the_references_does(int8: MiniLM, case: dict[str, Any]) -> None:
+    """The cosine to the reference's vector is above .97, and the token ids are the same."""
+    (found,) = int8.encode([case["text"]])
+    assert [CLS, *found.token_ids, SEP] == case["input_ids"]
+    assert float(found.vector @ np.array(case["embedding"])) > 0.97
+
+
+def test_with_8_bits_a_vector_depends_on_its_text_alone(int8: MiniLM) -> None:
+    """Whatever other texts a call has, a text's vectors are the same bit for bit."""
+    texts = [case["text"] for case in GOLDEN["cases"]]
+    for text, together in zip(texts, int8.encode(texts, "document"), strict=True):
+        (alone,) = int8.encode([text])
+        assert np.array_equal(alone.vector, together.vector)
+        assert alone.tokens is not None
+        assert together.tokens is not None
+        assert np.array_equal(alone.tokens, together.tokens)
+
+
 def test_the_weights_are_those_of_the_reference() -> None:
     """The published file that the project checks for is the one that the reference ran."""
     assert GOLDEN["safetensors_sha256"] == SHA256

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from operators.clients.embedders import Embedder
+from operators.clients.embedders import Embedder, Purpose
+from operators.clients.local.inference import Abandoned, Cores
 from operators.clients.local.minilm import MiniLM, model_file
 from operators.query.backend_answers import Embedding
 from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
@@ -70,7 +71,7 @@ def test_a_long_text_keeps_its_first_256_tokens(minilm: MiniLM) -> None:
 
 
 @weighty
-def test_embed_answers_in_order_from_its_own_thread(minilm: MiniLM) -> None:
+def test_embed_answers_in_order_from_threads_of_its_own(minilm: MiniLM) -> None:
     """The event loop stays free while the model computes, and the answer is what `encode` gives."""
     embedder: Embedder = minilm
     texts = ["short", "a much longer text about nothing in particular " * 8] * 4
@@ -92,15 +93,17 @@ class Slow(MiniLM):
     """The model, recording what it was asked to compute and going on with it when it is let."""
 
     def __init__(self, cache: Path) -> None:
-        super().__init__(cache)
+        super().__init__(cache, cores=Cores(1))
         self.begun: list[Sequence[str]] = []
         self.let = threading.Event()
 
-    def encode(self, texts: Sequence[str]) -> list[Embedding]:
+    def encode(
+        self, texts: Sequence[str], purpose: Purpose = "query", abandoned: Abandoned = lambda: False
+    ) -> list[Embedding]:
         """Record, wait and embed."""
         self.begun.append(texts)
         assert self.let.wait(60)
-        return super().encode(texts)
+        return super().encode(texts, purpose, abandoned)
 
 
 @weighty
@@ -127,7 +130,7 @@ def test_a_closed_embedder_is_unavailable(cache: Path) -> None:
     """After `aclose` a call fails as a backend does, and its thread is gone."""
 
     async def scenario() -> None:
-        closed = MiniLM(cache, threads=1)
+        closed = MiniLM(cache, cores=Cores(1))
         await closed.embed(["text"], purpose="query", timeout=60)
         await closed.aclose()
         with pytest.raises(BackendUnavailable):

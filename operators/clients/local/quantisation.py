@@ -1,0 +1,188 @@
+"""Models of 8 bits: the weights of a graph's products become integers, and its activations at each pass.
+
+A weight has a scale a column and 7 bits: a processor without VNNI adds two products in 16 bits, which 8 bits of both
+would overflow. The scales of activations are those of a pass, so a text's vector depends on what shares its pass:
+texts that go alone have the same vector always.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from operators.clients.local import inference
+from schemas.errors import ConfigError
+
+if TYPE_CHECKING:
+    import onnx
+
+Precision = Literal["int8", "float32"]
+Wanted = Literal["auto", "int8", "float32"]
+
+FUSED: Final = "com.microsoft"
+
+VERSION: Final = 1
+"""Part of a quantised file's name: raise it with every change to what is made."""
+
+_DOT_PRODUCTS: Final = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"})
+_NAMES: Final = {
+    "avx512_vnni": ("model_qint8_avx512_vnni.onnx", "model_qint8_avx512.onnx"),
+    "avx2": ("model_quint8_avx2.onnx",),
+    "asimddp": ("model_qint8_arm64.onnx",),
+}
+"""Files that repositories of models ship, by the processor's instructions that they need, the best first."""
+
+_ANY: Final = ("model_quantized.onnx", "model_int8.onnx")
+
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_PEAK: Final = 64
+_LEAST_COLUMNS: Final = 32
+"""Fewer columns, such as those of a classifier, take no time and stay as they are."""
+
+
+def chosen(wanted: Wanted) -> Precision:
+    """The precision that is wanted; `auto` is int8 where the processor is quicker with it."""
+    if wanted != "auto":
+        return wanted
+    return "int8" if has_dot_products() else "float32"
+
+
+def has_dot_products(cpuinfo: Path = _CPUINFO) -> bool:
+    """True if the processor has instructions for sums of 8-bit products: VNNI, AMX, or the dot products of Arm.
+
+    False where the system doesn't tell.
+    """
+    return not _DOT_PRODUCTS.isdisjoint(_flags(cpuinfo))
+
+
+def quantised_names(cpuinfo: Path = _CPUINFO) -> list[str]:
+    """The names that graphs of 8 bits for this processor have, the best first."""
+    flags = _flags(cpuinfo)
+    return [name for needed, names in _NAMES.items() if needed in flags for name in names] + list(_ANY)
+
+
+def _flags(cpuinfo: Path) -> set[str]:
+    try:
+        return set(cpuinfo.read_text().split())
+    except OSError:
+        return set()
+
+
+def ensure_quantised(path: Path, cache: Path, name: str) -> Path:
+    """The file in `cache` with 8 bits of the graph `path` of the model `name`, made unless it is there.
+
+    Raises ConfigError if it can't be made.
+    """
+    digest = hashlib.sha256()
+    # Large models have their weights in files of their own beside the graph.
+    for part in sorted(path.parent.glob(f"{path.name}*")):
+        with part.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    made = cache / f"{name}-{digest.hexdigest()[:16]}-{VERSION}-int8.onnx"
+    if not made.is_file():
+        import onnx
+
+        def convert(scratch: Path) -> bytes:
+            try:
+                inference.session(path, optimise=True, written=scratch / "optimised.onnx")
+                model = onnx.load(scratch / "optimised.onnx")
+                weights = quantise(model)
+                content: bytes = model.SerializeToString()
+            except Exception as error:
+                raise ConfigError(f"reranker: {path} can't be quantised: {error}") from error
+            if not weights:
+                raise ConfigError(f"reranker: {path} has no products of 32 bits to quantise")
+            return content
+
+        write_whole(made, convert, "reranker")
+    return made
+
+
+def write_whole(path: Path, content: Callable[[Path], bytes], user: str) -> None:
+    """Write what `content` returns, which has a scratch directory: the file appears whole or not at all.
+
+    Raises ConfigError, which names the `user`, if the directory can't be written.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=path.parent) as scratch:
+            written = Path(scratch, path.name)
+            written.write_bytes(content(Path(scratch)))
+            os.replace(written, path)
+    except OSError as error:
+        raise ConfigError(f"{user}: the cache directory {path.parent} can't be written: {error.strerror}") from error
+
+
+def quantise(model: "onnx.ModelProto") -> int:
+    """Replace the products of `model` with constant weights, attention's included, by those of integers.
+
+    Returns the number of weights that became integers.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = model.graph
+    weights = {each.name: each for each in graph.initializer}
+    quantised: set[str] = set()
+
+    def constants(name: str, transposed: bool = False) -> list[str]:
+        names = [f"{name}.{part}" for part in ("integers", "scale", "zero")]
+        if name not in quantised:
+            quantised.add(name)
+            weight = numpy_helper.to_array(weights[name])
+            weight = weight.T if transposed else weight
+            peaks = np.abs(weight).max(axis=0)
+            scale = np.where(peaks > 0, peaks / np.float32(_PEAK), np.float32(1)).astype(np.float32)
+            integers = np.rint(weight / scale).astype(np.int8)
+            values = (integers, scale, np.zeros(len(scale), np.int8))
+            for each, value in zip(names, values, strict=True):
+                graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value), each))
+        return names
+
+    def is_weight(name: str, columns: int) -> bool:
+        found = weights.get(name)
+        return (
+            found is not None
+            and found.data_type == TensorProto.FLOAT
+            and len(found.dims) == 2
+            and found.dims[columns] >= _LEAST_COLUMNS
+        )
+
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        has = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        match node.op_type:
+            case "MatMul" if is_weight(node.input[1], 1):
+                inputs = [node.input[0], *constants(node.input[1])]
+                nodes.append(helper.make_node("DynamicQuantizeMatMul", inputs, node.output, domain=FUSED))
+            case "Gemm" if _is_plain(has) and is_weight(node.input[1], 0 if has.get("transB") else 1):
+                inputs = [node.input[0], *constants(node.input[1], bool(has.get("transB"))), *node.input[2:]]
+                nodes.append(helper.make_node("DynamicQuantizeMatMul", inputs, node.output, domain=FUSED))
+            case "Attention" if node.domain == FUSED and is_weight(node.input[1], 1) and _is_encoder(node, has):
+                entry, integers = node.input[0], [f"{node.output[0]}.{part}" for part in ("integers", "scale", "zero")]
+                nodes.append(helper.make_node("DynamicQuantizeLinear", [entry], integers))
+                weight, scale, zero = constants(node.input[1])
+                inputs = [integers[0], weight, node.input[2], integers[1], scale, node.input[3], integers[2], zero]
+                nodes.append(
+                    helper.make_node("QAttention", inputs, node.output, domain=FUSED, num_heads=has["num_heads"])
+                )
+            case _:
+                nodes.append(node)
+    kept = [each for each in graph.initializer if each.name not in quantised]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(kept)
+    return len(quantised)
+
+
+def _is_plain(gemm: dict[str, object]) -> bool:
+    return gemm.get("alpha", 1) == gemm.get("beta", 1) == 1 and not gemm.get("transA")
+
+
+def _is_encoder(node: "onnx.NodeProto", has: dict[str, object]) -> bool:
+    """True if attention has a mask alone beside its weights, as an encoder's has, and no option of its own."""
+    options = {name for name, value in has.items() if value and name != "num_heads"}
+    return not options and all(node.input[:4]) and not any(node.input[4:])

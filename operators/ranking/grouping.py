@@ -1,0 +1,99 @@
+"""Grouping: one result a group, the documents of which have the same value in a field (field collapsing).
+
+Rules
+-----
+- A group's key is a string, an integer or a boolean; a list of one element counts as that element. A document with any
+  other value, or without the field, is a group of its own, without a key. Solr calls that the null policy `expand`.
+- A string, an integer and a boolean are never the same key; 2.0 is the key 2, as it is in an index of integers.
+- The first of a group's documents in the ranking's order stands for it. Groups are in the order of these, or, by a
+  combination of the scores, best first; equal groups keep their order.
+- A group has the candidates only: the index may hold more documents of it.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from operators.ranking.candidate import Candidate, Payload
+from schemas.query import GroupScore
+
+Key = str | int | bool
+
+_INT64: Final = 2**63
+
+
+class Grouping(NamedTuple):
+    """The wish for one result a group: by this field, with `size` documents of each group, ranked by `score`."""
+
+    field: str
+    size: int
+    score: GroupScore
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The candidates of one group, best first, and its key, None for a document that has none."""
+
+    key: Key | None
+    candidates: Sequence[Candidate]
+
+    def further(self, size: int) -> Sequence[Candidate]:
+        """The candidates that are shown behind the first, in a group of this size."""
+        return self.candidates[1:size]
+
+
+def key_of(payload: Payload, field: str) -> Key | None:
+    """The key of a document's group, by a dotted path; None for a group of its own."""
+    value: Any = payload
+    for name in field.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        return None
+    return value if isinstance(value, str | int) else None
+
+
+def first_of_groups(payloads: Sequence[Payload], field: str) -> list[int]:
+    """The places of the first document of each group, in their order."""
+    known: set[tuple[type, Key]] = set()
+    first = []
+    for place, payload in enumerate(payloads):
+        key = key_of(payload, field)
+        if key is None or (type(key), key) not in known:
+            first.append(place)
+        if key is not None:
+            known.add((type(key), key))
+    return first
+
+
+def group(ranked: Sequence[Candidate], grouping: Grouping) -> tuple[list[Candidate], dict[str, Group]]:
+    """A candidate for each group with the group's score, best first, and each group by the id of that candidate."""
+    members: dict[tuple[type, Key] | str, list[Candidate]] = {}
+    keys: dict[tuple[type, Key] | str, Key] = {}
+    for candidate in ranked:
+        key = key_of(candidate.payload, grouping.field)
+        place = candidate.id if key is None else (type(key), key)
+        members.setdefault(place, []).append(candidate)
+        if key is not None:
+            keys[place] = key
+    groups = {each[0].id: Group(keys.get(place), each) for place, each in members.items()}
+    combine = _COMBINATIONS.get(grouping.score)
+    if combine is None:
+        return [each.candidates[0] for each in groups.values()], groups
+    combined = [
+        replace(each.candidates[0], score=combine([one.score for one in each.candidates])) for each in groups.values()
+    ]
+    # Stable in reverse, too.
+    return sorted(combined, key=lambda candidate: candidate.score, reverse=True), groups
+
+
+def _mean(scores: Sequence[float]) -> float:
+    return math.fsum(scores) / len(scores)
+
+
+_COMBINATIONS: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {"sum": math.fsum, "avg": _mean}
+"""Combinations that change the first document's score; by `max` it is the group's."""
