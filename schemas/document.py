@@ -15,6 +15,9 @@ POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")
 
 TEXT: Final = "text"
 
+VECTOR: Final = "vector"
+"""The field of a document event with its embedding, which is no payload."""
+
 COLUMNS: Final = ("title", TEXT)
 """The text columns, in the order in which they are joined for the embedder and BM25."""
 
@@ -43,6 +46,17 @@ MARKS: Final = "_marks"
 
 VERSION: Final = "_version"
 """Payload key: `updated_at`, or else the Kafka timestamp, in milliseconds. An older write never replaces a newer."""
+
+PATCHES: Final = "_patches"
+"""Payload key: the fields that patches changed since the document's upsert, with their versions and values."""
+
+PATCHED: Final = "_patched"
+"""Payload key: a hash of the patches. A write that depends on them is applied only while they are the same."""
+
+EXPIRES_AT: Final = "expires_at"
+EXPIRES: Final = "_expires"
+"""Payload keys: when a document expires, as it was sent, and in milliseconds; in collections that say that they expire
+documents."""
 
 WORDS: Final[Mapping[str, str]] = {"title": "_title_words", "text": "_text_words"}
 """Text column -> payload key of its distinct words in lower case, for prefix searches."""
@@ -98,6 +112,10 @@ Composed = Annotated[str, AfterValidator(nfc)]
 """Text in Unicode NFC, as in queries, so that equal words are equal strings."""
 
 
+_NAMING: Final = frozenset({"schema_version", "id", "op", NAMESPACE, DESTINATION, "collection"})
+"""Fields of an event that say which document it is about."""
+
+
 def words_key(column: str) -> str:
     """The payload key of the distinct words of a searched field."""
     return WORDS.get(column) or f"_{column.replace('.', '_')}_words"
@@ -114,7 +132,7 @@ def text_key(column: str) -> str:
 def index_keys(columns: Iterable[str]) -> list[str]:
     """The payload keys that only the index reads, of documents with these searched fields."""
     copies = [key for column in columns for key in (words_key(column), text_key(column)) if key != column]
-    return [MARKS, TERMS, TOKEN_IDS, *copies]
+    return [MARKS, TERMS, TOKEN_IDS, PATCHES, PATCHED, *copies]
 
 
 class Edge(BaseModel):
@@ -133,7 +151,10 @@ class DocumentEvent(BaseModel):
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-    op: Literal["upsert", "delete"] = "upsert"
+    op: Literal["upsert", "delete", "patch"] = Field(
+        default="upsert",
+        description="`patch` changes the fields that it brings, and null removes one; the others stay.",
+    )
     text: Composed | None = None
     title: Composed | None = None
     vector: Vector | None = Field(default=None, description="Its embedding; missing: the embedder computes it.")
@@ -153,6 +174,11 @@ class DocumentEvent(BaseModel):
     accessed_at: Timestamp | None = None
     updated_at: Timestamp | None = None
     confirmed_at: Timestamp | None = None
+    expires_at: Any = Field(
+        default=None,
+        description="From this time on it is in no answer, and it is deleted later; a mere field in collections of"
+        " earlier versions.",
+    )
     cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
         default=None, description="Logical time of the producer, for the stage `weighted`."
     )
@@ -182,7 +208,14 @@ class DocumentEvent(BaseModel):
     def _has_content(self) -> Self:
         if self.op == "upsert" and not self.content.strip() and self.vector is None:
             raise ValueError("an upsert needs text, title or vector")
+        if self.op == "patch" and not self.changed:
+            raise ValueError("a patch needs a field that it changes")
         return self
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The fields that a patch changes."""
+        return frozenset(self.model_fields_set - _NAMING)
 
     @property
     def content(self) -> str:

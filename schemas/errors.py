@@ -39,6 +39,7 @@ class DeadLetterClass(StrEnum):
     VECTOR_DIMENSION = "vector_dimension"
     CURSOR_INVALID = "cursor_invalid"
     CURSOR_EXPIRED = "cursor_expired"
+    NOT_FOUND = "not_found"
     INTERNAL = "internal"
 
 
@@ -47,6 +48,7 @@ _FIELDS: Final = {
     DeadLetterClass.VECTOR_DIMENSION: "vector",
     DeadLetterClass.CURSOR_INVALID: "cursor",
     DeadLetterClass.CURSOR_EXPIRED: "cursor",
+    DeadLetterClass.NOT_FOUND: "id",
 }
 """The field that is wrong, where the class says it."""
 

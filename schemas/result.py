@@ -283,7 +283,7 @@ class DecayInForce(_Strict):
 
     mode: Literal["none", "exponential", "step"]
     half_life_days: Annotated[float, Field(ge=0)] | None
-    over_sample_factor: Annotated[int, Field(ge=0)] = Field(
+    over_sample_factor: Annotated[float, Field(ge=0)] = Field(
         description="Candidates that each leg was asked for, divided by the page size and rounded up."
     )
 

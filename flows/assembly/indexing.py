@@ -16,6 +16,7 @@ from operators.delivery.way_out import WayOut
 from operators.indexing.apply import DocumentEmbedder, DocumentEncoder, Writer
 from operators.indexing.context import ContextWriter
 from operators.indexing.decode import DocumentDecoder
+from operators.indexing.expiry import Expiry
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.settings import Settings
@@ -50,6 +51,11 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication) -> Ind
     asyncio.run_coroutine_threadsafe(catalogue.follow(_TIMEOUT), given.calls.loop)
     if made.embedder is not None:
         try_embedder(made.embedder, settings, given.calls)
+    context = (
+        ContextWriter(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT) if index.context.on else None
+    )
+    expiry = Expiry(made.qdrant, catalogue, tuple(index.physical), context, _TIMEOUT)
+    asyncio.run_coroutine_threadsafe(expiry.follow(), given.calls.loop)
     return IndexingParts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,
@@ -61,8 +67,6 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication) -> Ind
         embedder=DocumentEmbedder(made.embedder, _TIMEOUT, given.signals.metrics.unreadable.inc),
         encoder=DocumentEncoder(made.sparse_encoder, _TIMEOUT) if made.sparse_encoder is not None else None,
         writer=Writer(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT),
-        context=ContextWriter(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT)
-        if index.context.on
-        else None,
+        context=context,
         watermarks=settings.kafka.topics.watermarks,
     )

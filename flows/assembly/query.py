@@ -123,4 +123,5 @@ def document_decoder(settings: Settings) -> DocumentDecoder:
         settings.qdrant.dimension,
         settings.documents,
         tuple(settings.qdrant.read_fields),
+        tuple(settings.qdrant.search_fields),
     )

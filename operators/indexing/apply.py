@@ -25,16 +25,30 @@ from operators.clients.admission import LONGEST_REST
 from operators.clients.embedders import Encoder, Vector
 from operators.clients.failures import REFUSALS, Kind, Outages, bisect, doubtful
 from operators.clients.http.transport import CONTROL
+from operators.clients.qdrant.answers import Payload
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.indexing import patch
 from operators.indexing.decode import Occurrences
-from operators.indexing.document import DocumentInFlight, chunks, deletion, newest, not_newer, point
+from operators.indexing.document import (
+    DocumentInFlight,
+    change_of,
+    chunks,
+    deletion,
+    newest,
+    patches_to_apply,
+    point,
+    read_by_patches,
+    writable,
+)
 from operators.query.backend_answers import Embedding
 from operators.query.terms import SparseVector
 from operators.ranking.content import is_blank
+from operators.ranking.run import stamp
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
-from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError, Reason
+from schemas.document import EXPIRES_AT, PATCHED, PATCHES, VERSION
+from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError, Reason, invalid
 from schemas.settings.qdrant import ContextSettings, Vectors
 
 log = structlog.stdlib.get_logger(__name__)
@@ -47,6 +61,9 @@ _LONGEST_PAUSE: Final = 5.0
 
 _OVERLOADS: Final = frozenset({429, 503})
 """Statuses that say nothing of a document: calls for others may have found room."""
+
+_NO_TIME: Final = "expected RFC 3339 with an offset, or Unix seconds"
+_NOT_FOUND: Final = "id: the patch found no document of this id in its namespace"
 
 IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 """One call at a time; small ones, for a model in this process serves queries, too."""
@@ -239,10 +256,11 @@ class DocumentEncoder(DocumentTexts[SparseVector]):
         document.encoding = answer
 
 
-class Writer(DocumentStage[None]):
+class Writer(DocumentStage[InputError | None]):
     """Writes documents to Qdrant: of each point the newest event, and never over a newer version.
 
-    The terms of a collection are made by that collection's analyser.
+    The terms of a collection are made by that collection's analyser. Patches are applied behind the other events of
+    their batch; what the index has of a point is read before and after each write that depends on it.
     """
 
     def __init__(
@@ -260,37 +278,95 @@ class Writer(DocumentStage[None]):
         return "apply"
 
     @override
+    def on_answer(self, document: DocumentInFlight, answer: InputError | None) -> None:
+        if answer is not None:
+            raise answer
+
+    @override
     async def call(
         self, batch_key: BatchKey, documents: Sequence[DocumentInFlight], timeout: float
-    ) -> list[BackendError | None]:
+    ) -> list[InputError | BackendError | None]:
         """One outcome a document; a document that a newer one of the batch replaces is done with it."""
-        refused: dict[int, BackendError | None] = {}
+        outcomes: dict[int, InputError | BackendError | None] = {}
         by_collection: dict[str, list[DocumentInFlight]] = {}
-        for document in newest(documents):
+        fit = []
+        for document in documents:
+            document.expires = self._catalogue.of(document.collection).expires
+            value = document.event.expires_at
+            if document.expires and value is not None and stamp(value) is None:
+                outcomes[id(document)] = invalid(EXPIRES_AT, _NO_TIME, value)
+            else:
+                fit.append(document)
+        for document in (*newest(fit), *patches_to_apply(fit)):
             by_collection.setdefault(document.collection, []).append(document)
         for collection, there in by_collection.items():
-            upserts = [document for document in there if document.event.op == "upsert"]
-            deletes = [document for document in there if document.event.op == "delete"]
+            for op, write in (("upsert", self._upsert), ("delete", self._delete), ("patch", self._patch)):
+                if batch := [document for document in there if document.event.op == op]:
+                    missing: set[int] = set()
+                    errors = await write_all(batch, partial(write, collection, missing))
+                    outcomes.update(zip(map(id, batch), errors, strict=True))
+                    outcomes.update({each: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for each in missing})
+        return [outcomes.get(id(document)) for document in documents]
 
-            async def upsert(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
-                bm25 = self._catalogue.analyser(collection)
-                counted = self._catalogue.of(collection).shards > 1
-                made = partial(point, names=self._names, bm25=bm25, counted=counted, context=self._context)
-                points = list(map(made, batch))
-                physical = self._assign_target(collection, batch)
-                await self._qdrant.upsert(physical, points, not_newer(batch), timeout=self._timeout)
+    async def _upsert(self, collection: str, _: set[int], batch: Sequence[DocumentInFlight]) -> None:
+        bm25 = self._catalogue.analyser(collection)
+        counted = self._catalogue.of(collection).shards > 1
+        made = partial(point, names=self._names, bm25=bm25, counted=counted, context=self._context)
+        physical = self._assign_target(collection, batch)
+        for document in batch:
+            document.patches = patch.NO_PATCHES
+        await self._qdrant.upsert(physical, list(map(made, batch)), writable(batch), timeout=self._timeout)
+        # Most points have no patch. Those that have one were left alone, and are written one by one.
+        due = await self._unwritten(physical, batch)
+        while due:
+            for document, payload in due:
+                document.patches = patch.over(patch.read(payload), document.version)
+                condition = writable([document], payload.get(PATCHED))
+                await self._qdrant.upsert(physical, [made(document)], condition, timeout=self._timeout)
+            due = await self._unwritten(physical, [document for document, _ in due])
 
-            async def delete(batch: Sequence[DocumentInFlight], collection: str = collection) -> None:
-                physical = self._assign_target(collection, batch)
-                most = self._qdrant.limits_of(physical).conditions
-                for part in chunks(batch, most):
-                    await self._qdrant.delete(physical, deletion(part), timeout=self._timeout)
+    async def _unwritten(
+        self, physical: str, batch: Sequence[DocumentInFlight]
+    ) -> list[tuple[DocumentInFlight, Payload]]:
+        """The upserts that the index has neither as they were written nor newer, with the patches that it has."""
+        ids = [document.point_id for document in batch]
+        found = await self._qdrant.retrieve(physical, ids, (VERSION, PATCHES, PATCHED), timeout=self._timeout)
+        due = []
+        for document in batch:
+            payload = found.get(document.point_id)
+            if payload is None or payload.get(VERSION, -math.inf) > document.version:
+                continue
+            if payload.get(VERSION) != document.version or payload.get(PATCHED) != patch.mark(document.patches):
+                due.append((document, payload))
+        return due
 
-            for batch, write in ((upserts, upsert), (deletes, delete)):
-                if batch:
-                    errors = await write_all(batch, write)
-                    refused.update(zip(map(id, batch), errors, strict=True))
-        return [refused.get(id(document)) for document in documents]
+    async def _delete(self, collection: str, _: set[int], batch: Sequence[DocumentInFlight]) -> None:
+        physical = self._assign_target(collection, batch)
+        most = self._qdrant.limits_of(physical).conditions
+        for part in chunks(batch, most):
+            await self._qdrant.delete(physical, deletion(part), timeout=self._timeout)
+
+    async def _patch(self, collection: str, missing: set[int], batch: Sequence[DocumentInFlight]) -> None:
+        """Apply patches, and read again until the index has them all. `missing` gets those that find no document."""
+        physical = self._assign_target(collection, batch)
+        by_point: dict[str, list[DocumentInFlight]] = {}
+        for document in batch:
+            by_point.setdefault(document.point_id, []).append(document)
+        names = read_by_patches(self._context)
+        again = False
+        while by_point:
+            found = await self._qdrant.retrieve(physical, list(by_point), names, timeout=self._timeout)
+            missing.update(id(document) for id_, there in by_point.items() if id_ not in found for document in there)
+            made = {
+                id_: change_of(found[id_], there, self._context, again=again)
+                for id_, there in by_point.items()
+                if id_ in found
+            }
+            again = True
+            due = {id_: change for id_, change in made.items() if change is not None}
+            by_point = {id_: by_point[id_] for id_ in due}
+            if due:
+                await self._qdrant.change(physical, list(due.values()), timeout=self._timeout)
 
     def _assign_target(self, collection: str, batch: Sequence[DocumentInFlight]) -> str:
         """The collection to write to, which the documents' watermarks name: an alias may be given to another."""

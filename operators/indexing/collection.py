@@ -16,12 +16,14 @@ from operators.indexing.survey import Surveyed, survey
 from schemas.document import (
     COLUMNS,
     CREATED,
+    EXPIRES,
     GROUP,
     INDEXED,
     LEFT,
     NAMESPACE,
     NEIGHBOURS,
     ORDER,
+    PATCHED,
     TERMS,
     TIMES,
     TOKEN_IDS,
@@ -114,6 +116,8 @@ def indexes(columns: Iterable[str] = COLUMNS) -> dict[str, "IndexSchema"]:
         NAMESPACE: _tenant(),
         VERSION: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
         CREATED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
+        EXPIRES: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True),
+        PATCHED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
         TOKEN_IDS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
         # Empty, and so without cost, where the collection has one shard.
         TERMS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),

@@ -29,7 +29,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.requests import Change
 from operators.indexing.apply import DocumentStage, write_all
-from operators.indexing.document import DocumentInFlight
+from operators.indexing.document import DocumentInFlight, moves
 from operators.indexing.neighbourhood import Member, Window, join_contents, windows, windows_of
 from operators.runtime.dispatcher import BatchKey
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER, VERSION
@@ -76,7 +76,7 @@ class ContextWriter(DocumentStage[None]):
     ) -> list[BackendError | None]:
         """One outcome a document, each of which the index holds, or a newer one, or none after a deletion."""
         by_collection: dict[str, list[DocumentInFlight]] = {}
-        for document in documents:
+        for document in (each for each in documents if moves(each, self.settings)):
             by_collection.setdefault(self.catalogue.of(document.collection).name, []).append(document)
         refused: dict[int, BackendError | None] = {}
         for physical, there in by_collection.items():
@@ -86,7 +86,7 @@ class ContextWriter(DocumentStage[None]):
 
             errors = await write_all(there, update)
             refused.update(zip(map(id, there), errors, strict=True))
-        return [refused[id(document)] for document in documents]
+        return [refused.get(id(document)) for document in documents]
 
     async def update(self, physical: str, collection: str, ids: Collection[str]) -> None:
         """Write the contexts that these documents of a collection are in, or were in, until nothing has changed.

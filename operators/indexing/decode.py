@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
+from operators.indexing import patch
 from operators.indexing.document import DocumentInFlight
 from operators.indexing.rows import from_debezium, read_tombstone, rename
 from operators.query.cloud_event import open_event
@@ -53,6 +54,7 @@ class DocumentDecoder:
     dimension: int
     documents: DocumentSettings = field(default_factory=DocumentSettings)
     read: tuple[str, ...] = COLUMNS
+    searched: tuple[str, ...] = COLUMNS
     mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
     def __call__(self, message: Message) -> DocumentInFlight:
@@ -64,7 +66,7 @@ class DocumentDecoder:
         check_dimension(event.vector, self.dimension)
         namespace = event.namespace if event.namespace is not None else self.default_namespace
         updated = event.updated_at if event.updated_at is not None else _version(message)
-        return DocumentInFlight(
+        document = DocumentInFlight(
             message=message,
             event=event,
             destination=destination,
@@ -73,7 +75,11 @@ class DocumentDecoder:
             point_id=point_id(destination, namespace, event.id),
             version=round(updated * 1000),
             read=self.read,
+            lifetime=self.documents.expire_after.get(namespace),
         )
+        if event.op == "patch":
+            patch.check({name: getattr(event, name) for name in event.changed}, {*self.read, *self.searched})
+        return document
 
     def _read(self, message: Message) -> dict[str, Any]:
         rows = self.documents.envelope == "debezium"

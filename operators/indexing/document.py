@@ -1,13 +1,15 @@
 """The document in flight, and the point that it becomes."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from operators.clients.qdrant.collections.analysers import Bm25
+from operators.clients.qdrant.requests import Change
 from operators.clients.rerankers.token_vectors import DECIMALS
+from operators.indexing import patch
 from operators.indexing.neighbourhood import position
 from operators.query.backend_answers import Embedding
 from operators.query.message import Message, Rejected
@@ -15,15 +17,22 @@ from operators.query.syntax.words import words
 from operators.query.terms import SparseVector
 from operators.ranking.content import field_texts, fingerprint, join_fields
 from operators.ranking.coverage import marks
+from operators.ranking.run import stamp
 from schemas.document import (
+    CLASSIFICATION,
     COLUMNS,
     CONTENT,
     CREATED,
     DESTINATION,
+    EXPIRES,
+    EXPIRES_AT,
     GROUP,
+    LABELS,
     MARKS,
     NAMESPACE,
     ORDER,
+    PATCHED,
+    PATCHES,
     READ,
     TERMS,
     TOKEN_IDS,
@@ -40,6 +49,8 @@ from schemas.settings.qdrant import ContextSettings, Vectors
 _TIMES = ("created_at", "accessed_at", "updated_at", "confirmed_at")
 _NOT_PAYLOAD = {"schema_version", "op", "vector"}
 _ALONE = ContextSettings()
+_PLACING = ("created_at", CLASSIFICATION, LABELS)
+"""Fields that those of the index's own follow from."""
 
 
 @dataclass(slots=True)
@@ -47,7 +58,9 @@ class DocumentInFlight:
     """One document event on its way.
 
     `collection` is the configured name of a Qdrant collection, `physical` the collection's own name once
-    the document is written, and empty before. `read` are the fields whose texts the models read.
+    the document is written, and empty before. `read` are the fields whose texts the models read. `patches` are those of
+    the index that hold over an upsert. `lifetime` are the seconds until it expires where it has no `expires_at`, if its
+    collection `expires` documents.
     """
 
     message: Message
@@ -61,6 +74,9 @@ class DocumentInFlight:
     embedding: Embedding | None = None
     encoding: SparseVector | None = None
     read: tuple[str, ...] = COLUMNS
+    patches: patch.Patches = field(default_factory=dict)
+    lifetime: float | None = None
+    expires: bool = False
     answered: ClassVar = False
 
     @property
@@ -76,13 +92,31 @@ class DocumentInFlight:
 
 
 def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
-    """Of each point its newest event, the later one of equals: a batch with two versions of an id keeps the older."""
+    """Of each point its newest event, the later one of equals: a batch with two versions of an id keeps the older.
+
+    Patches are none of them.
+    """
     kept: dict[tuple[str, str], DocumentInFlight] = {}
     for document in documents:
         key = (document.collection, document.point_id)
+        if document.event.op == "patch":
+            continue
         if key not in kept or document.version >= kept[key].version:
             kept[key] = document
     return list(kept.values())
+
+
+def patches_to_apply(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
+    """The patches of a batch in their order, without those that a deletion behind them is done with."""
+    kept: list[DocumentInFlight] = []
+    deleted: dict[tuple[str, str], int] = {}
+    for document in reversed(list(documents)):
+        key = (document.collection, document.point_id)
+        if document.event.op == "delete":
+            deleted[key] = max(document.version, deleted.get(key, document.version))
+        elif document.event.op == "patch" and document.version > deleted.get(key, document.version - 1):
+            kept.append(document)
+    return kept[::-1]
 
 
 def payload(
@@ -93,14 +127,12 @@ def payload(
     `context` says where it has its place among its neighbours; keyword expressions look in the `columns`.
     """
     event = document.event
-    fields = event.model_dump(exclude=_NOT_PAYLOAD, exclude_none=True)
-    for name in _TIMES:
-        if (seconds := getattr(event, name)) is not None:
-            fields[name] = rfc3339(seconds)
+    changes = {name: value for name, (_, value) in document.patches.items()}
+    written = {**_fields(event, exclude_none=True), **changes, **patch.fields(document.patches)}
+    fields = {name: value for name, value in written.items() if value is not None}
     fields[NAMESPACE] = document.namespace
     fields[DESTINATION] = document.destination
     fields[VERSION] = document.version
-    fields[CREATED] = round(event.created_at * 1000) if event.created_at is not None else 0
     if (content := fingerprint(document.content)) is not None:
         fields[CONTENT] = content
     if event.title is not None:
@@ -115,9 +147,90 @@ def payload(
             fields[words_key(column)] = sorted(set(found_words))
     if event.vector is None and document.embedding is not None and document.embedding.token_ids:
         fields[TOKEN_IDS] = sorted(set(document.embedding.token_ids))
-    if (found := position(context, document.destination, document.namespace, fields)) is not None:
-        fields[GROUP], fields[ORDER] = found
+    derived = _derive(document, context, fields)
+    return fields | {name: value for name, value in derived.items() if value is not None}
+
+
+def _fields(event: DocumentEvent, *, exclude_none: bool) -> dict[str, Any]:
+    """The fields of an event as the payload has them."""
+    fields = event.model_dump(exclude=_NOT_PAYLOAD, exclude_none=exclude_none)
+    for name in _TIMES:
+        if (seconds := getattr(event, name)) is not None:
+            fields[name] = rfc3339(seconds)
     return fields
+
+
+def _derive(document: DocumentInFlight, context: ContextSettings, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the index's own that follow from fields that a patch may change; None is one that isn't there."""
+    created = stamp(fields.get("created_at"))
+    found = position(context, document.destination, document.namespace, fields)
+    group, order = found if found is not None else (None, None)
+    derived = {CREATED: round(created * 1000) if created is not None else 0, GROUP: group, ORDER: order}
+    return {**derived, EXPIRES: _expiry(document, fields)} if document.expires else derived
+
+
+def _expiry(document: DocumentInFlight, fields: Mapping[str, Any]) -> int | None:
+    """The time in ms at which a document with these fields expires; None if it does not."""
+    named, version = stamp(fields.get(EXPIRES_AT)), fields.get(VERSION)
+    if named is not None:
+        return round(named * 1000)
+    if document.lifetime is None or not isinstance(version, int):
+        return None
+    return version + round(document.lifetime * 1000)
+
+
+def changes(document: DocumentInFlight) -> dict[str, Any]:
+    """The payload fields that a patch changes; None removes one."""
+    return {
+        name: value
+        for name, value in _fields(document.event, exclude_none=False).items()
+        if name in document.event.changed
+    }
+
+
+def read_by_patches(context: ContextSettings) -> list[str]:
+    """The payload fields that a patch reads before it is applied."""
+    paths = (context.group_by, context.order_by)
+    return sorted(
+        {
+            VERSION,
+            PATCHES,
+            PATCHED,
+            EXPIRES_AT,
+            *_PLACING,
+            *(path.partition(".")[0] for path in paths if path is not None),
+        }
+    )
+
+
+def moves(document: DocumentInFlight, context: ContextSettings) -> bool:
+    """True if an event may change which documents are its document's neighbours, or their texts."""
+    return document.event.op != "patch" or not document.event.changed.isdisjoint(read_by_patches(context))
+
+
+def change_of(
+    payload: Mapping[str, Any], documents: Iterable[DocumentInFlight], context: ContextSettings, *, again: bool
+) -> Change | None:
+    """The change of a point with this payload by patches of its document, in their order; None if it has them all.
+
+    `again`: a change was asked for before, and this is to see that it was made.
+    """
+    before, version = patch.read(payload), payload.get(VERSION)
+    after = before
+    for document in documents:
+        if not isinstance(version, int) or document.version >= version:
+            after = patch.add(after, changes(document), document.version, again=again)
+    if after == before:
+        return None
+    new = {name: value for name, (_, value) in after.items() if before.get(name) != after[name]}
+    derived = _derive(document, context, {**payload, **new})
+    same = {"key": VERSION, "match": {"value": version}} if version is not None else {"is_empty": {"key": VERSION}}
+    return Change(
+        document.point_id,
+        {},
+        {**new, **derived, **patch.fields(after)},
+        (same, patch.condition_of(payload.get(PATCHED))),
+    )
 
 
 def point(
@@ -174,6 +287,11 @@ def not_newer(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
             {"is_empty": {"key": VERSION}},
         ]
     }
+
+
+def writable(documents: Iterable[DocumentInFlight], patched: object = None) -> dict[str, Any]:
+    """The filter that matches those of the upserts' points that may be written, and whose patches have this hash."""
+    return {"must": [not_newer(documents), patch.condition_of(patched)]}
 
 
 def deletion(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:

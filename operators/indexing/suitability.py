@@ -18,7 +18,7 @@ CORRECT: Final = "Correct qdrant.dimension and qdrant.vectors, or use another co
 """The remedy of an operator for a vector that differs."""
 
 
-_INDEX_AGAIN: Final = (
+INDEX_AGAIN: Final = (
     "Index all documents again, into a collection that rankstream creates: see docs/reference/collections.md."
 )
 
@@ -113,10 +113,10 @@ def problems(
         finds = "ranks otherwise" if all(each.mild for each in lacking.sparse) else "finds nothing"
         yield Problem("warning", f"the keyword leg {finds}: {describe(lacking.sparse)}", CORRECT)
     if has_plain_terms(info):
-        yield Problem("warning", f"the keyword leg finds less: {_OUTDATED}", _INDEX_AGAIN)
+        yield Problem("warning", f"the keyword leg finds less: {_OUTDATED}", INDEX_AGAIN)
     elif wanted.searched is not None and (fields := fields_of(info)) is not None and fields != wanted.searched:
         differ = f"searches {_weights(fields)}, and the configuration has {_weights(wanted.searched)}"
-        yield Problem("warning", f"the keyword leg {differ}", _INDEX_AGAIN)
+        yield Problem("warning", f"the keyword leg {differ}", INDEX_AGAIN)
     for leg, missing in ((LEARNED, lacking.learned), (FUZZY, lacking.fuzzy)):
         if missing:
             remedy = f"Index into a collection that rankstream creates, or correct qdrant.vectors.{leg}."
@@ -128,7 +128,7 @@ def problems(
         )
     if mixed:
         found = "contexts may hold words of neighbours of another classification or with other labels"
-        yield Problem("warning", f"documents are not searched with their neighbours: {found}", _INDEX_AGAIN)
+        yield Problem("warning", f"documents are not searched with their neighbours: {found}", INDEX_AGAIN)
     if lacking.tokens and late_interaction:
         remedy = "Index into a collection that rankstream creates, name another reranker, or set rerank.kind to none."
         yield Problem("warning", f"late interaction is off here: {describe(lacking.tokens)}", remedy)

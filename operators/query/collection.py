@@ -63,6 +63,7 @@ class Capabilities:
     - `most` is how many points one search may return, `values` how many values one facet may count, None without a
       bound; `exact`: whether a search may pass the vector index by; `hnsw_ef`: how many candidates it may look at in
       that index; `conditions`: how many conditions a filter may have, None without a bound.
+    - `expires`: its documents expire at the time that they name.
     - `indexed`: for each field what its index can be asked for, None where filters need no index. `orders`: each field
       that an index gives an order by, with the index's type, None where all that is configured is there.
       `groups`: each field that an index tells the values of apart, None likewise.
@@ -88,6 +89,7 @@ class Capabilities:
     learned: bool = False
     fuzzy: bool | None = None
     making: int = 0
+    expires: bool = False
 
     @property
     def keywords(self) -> bool:

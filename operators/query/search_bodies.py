@@ -21,6 +21,7 @@ from schemas.document import (
     ACTOR_TYPE,
     CONTENT,
     CREATED,
+    EXPIRES,
     NAMESPACE,
     REFLECTION,
     SUBJECT,
@@ -265,6 +266,9 @@ class Searches:
     def _seen(self, query: InFlight) -> Mapping[str, Any]:
         asked = query.asked.canonical
         must = self._scope(query)
+        if query.retrieval.capabilities.expires:
+            # By the flow's own clock: a query's `now` brings nothing back.
+            must.append({"must_not": [{"key": EXPIRES, "range": {"lte": round(query.message.received * 1000)}}]})
         scopes = ((SUBJECT, asked.subject), (ACTOR_TYPE, asked.actor_type))
         must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
         indexed = query.retrieval.capabilities.indexed

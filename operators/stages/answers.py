@@ -14,6 +14,7 @@ Rules
   continue: then its page leaves out the results that the cursor knows.
 - A cached answer with a record that the query may not see is as good as none. The check reads the records' fields as
   they were when the answer was computed.
+- A cached answer is served until the first of its documents expires, by the clock of the flow that received the query.
 - An answer in the semantic cache serves a paraphrase of its query. A query with a vector of its own is served by one of
   the same direction and of the same text alone: without words nothing says whether two near vectors ask the same.
 """
@@ -37,6 +38,7 @@ from operators.query.message import Origin
 from operators.query.outcome import Answer, CachedAnswer, Page
 from operators.query.search_bodies import legs, vector_of
 from operators.ranking.temporal import temporal_expression
+from schemas.document import EXPIRES
 from schemas.errors import DeadLetterClass, InputError
 from schemas.result import VECTOR, RetrievalStage, Status
 
@@ -136,7 +138,7 @@ class Answers:
         key = cache.key if "exact" in query.asked.plan.profile.caches else None
         if key is None and cache.likeness is None:
             return
-        written, now = _write(answer, query.asked.canonical.text), self._clock()
+        written, now = _write(answer, query.asked.canonical.text, _first_expiry(query)), self._clock()
         if key is not None:
             self._exact.put(key, written, now)
         if cache.likeness is not None:
@@ -171,7 +173,9 @@ class Answers:
         return hit
 
     def _serve(self, query: InFlight, stage: RetrievalStage, cached: bytes) -> bool:
-        cached_answer = _read(cached, stage)
+        cached_answer, until = _read(cached, stage)
+        if until is not None and until <= query.message.received * 1000:
+            return False
         access_filter = query.asked.access_filter
         # A cached answer with a record that the query may not see is as good as none.
         records = cached_answer.answer.records
@@ -258,14 +262,24 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _write(answer: Answer, asked: str | None) -> bytes:
+def _first_expiry(query: InFlight) -> int | None:
+    """The time in ms at which the first of the documents expires that a query has fetched, neighbours among them; None
+    if none does.
+    """
+    around = (payload for sides in query.outcome.neighbours.values() for side in sides for payload in side)
+    times = (payload.get(EXPIRES) for payload in (*query.outcome.payloads.values(), *around))
+    return min((each for each in times if each is not None), default=None)
+
+
+def _write(answer: Answer, asked: str | None, until: int | None) -> bytes:
     event = {name: value for name, value in answer.event.items() if name not in _OWN}
     # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
-    return bytes(memoryview(orjson.dumps((event, answer.page, answer.records, asked))))
+    return bytes(memoryview(orjson.dumps((event, answer.page, answer.records, asked, until))))
 
 
-def _read(cached: bytes, stage: RetrievalStage) -> CachedAnswer:
-    event, page, records, asked = orjson.loads(cached)
+def _read(cached: bytes, stage: RetrievalStage) -> tuple[CachedAnswer, int | None]:
+    """The answer, and the time in ms until which it may be served."""
+    event, page, records, asked, until = orjson.loads(cached)
     end = After(**page["end"]) if page["end"] is not None else None
     answer = Answer(event, Page(page["now"], [After(**each) for each in page["ends"]], end), records)
-    return CachedAnswer(stage, answer, asked)
+    return CachedAnswer(stage, answer, asked), until

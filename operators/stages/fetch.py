@@ -6,7 +6,7 @@ candidates with each other, `Neighbouring` the neighbours of the results.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, time
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -24,12 +24,12 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Vectors
 from operators.runtime.dispatcher import Bounds
 from operators.stages.backend_stage import PointStage
-from schemas.document import COLUMNS, CONTENT, GROUP, NEIGHBOURS, ORDER, TEXT, index_keys
+from schemas.document import COLUMNS, CONTENT, EXPIRES, GROUP, NEIGHBOURS, ORDER, TEXT, index_keys
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
 _FIELDS: Final = AllBut(index_keys(COLUMNS))
-_OF_NEIGHBOURS: Final = ("id", TEXT, GROUP, ORDER, *sorted(GUARDED))
+_OF_NEIGHBOURS: Final = ("id", TEXT, GROUP, ORDER, EXPIRES, *sorted(GUARDED))
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Fetching(PointStage[Mapping[str, Any]]):
         query.started = monotonic()
         known = self.cache.known(_making(query), _seen(query, missing), monotonic())
         # What the query may not see is fetched: it is then removed by what it is now.
-        for id_ in find_forbidden(query.asked.access_filter, known, known.values()):
+        for id_ in find_forbidden(query.asked.access_filter, known, known.values()) | _expired(query, known):
             del known[id_]
         query.outcome.payloads |= known
         query.trace.looked_up("payload", len(known), len(missing) - len(known))
@@ -74,11 +74,12 @@ class Fetching(PointStage[Mapping[str, Any]]):
         return await self.qdrant.retrieve(collection, ids, self.fields, timeout=timeout)
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
-        """Take over the payloads; a document deleted since the legs saw it is no candidate any more.
+        """Take over the payloads; a document deleted or expired since the legs saw it is no candidate any more.
 
         What the query may not see is not cached, either.
         """
-        payloads = query.check_fetched(answer)
+        expired = _expired(query, answer)
+        payloads = query.check_fetched({id_: each for id_, each in answer.items() if id_ not in expired})
         if self.cache is not None:
             self.cache.add(_making(query), _seen(query, self._missing(query)), payloads, monotonic())
         outcome = query.outcome
@@ -131,7 +132,7 @@ class Comparing(PointStage[NDArray[np.float16]]):
 class Neighbouring(PointStage[Mapping[str, Any]]):
     """Reads the neighbours of the page's documents for queries that ask for them: those with which each was indexed.
 
-    What the query may not see, or is in another group by now, is no neighbour.
+    What the query may not see, or is expired or in another group by now, is no neighbour.
     """
 
     name: ClassVar = "neighbours"
@@ -149,7 +150,7 @@ class Neighbouring(PointStage[Mapping[str, Any]]):
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
         """Take over the neighbours that the query may see."""
-        forbidden = find_forbidden(query.asked.access_filter, answer, answer.values())
+        forbidden = find_forbidden(query.asked.access_filter, answer, answer.values()) | _expired(query, answer)
         seen = {id_: payload for id_, payload in answer.items() if id_ not in forbidden}
         most = _neighbours_of(query)
         for own, payload in self._results(query):
@@ -174,6 +175,14 @@ class Neighbouring(PointStage[Mapping[str, Any]]):
 def _neighbours_of(query: InFlight) -> int:
     returned = query.asked.plan.returned
     return returned.neighbours or 0 if returned is not None else 0
+
+
+def _expired(query: InFlight, payloads: Payloads) -> set[str]:
+    """The ids of the documents that have expired by now, in a collection whose documents do."""
+    if not query.retrieval.capabilities.expires:
+        return set()
+    now = time() * 1000
+    return {id_ for id_, payload in payloads.items() if payload.get(EXPIRES, now + 1) <= now}
 
 
 def _making(query: InFlight) -> Making:

@@ -382,6 +382,10 @@ class DocumentSettings(Section):
     columns: dict[str, str] = Field(
         default={}, description="Field of a document -> name that it has in the messages, such as a row's column."
     )
+    expire_after: dict[str, Annotated[float, Field(gt=0, le=1e10)]] = Field(
+        default={},
+        description="Namespace -> seconds from the version of a document until it expires, if it has no `expires_at`.",
+    )
 
 
 class Limits(Section):

@@ -237,7 +237,7 @@ class Random:
         if draw.random() < chance:
             event["filters"] = [self._filter() for _ in range(draw.choice((1, 1, 2)))]
 
-    def _filter(self) -> dict[str, Any]:
+    def _filter(self, depth: int = 0) -> dict[str, Any]:
         low = self._draw.randrange(8)
         wanted: tuple[tuple[str, str, Any], ...] = (
             ("price", "eq", low),
@@ -250,8 +250,10 @@ class Random:
             ("title", "prefix", self._draw.choice("abgdez")),
         )
         kind = self._draw.random()
-        if kind < 0.2:
-            return {self._draw.choice(("any_of", "all_of", "none_of")): [self._filter(), self._filter()]}
+        # Filters may be no deeper than eight.
+        if kind < 0.2 and depth < 4:
+            several = [self._filter(depth + 1), self._filter(depth + 1)]
+            return {self._draw.choice(("any_of", "all_of", "none_of")): several}
         if kind < 0.3:
             several = [{"field": "price", "op": "range", "value": {"gte": low, "lt": low + 4}}, self._own_label()]
             return {"field": "parts", "op": "nested", "value": several[: self._draw.randrange(1, 3)]}

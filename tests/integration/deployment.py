@@ -177,7 +177,7 @@ class Deployment:
             **self.environment,
         }
         with log.open("wb") as out:
-            process = warm.start([command, "--config", str(config)], environment, out)
+            process = warm.start([*command.split(), "--config", str(config)], environment, out)
         flow = Flow(process, port, log)
         self.flows.append(flow)
         return flow.wait_ready() if wait else flow

@@ -199,6 +199,7 @@ def test_the_closed_lists() -> None:
         "vector_dimension",
         "cursor_invalid",
         "cursor_expired",
+        "not_found",
         "internal",
     }
     assert [status.value for status in LegStatus] == ["ok", "failed", "timeout", "skipped"]

@@ -46,9 +46,10 @@ ASKED_FOR = {
     "new: degraded[].stage: value similarity",
     "new: degraded[].stage: value neighbours",
     "new: error.class: value schema",
+    "new: error.class: value not_found",
 }
 """Values that the version before does not know, and that only a query gets which asks for what is new, or comes in a
-form that is new."""
+form that is new; `not_found` is of documents alone."""
 
 
 @pytest.mark.slow

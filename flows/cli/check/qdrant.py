@@ -7,10 +7,10 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import survey_collections
 from flows.cli.check import Finding, Level
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant.collections.analysers import mixed_contexts
+from operators.clients.qdrant.collections.analysers import expires, mixed_contexts
 from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.indexing.inspection import describe, format_schema
-from operators.indexing.suitability import CORRECT, Problem, absent, problems, vectors
+from operators.indexing.suitability import CORRECT, INDEX_AGAIN, Problem, absent, problems, vectors
 from schemas.errors import BackendError, ConfigError, Reason
 from schemas.settings import Settings
 
@@ -69,6 +69,10 @@ def _collection(settings: Settings, subject: str, surveyed: "Surveyed") -> Itera
     alias = f", by its alias {surveyed.name}" if surveyed.physical != surveyed.name else ""
     yield Finding("ok", subject, f"the collection {surveyed.physical} is there{alias}, with {info.points} points")
     yield _owner(subject, surveyed)
+    if surveyed.owner is not None and not expires(info):
+        level: Level = "warning" if settings.documents.expire_after else "ok"
+        what = "documents do not expire: in this collection of an earlier version, expires_at is a field as any other"
+        yield Finding(level, subject, what, INDEX_AGAIN if level == "warning" else None)
     yield from _vectors(settings, subject, surveyed)
     yield from _indexes(subject, surveyed)
     yield from _shards(subject, info)

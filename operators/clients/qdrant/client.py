@@ -191,7 +191,7 @@ class QdrantClient:
             await self._ask(collection, "/points", request, read_update, deadline, method="PUT", wait=True)
 
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
-        """Change points that exist, in order; other fields stay. Every search after this returns sees it.
+        """Change points, in order; other fields stay. Every search after this returns sees it.
 
         Raises BackendError at the first that fails, status 404 where a point isn't there; those before it stay applied.
         """

@@ -58,7 +58,8 @@ def chunks(points: Iterable[bytes], limit: int, most: int) -> Iterator[list[orjs
 class Change:
     """New vectors and payload fields of one point; a vector that is None is removed.
 
-    A point that does not meet all of `conditions` stays as it is. The payload must not change what they are about.
+    A point that does not meet all of `conditions` stays as it is. With vectors, the payload must not change what they
+    are about. A payload field that is None is removed.
     """
 
     id: str

@@ -124,6 +124,17 @@ def test_a_collection_of_another_program_is_told_in_full(command: Command, serve
     assert told(found, "warning", "1 s", "qdrant.timeout is 2 s", "max_timeout")
 
 
+def test_a_collection_of_an_earlier_version_expires_nothing(command: Command, server: Server) -> None:
+    """The check says that `expires_at` is a mere field there, and warns if documents have a default age."""
+    server.put("old", {**PLAIN, "metadata": {"rankstream": {}}})
+    command.settings["qdrant"]["destinations"] = {"default": "old"}
+    assert told(findings(command, code=1), "ok", "documents do not expire", "expires_at is a field as any other")
+    command.settings["documents"] = {"expire_after": {"sessions": 60}}
+    assert told(findings(command, code=1), "warning", "documents do not expire", "Index all documents again")
+    command.settings["qdrant"]["destinations"] = {"default": "docs"}
+    assert not told(findings(command, code=0), "ok", "documents do not expire")
+
+
 def test_shards_whose_terms_are_counted_are_fine(command: Command) -> None:
     """A collection that rankstream created with three shards has what it takes to count over all of them."""
     command.settings["qdrant"] |= {"destinations": {"default": "wide"}, "create": {"shards": 3}}

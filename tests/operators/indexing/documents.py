@@ -22,4 +22,5 @@ def decoder(**changes: Any) -> DocumentDecoder:
 
 def document(offset: int = 0, **event: Any) -> DocumentInFlight:
     """A document in flight, as `decode` makes it."""
-    return decoder()(message({"id": "d", "text": "some content", **event}, offset))
+    content = {} if event.get("op") == "patch" else {"text": "some content"}
+    return decoder()(message({"id": "d", **content, **event}, offset))

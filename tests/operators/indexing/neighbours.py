@@ -19,7 +19,7 @@ from operators.indexing.apply import Writer
 from operators.indexing.collection import ensure
 from operators.indexing.context import ContextWriter
 from operators.indexing.document import DocumentInFlight
-from schemas.errors import BackendError
+from schemas.errors import BackendError, InputError
 from schemas.settings import QdrantSettings
 from tests.operators.indexing.documents import document
 from tests.operators.samples import DIMENSION
@@ -188,7 +188,7 @@ class Index:
                     continue
                 break
 
-    async def write(self, made: Sequence[DocumentInFlight]) -> list[BackendError | None]:
+    async def write(self, made: Sequence[DocumentInFlight]) -> list[InputError | BackendError | None]:
         """Write documents without contexts: an outcome each."""
         writer, _ = self._writers(self._client(EngineTransport(self.engine)))
         return await writer.call("documents", made, TIMEOUT)

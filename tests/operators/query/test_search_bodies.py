@@ -28,6 +28,7 @@ SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
 PLACES = Destinations({"default": "documents"})
 EMBEDDING = Embedding(np.ones(DIMENSION, np.float32))
 ON = {"enabled": True}
+FILTER = {"field": "price", "op": "eq", "value": 1}
 REFLECTION = {"key": "type", "match": {"value": "reflection"}}
 
 RECIPES = {
@@ -322,6 +323,19 @@ def test_every_leg_stays_in_the_namespace_and_the_collection(event: dict[str, An
         assert one.asked.canonical.limit <= body["limit"] <= 1000
         corpus = body.get("params", {}).get("idf", {}).get("corpus", body["filter"])
         assert tenant(event.get("namespace", "acme")) in corpus["must"]
+
+
+@pytest.mark.parametrize("event", [{}, {"now": 1.0}, {"text": None, "filters": [FILTER]}])
+def test_no_leg_is_asked_for_expired_documents(event: dict[str, Any]) -> None:
+    """Each leg leaves out those that expired before the query was received, whatever its own `now` is."""
+    asked = DECODER(message({"query_id": "q", "text": "some text", **event}, received=1700000000.5))
+    asked.retrieval.embedding, asked.retrieval.terms = EMBEDDING, SparseVector([7], [1.0])
+    expired = {"must_not": [{"key": "_expires", "range": {"lte": 1700000000500}}]}
+    assert all(expired not in body["filter"]["must"] for body in bodies(asked).values())
+    asked.retrieval.capabilities = Capabilities("documents", expires=True)
+    found = bodies(asked)
+    assert found
+    assert all(expired in body["filter"]["must"] for body in found.values())
 
 
 def test_groups_are_asked_for_twice_as_many_candidates_as_results() -> None:

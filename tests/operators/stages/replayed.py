@@ -180,6 +180,7 @@ def _query(chance: random.Random, number: int, admit: Admission) -> InFlight:
     able = query.retrieval.capabilities
     query.retrieval.capabilities = replace(
         able,
+        expires=False,
         most=chance.choice([1000, 1000, 2]),
         sparse=chance.random() < 0.9,
         similar=chance.random() < 0.9,

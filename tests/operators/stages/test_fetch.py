@@ -25,7 +25,7 @@ from operators.ranking.run import Facts, Run, ScoreExplanations
 from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Fetching
 from operators.stages.fuse import take_over
-from schemas.document import CONTENT, index_keys
+from schemas.document import CONTENT, EXPIRES, index_keys
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from tests.operators.clients.qdrant.transports import qdrant
@@ -212,6 +212,18 @@ def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Eng
     assert fetches < asked / 2
 
 
+def test_what_expires_meanwhile_is_no_candidate() -> None:
+    """A document that expires after its leg saw it is left out, fetched or cached; the firewall removes nothing."""
+    stage = fetching()
+    for _ in range(2):
+        asked = found(hits("ab", [1, 2]))
+        asked.retrieval.capabilities = replace(asked.retrieval.capabilities, expires=True)
+        over = {"a": {**PAYLOADS["a"], EXPIRES: 1000}, "b": {**PAYLOADS["b"], EXPIRES: 10**15}}
+        assert "a" in fetched(stage, asked, over)
+        assert [candidate.id for candidate in asked.outcome.candidates] == ["b"]
+        assert asked.outcome.removed == set()
+
+
 def test_what_only_the_index_reads_is_not_fetched() -> None:
     """Words, marks and copies of each searched field stay in Qdrant; the fields themselves come."""
     asked: list[Any] = []
@@ -226,7 +238,10 @@ def test_what_only_the_index_reads_is_not_fetched() -> None:
     stage = Fetching(client, lambda _: 3, Bounds(1, 1, 1), fields=fields)
     asyncio.run(stage.read("documents", ["a"], 1.0))
     assert asked == [
-        ["_marks", "_terms", "_token_ids", "_title_words", "_attributes_colour_words", "_attributes_colour_texts"]
+        [
+            *("_marks", "_terms", "_token_ids", "_patches", "_patched"),
+            *("_title_words", "_attributes_colour_words", "_attributes_colour_texts"),
+        ]
     ]
 
 

@@ -1,17 +1,20 @@
 """Neighbours of results: read with the index's own window, in the order that the documents have now."""
 
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from operators.query.outcome import Answer, Page
 from operators.query.result import page, records_of
 from operators.query.returned import divide
 from operators.ranking.candidate import Candidate
 from operators.ranking.grouping import Grouping
 from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Neighbouring
-from schemas.document import GROUP, NEIGHBOURS, ORDER
-from tests.operators.samples import query
+from schemas.document import EXPIRES, GROUP, NEIGHBOURS, ORDER
+from tests.operators.samples import answers, query
 
 NOBODY: Any = None
 STAGE = Neighbouring(NOBODY, Bounds(1, 1, 1))
@@ -64,6 +67,25 @@ def test_what_has_moved_or_is_hidden_is_no_neighbour() -> None:
     sides = asked.outcome.neighbours["c"]
     assert [[each["id"] for each in side] for side in sides] == [["a"], []]
     assert asked.outcome.removed == set()
+
+
+def test_an_expired_document_is_no_neighbour() -> None:
+    """From its moment on it is none, and one that expires ends the time for which the answer is served from caches."""
+    asked = found(2)
+    asked.retrieval.capabilities = replace(asked.retrieval.capabilities, expires=True)
+    soon = round(time.time() * 1000) + 10**6
+    STAGE.on_answer(asked, {"b": {**payload(2), EXPIRES: 1000}, "d": {**payload(4), EXPIRES: soon}, "e": payload(5)})
+    sides = asked.outcome.neighbours["c"]
+    assert [[each["id"] for each in side] for side in sides] == [[], ["d", "e"]]
+    for received, served in ((soon / 1000 - 1, True), (soon / 1000, False)):
+        kept = answers()
+        first = kept.look_up(query(), ("0:7",))
+        first.outcome.neighbours = asked.outcome.neighbours
+        kept.put(first, Answer({"status": "ok", "results": []}, Page(0.0)))
+        kept.finish(first.message.origin)
+        again = query(1)
+        again.message = replace(again.message, received=received)
+        assert kept.look_up(again, ("0:7",)).answered == served
 
 
 @pytest.mark.parametrize("event", [{}, {"return": {"text": 5}}, {"return": {"neighbours": 0}}])

@@ -114,6 +114,7 @@ CHANGED = {
     "kafka.client": "kafka-python",
     "documents.envelope": "debezium",
     "documents.columns": {"id": "sku"},
+    "documents.expire_after": {"sessions": 86400.0},
     "delivery.mode": "at_least_once",
     "delivery.max_in_flight": 10,
     "delivery.refusals": "dead_letter",
@@ -306,6 +307,7 @@ DECIDES = {
     "defaults.group_score",
     "documents.envelope",
     "documents.columns",
+    "documents.expire_after",
     *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
     *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
 }

@@ -19,7 +19,7 @@ from operators.query.syntax.analysis import analyse, fold_accents, fold_umlauts
 from operators.query.syntax.trigrams import trigrams_of_document
 from operators.query.terms import SparseVector, terms_by_word
 from operators.ranking.content import join_fields
-from schemas.document import COLUMNS, LANG
+from schemas.document import COLUMNS, EXPIRES_AT, LANG
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings, Vectors
@@ -49,6 +49,8 @@ _BY_ACCESS: Final = "same tier and labels"
 
 _PROMPTS: Final = "prompts"
 _EMBEDDER: Final = "embedder"
+
+_EXPIRY: Final = "expiry"
 
 Purposes = Mapping[str, Mapping[str, str]]
 """The prompts by which a model tells a `query` from a `document`: a prefix, and fields of the request."""
@@ -243,15 +245,22 @@ def metadata(
     fields: Mapping[str, float] = DEFAULT_FIELDS,
     model: str | None = None,
 ) -> dict[str, Any]:
-    """A collection's metadata about its analyser and the searched fields, about the documents that share a context, and
-    about the prompts and the `model` that its texts are embedded with, where an embedder is configured.
+    """A collection's metadata about its analyser and the searched fields, about the documents that share a context and
+    those that expire, and about the prompts and the `model` that its texts are embedded with, where an embedder is
+    configured.
     """
     prompts = {} if purposes is None else {_PROMPTS: purposes}
     embedder = {} if model is None else {_EMBEDDER: model}
     # An earlier version knows these parameters only.
     newer = {name for name in ("languages", "accents") if getattr(settings, name) == getattr(Bm25Settings(), name)}
     bm25 = {_BM25: settings.model_dump(mode="json", exclude=newer), _ANALYSIS: CURRENT, _FIELDS: dict(fields)}
-    return {OURS: {**bm25, _CONTEXTS: _BY_ACCESS, **prompts, **embedder}}
+    return {OURS: {**bm25, _CONTEXTS: _BY_ACCESS, _EXPIRY: EXPIRES_AT, **prompts, **embedder}}
+
+
+def expires(info: CollectionInfo) -> bool:
+    """True if the collection says that its documents expire: in one of an earlier version `expires_at` is a field."""
+    ours = info.metadata.get(OURS)
+    return isinstance(ours, Mapping) and ours.get(_EXPIRY) == EXPIRES_AT
 
 
 def has_plain_terms(info: CollectionInfo) -> bool:

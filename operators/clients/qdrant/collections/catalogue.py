@@ -19,7 +19,7 @@ import structlog
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.analysers import Analysers, Bm25, mixed_contexts
+from operators.clients.qdrant.collections.analysers import Analysers, Bm25, expires, mixed_contexts
 from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.query.collection import MOST, Capabilities
 from operators.query.filters import ORDERING, Ask
@@ -84,6 +84,7 @@ class Catalogue:
                 learned=learned,
                 fuzzy=fuzzy,
                 making=self._makings[collection],
+                expires=not self._settings.of_another_tool,
             )
         return known
 
@@ -167,6 +168,7 @@ class Catalogue:
             fuzzy=None if names.fuzzy is None else _is_weighed(info.sparse_vectors.get(names.fuzzy)),
             similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
             making=self._makings[collection],
+            expires=expires(info) and not self._settings.of_another_tool,
         )
 
     def _note(self, collection: str, name: str, info: CollectionInfo | None) -> None:

@@ -7,9 +7,11 @@ import httpx
 import orjson
 import pytest
 
+from operators.clients.qdrant.collections.analysers import metadata
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.collection import MOST, Capabilities
 from schemas.settings import QdrantSettings
+from schemas.settings.qdrant import Bm25Settings
 from tests.operators.clients.qdrant.transports import qdrant
 
 TIMEOUT = 5.0
@@ -65,10 +67,12 @@ def read(server: Server, times: int = 1, **changes: Any) -> Catalogue:
 
 
 def test_a_collection_of_ours_can_do_everything() -> None:
-    """One that isn't there yet is taken for such a one."""
+    """One that isn't there yet is taken for such a one; documents expire in none that doesn't say so."""
     catalogue = read(Server(documents=config()))
     assert catalogue.of("documents") == Capabilities("documents")
-    assert catalogue.of("other") == Capabilities("other")
+    assert catalogue.of("other") == Capabilities("other", expires=True)
+    says = config() | {"metadata": metadata(Bm25Settings())}
+    assert read(Server(documents=says)).of("documents") == Capabilities("documents", expires=True)
 
 
 @pytest.mark.parametrize(

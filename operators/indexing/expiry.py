@@ -1,0 +1,70 @@
+"""Expiry: documents that have expired are deleted some time later, with their words in their neighbours' contexts.
+
+Queries see no expired document from its moment on: the deletion makes room, and takes nothing from an answer. So no
+watermark moves. Any number of indexers may delete at the same time.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.indexing.context import ContextWriter
+from schemas.document import EXPIRES
+from schemas.errors import BackendError
+
+log = structlog.stdlib.get_logger(__name__)
+
+EVERY: Final = 60.0
+"""Seconds from one look for expired documents to the next."""
+
+_PAGE: Final = 256
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """Deletes the expired documents of these collections, by their names in the configuration."""
+
+    qdrant: QdrantClient
+    catalogue: Catalogue
+    collections: tuple[str, ...]
+    context: ContextWriter | None
+    timeout: float
+    clock: Callable[[], float] = time.time
+
+    async def follow(self) -> None:
+        """Delete again and again, until cancelled; a collection that fails is tried again the next time."""
+        while True:
+            for collection in self.collections:
+                try:
+                    if deleted := await self.delete(collection):
+                        log.info("expired documents deleted", collection=collection, documents=deleted)
+                except BackendError as error:
+                    log.warning("expired documents not deleted", collection=collection, reason=str(error))
+            await asyncio.sleep(EVERY)
+
+    async def delete(self, collection: str) -> int:
+        """Delete the documents of a collection that have expired, and return their number. Raises BackendError."""
+        capabilities = self.catalogue.of(collection)
+        if not capabilities.expires:
+            return 0
+        expired: dict[str, Any] = {"key": EXPIRES, "range": {"lte": round(self.clock() * 1000)}}
+        deleted = 0
+        while True:
+            found = await self.qdrant.scroll(
+                capabilities.name, {"must": [expired]}, limit=_PAGE, fields=False, timeout=self.timeout
+            )
+            if not found.records:
+                return deleted
+            ids = [record.id for record in found.records]
+            # A later version of one may have come meanwhile.
+            where = {"must": [{"has_id": ids}, expired]}
+            await self.qdrant.delete(capabilities.name, where, timeout=self.timeout)
+            if self.context is not None:
+                await self.context.update(capabilities.name, collection, ids)
+            deleted += len(ids)

@@ -1,0 +1,138 @@
+"""Expiry: from its moment on a document is in no answer, and later it is deleted."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operators.clients.http.transport import Endpoint
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.shards import Engine
+from operators.indexing.apply import Writer
+from operators.indexing.context import ContextWriter
+from operators.indexing.expiry import Expiry
+from schemas.errors import DeadLetterClass, InputError
+from schemas.settings import DocumentSettings
+from tests.operators.indexing.documents import decoder, document
+from tests.operators.indexing.neighbours import TIMEOUT, Index, contexts, expected
+from tests.operators.indexing.neighbours import settings as configured
+from tests.operators.samples import DIMENSION, message
+
+VECTOR = [1.0] * DIMENSION
+
+
+def delete(index: Index, now: float) -> int:
+    """Delete what has expired by then; how many documents that were."""
+    client = QdrantClient(Endpoint("qdrant", "http://qdrant", EngineTransport(index.engine)))
+    catalogue = Catalogue(client, index.settings)
+    context = ContextWriter(client, index.settings.vectors, index.settings.context, catalogue, TIMEOUT)
+
+    async def scenario() -> int:
+        assert await catalogue.read(TIMEOUT) == {}
+        return await Expiry(client, catalogue, ("documents",), context, TIMEOUT, lambda: now).delete("documents")
+
+    return asyncio.run(scenario())
+
+
+def left(index: Index) -> set[str]:
+    """The ids of the documents that are there."""
+    return {point["payload"]["id"] for point in index.points()}
+
+
+def test_what_has_expired_is_deleted(tmp_path: Path) -> None:
+    """A document is deleted once its time is over, in either form of a time; a patch may move the time or take it."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+        times: dict[str, Any] = {"a": 100, "b": "1970-01-01T00:03:20Z", "c": None, "moved": 100, "kept": 100}
+        first = [{"id": id_, "vector": VECTOR, "updated_at": 1.0, "expires_at": at} for id_, at in times.items()]
+        patches = [
+            {"id": "moved", "op": "patch", "updated_at": 2.0, "expires_at": 300},
+            {"id": "kept", "op": "patch", "updated_at": 2.0, "expires_at": None},
+        ]
+        index.apply([[first, patches]], 0)
+        assert delete(index, 99.999) == 0
+        assert delete(index, 100.0) == 1
+        assert left(index) == {"b", "c", "moved", "kept"}
+        assert delete(index, 200.0) == 1
+        assert delete(index, 10_000.0) == 1
+        assert left(index) == {"c", "kept"}
+
+
+def test_a_namespace_has_a_default_age(tmp_path: Path) -> None:
+    """Without `expires_at` a document expires so long after its version; documents of other namespaces stay."""
+    aging = decoder(documents=DocumentSettings(expire_after={"public": 50.0}))
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+        events = [
+            {"id": "aged", "updated_at": 100.0},
+            {"id": "own", "updated_at": 100.0, "expires_at": 400.0},
+            {"id": "other", "updated_at": 100.0, "namespace": "acme"},
+        ]
+        made = [aging(message({"text": "x", "vector": VECTOR, **event})) for event in events]
+        assert asyncio.run(index.write(made)) == [None] * 3
+        assert delete(index, 149.999) == 0
+        assert delete(index, 150.0) == 1
+        assert left(index) == {"own", "other"}
+
+
+def test_an_expired_document_leaves_the_contexts_of_its_neighbours(tmp_path: Path) -> None:
+    """Once it is deleted, no context has its words."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured(before=1, after=1))
+        asyncio.run(index.create())
+        turns: list[dict[str, Any]] = [
+            {"id": f"t{turn}", "session": "s", "turn": turn, "text": f"word{turn}", "vector": VECTOR, "updated_at": 1.0}
+            for turn in range(4)
+        ]
+        turns[1]["expires_at"] = 100.0
+        index.apply([[turns]], 0)
+        assert delete(index, 100.0) == 1
+        points = index.points()
+        found = contexts(points)
+        assert len(found) == 3
+        for name, window, _, terms in expected(points, 1, 1):
+            assert (found[name][0], found[name][2]) == (window, terms)
+
+
+def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
+    """A value that is no time is `invalid`; an earlier version beside it is written."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+        made = [document(vector=VECTOR, expires_at=value) for value in ("tomorrow", "2026-01-01T00:00:00", True)]
+        outcomes = asyncio.run(index.write(made))
+        assert all(isinstance(outcome, InputError) for outcome in outcomes)
+        assert {(outcome.kind, outcome.field) for outcome in outcomes if isinstance(outcome, InputError)} == {
+            (DeadLetterClass.INVALID, "expires_at")
+        }
+        assert index.points() == []
+        good = document(vector=VECTOR, expires_at=100.0, updated_at=1.0)
+        bad = document(vector=VECTOR, expires_at="soon", updated_at=2.0)
+        assert asyncio.run(index.write([good, bad]))[0] is None
+        assert left(index) == {"d"}
+
+
+@pytest.mark.parametrize("value", ["tomorrow", 100.0, ["x"]])
+def test_in_a_collection_of_an_earlier_version_it_is_a_field(tmp_path: Path, value: object) -> None:
+    """`expires_at` may be anything there: it is payload, and nothing is deleted."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+        (collection,) = (engine.collection(name) for name in engine.names())
+        del collection.created["metadata"]["rankstream"]["expiry"]
+        client = QdrantClient(Endpoint("qdrant", "http://qdrant", EngineTransport(engine)))
+        catalogue = Catalogue(client, index.settings)
+        assert asyncio.run(catalogue.read(TIMEOUT)) == {}
+        assert not catalogue.of("documents").expires
+        writer = Writer(client, index.settings.vectors, index.settings.context, catalogue, TIMEOUT)
+        made = [document(vector=VECTOR, expires_at=value)]
+        assert asyncio.run(writer.call("documents", made, TIMEOUT)) == [None]
+        (point,) = index.points()
+        assert point["payload"]["expires_at"] == value
+        assert delete(index, 10_000.0) == 0
+        assert left(index) == {"d"}
