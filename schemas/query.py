@@ -1,10 +1,11 @@
 """The query event: one JSON object per message of the queries topic."""
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -20,6 +21,7 @@ from schemas.fields import (
     Name,
     QueryId,
     SchemaVersion,
+    Strict,
     Timestamp,
     Vector,
     missing_if_empty,
@@ -35,6 +37,44 @@ MAX_QUERY_PARTS: Final = 4096
 """Keys, objects and arrays of a query event. The most that it can make use of are some 600 of 64 filters, 2,000 of its
 metadata, and the parameters of a recipe.
 """
+
+MAX_PASSAGES: Final = 10
+MAX_NEIGHBOURS: Final = 16
+MAX_EXCERPT: Final = 100_000
+
+
+def _text(value: Any) -> Any:
+    if value in ("none", "full") or (type(value) is int and 1 <= value <= MAX_EXCERPT):
+        return value
+    raise ValueError(f"none, full, or a number of characters from 1 to {MAX_EXCERPT} is expected")
+
+
+class Returned(Strict):
+    """The parts of documents that results have. What is missing is the policy's, the profile's, or else as it says."""
+
+    fields: Annotated[list[FieldName], Field(max_length=64)] | None = Field(
+        default=None, description="Payload fields of each result, dotted paths for nested ones; missing: all."
+    )
+    text: Annotated[Literal["none", "full"] | int, BeforeValidator(_text)] | None = Field(
+        default=None,
+        description="Text of each result: none, full, or at most so many characters from the beginning of the best"
+        " passage; missing: full.",
+    )
+    passages: Annotated[int, Field(ge=0, le=MAX_PASSAGES)] | None = Field(
+        default=None, description="Passages of each result at most, the best first; missing: 0, without them."
+    )
+    neighbours: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] | None = Field(
+        default=None,
+        description="Documents before and behind each result, by the order of qdrant.context; missing: 0, no such.",
+    )
+
+    def over(self, other: "Returned | None") -> "Returned":
+        """These parts, and the other's where nothing is said of one."""
+        return self if other is None else Returned(**{**_without_missing(other), **_without_missing(self)})
+
+
+def _without_missing(returned: Returned) -> dict[str, Any]:
+    return {name: value for name, value in returned if value is not None}
 
 
 MAX_GROUP_SIZE: Final = 50
@@ -98,8 +138,8 @@ class QueryEvent(BaseModel):
         Annotated[str, StringConstraints(max_length=MAX_CURSOR_CHARS)] | None, AfterValidator(missing_if_empty)
     ] = Field(
         default=None,
-        description="`next_cursor` of a result; with the same query it asks for the next page. limit, explain, debug, "
-        "timeout_ms, metadata and cursor_policy may differ from page to page.",
+        description="`next_cursor` of a result; with the same query it asks for the next page. limit, return, explain, "
+        "debug, timeout_ms, metadata and cursor_policy may differ from page to page.",
     )
     cursor_policy: CursorPolicy = Field(
         default="strict",
@@ -119,6 +159,9 @@ class QueryEvent(BaseModel):
     )
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="Leave out what has less relevance; missing: the profile's, or else the default."
+    )
+    returned: Returned | None = Field(
+        default=None, alias="return", description="Parts of the documents that the results have; missing: all of each."
     )
     explain: bool = Field(default=False, description="Return a score explanation with each result.")
     debug: bool = Field(default=False, description="Return the stages that the query passed, with candidates and time.")

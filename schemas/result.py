@@ -127,6 +127,30 @@ class Explained(_Strict):
     stages: list[StageExplanation]
 
 
+class Passage(_Strict):
+    """A part of a document's text that the query matched. Offsets count code points."""
+
+    text: str
+    start: Annotated[int, Field(ge=0, description="Its place in the document's text.")]
+    highlights: list[Annotated[list[int], Field(min_length=2, max_length=2)]] = Field(
+        description="The query's words, each as from and to in the passage; in order, none within another."
+    )
+
+
+class Neighbour(_Strict):
+    """A document near a result, in the order of qdrant.context."""
+
+    id: str
+    text: str | None
+
+
+class Neighbours(_Strict):
+    """The documents before and behind a result, each in their order."""
+
+    before: list[Neighbour]
+    after: list[Neighbour]
+
+
 class Member(_Strict):
     """One document of a group, or the best one, which stands for it."""
 
@@ -138,6 +162,10 @@ class Member(_Strict):
     )
     text: str | None = None
     payload: dict[str, JsonValue] = {}
+    passages: list[Passage] | None = Field(
+        default=None, description="Only with `return.passages`: the best parts of the text, the best first."
+    )
+    neighbours: Neighbours | None = Field(default=None, description="Only with `return.neighbours`.")
     legs: dict[str, LegRank]
     explanation: Explained | None = Field(default=None, description="Only with `explain`.")
 
@@ -189,6 +217,7 @@ class Degradation(_Strict):
         "similarity",
         "fetch",
         "rerank",
+        "neighbours",
         "result",
     ]
     reason: Reason

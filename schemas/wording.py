@@ -1,10 +1,11 @@
 """Errors of values in words: for configurations and for events alike. Pure."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 Loc = tuple[str | int, ...]
@@ -69,7 +70,12 @@ def likely(name: str, known: Sequence[str]) -> str | None:
 def names(root: type[BaseModel], path: Loc) -> list[str]:
     """The keys that the section at `path` takes; none where any name may stand, or no section is."""
     model = _model(root, path)
-    return sorted(model.model_fields) if model is not None else []
+    return sorted(_fields(model)) if model is not None else []
+
+
+def _fields(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
+    """The fields by the names that they have in documents."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _model(root: type[BaseModel], path: Loc) -> type[BaseModel] | None:
@@ -85,8 +91,8 @@ def _below(at: Any, name: str) -> Any:
     """The annotation below `name` in that annotation: of a field, or of the member of a union whose tag it is."""
     models = list(filter(_is_model, _alternatives(at)))
     for model in models:
-        if name in model.model_fields:
-            return model.model_fields[name].annotation
+        if (field := _fields(model).get(name)) is not None:
+            return field.annotation
     if (tagged := next((model for model in models if _has_tag(model, name)), None)) is not None:
         return tagged
     return next((get_args(each)[1] for each in _alternatives(at) if get_origin(each) is dict), None)

@@ -34,7 +34,7 @@ from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
 from operators.stages.embed import Embeddings, Encodings, needs_embedding
-from operators.stages.fetch import Comparing, Fetching
+from operators.stages.fetch import Comparing, Fetching, Neighbouring
 from operators.stages.leg import Leg, SearchWriter
 from operators.stages.lookup import Lookup, Watermarks
 from operators.stages.publish import Finaliser, Publisher
@@ -71,6 +71,7 @@ class Parts:
     reranking: Reranking | None
     page: Fetching
     picking: Reranking | None
+    neighbours: Neighbouring | None
     finaliser: Finaliser
 
 
@@ -88,6 +89,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     built = (*LEGS, *(CONTEXT_LEGS if context else ()), *(leg for leg, there in further.items() if there))
     if clients.embedder is not None:
         try_embedder(clients.embedder, settings, given.calls)
+    nearby = settings.qdrant.context
     cached = answers(settings.cache)
     kept = PayloadCache(settings.cache.payload_mib * MIB, TTL) if settings.cache.payload_mib else None
     reranking = rerankers.reranking(settings, clients.reranker, given.signals.metrics)
@@ -114,6 +116,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
             settings.qdrant.grouping_fields,
             unembedded,
             clients.qdrant.fields,
+            max(nearby.before, nearby.after) if nearby.on else 0,
         ),
         answers=cached,
         lookup=Lookup(cached, watermarks, settings.cache.watermark_timeout),
@@ -131,6 +134,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         reranking=reranking,
         page=fetching(depth=partial(candidates_to_fetch, picking)),
         picking=picking,
+        neighbours=Neighbouring(clients.qdrant, qdrant) if nearby.on else None,
         finaliser=Finaliser(publisher, cached),
     )
 

@@ -21,7 +21,7 @@ from opentelemetry.trace import Tracer, format_trace_id
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flows.assembly.delivery import connect
-from flows.cli.output import Config, out, say
+from flows.cli.output import SHOWN, Config, out, say
 from flows.cli.query_client import Event, QueryClient, Unanswered
 from flows.process import logs
 from flows.process.http_server import HEAD, BoundedHandler, BoundedServer
@@ -96,7 +96,7 @@ class Search(BaseModel):
 
     def events(self) -> list[dict[str, Any]]:
         """The query events, one for each recipe, without their ids."""
-        same = self.model_dump(exclude={"recipes"}, exclude_none=True)
+        same = {**self.model_dump(exclude={"recipes"}, exclude_none=True), "return": SHOWN}
         return [{**same, "recipe": recipe} for recipe in self.recipes]
 
 

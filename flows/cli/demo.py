@@ -31,7 +31,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from flows.cli.ingestion import index_once, read_jsonl
-from flows.cli.output import UNANSWERED, Json, hint_of_nothing, out, print_result, say, stderr
+from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, out, print_result, say, stderr
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from flows.process.embedded import start_embedded
@@ -200,7 +200,7 @@ def demonstrate(
         with running.searching(), connection as query_client:
             for number, text in enumerate(queries, 1):
                 spans.clear()
-                event = {"query_id": f"demo-{number}", "text": text, "limit": limit}
+                event = {"query_id": f"demo-{number}", "text": text, "limit": limit, "return": SHOWN}
                 if corpus.namespace is not None:
                     event["namespace"] = corpus.namespace
                 yield from query_client.ask([event], _ANSWER_TIMEOUT)

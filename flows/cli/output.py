@@ -53,7 +53,13 @@ def emit(value: object) -> None:
 UNANSWERED: Final = frozenset({"failed", "invalid"})
 """Statuses of a query without an answer."""
 
+SHOWN: Final[Mapping[str, Any]] = {"passages": 1}
+"""The `return` of a query whose answer is shown."""
+
 _SNIPPET: Final = 200
+_BEFORE: Final = 30
+"""Characters before a highlight that are shown at most."""
+
 _NAME_WIDTH: Final = 32
 
 
@@ -97,14 +103,26 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
     table.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
     for hit in result["results"]:
         scores = [f"{hit['legs'][leg]['score']:.3f}" if leg in hit["legs"] else "-" for leg in legs]
-        snippet = " ".join((hit["text"] or "").split())[:_SNIPPET]
-        table.add_row(str(hit["rank"]), printable(hit["id"]), f"{hit['score']:.3f}", *scores, printable(snippet))
+        table.add_row(str(hit["rank"]), printable(hit["id"]), f"{hit['score']:.3f}", *scores, printable(snippet(hit)))
     why = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
     if "denied" in result:
         why = result["denied"]["reason"]
     table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
     table.caption_justify = "left"
     return table
+
+
+def snippet(hit: Mapping[str, Any]) -> str:
+    """The title, and the text from shortly before the first word that matched; without a passage from its beginning."""
+    text, cut = hit["text"] or "", False
+    if passages := hit.get("passages"):
+        best = passages[0]
+        first = best["highlights"][0][0] if best["highlights"] else 0
+        start = max(best["text"].find(" ", first - _BEFORE, first), 0) if first > _BEFORE else 0
+        text, cut = best["text"][start:], best["start"] + start > 0
+    shown = f"{'… ' if cut else ''}{' '.join(text.split())}"[:_SNIPPET]
+    title = hit["payload"].get("title")
+    return f"{' '.join(title.split())}: {shown}" if isinstance(title, str) else shown
 
 
 def explanation_tree(hit: Mapping[str, Any]) -> Tree:

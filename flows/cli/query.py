@@ -7,7 +7,7 @@ import orjson
 import typer
 
 from flows.assembly.delivery import connect
-from flows.cli.output import UNANSWERED, Config, Json, hint_of_nothing, out, print_result, say
+from flows.cli.output import SHOWN, UNANSWERED, Config, Json, hint_of_nothing, out, print_result, say
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from operators.telemetry.export import tracer_provider
@@ -89,6 +89,7 @@ def query(
         "explain": explain or None,
         "record": record or None,
         "debug": debug or None,
+        "return": None if as_json else SHOWN,
     }
     event |= {name: value for name, value in given.items() if value is not None}
     kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")

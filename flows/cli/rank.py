@@ -7,6 +7,7 @@ import hashlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, Self
 
@@ -14,6 +15,7 @@ import typer
 
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
+from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from operators.query.backend_answers import RerankScores
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import MOST
@@ -21,8 +23,10 @@ from operators.query.cursor import Cursor, Offset, result_digest
 from operators.query.in_flight import Query
 from operators.query.outcome import Outcome
 from operators.query.paging import own_times
+from operators.query.passages import Matcher
 from operators.query.plan import Planner
 from operators.query.result import clock, page, result, status_of
+from operators.query.syntax.expression import parse
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Measure
@@ -41,6 +45,9 @@ from schemas.settings.ranking import PROFILES
 
 MAX_LINE: Final = 64 * 1024 * 1024
 DESTINATION: Final = "default"
+
+_ENGLISH: Final = Bm25Parameters(analysis=CURRENT)
+"""The analysis by which passages are found: a pool does not say that of its collection."""
 
 _NAMESPACE: Final = Defaults().namespace
 
@@ -124,7 +131,9 @@ class PoolRanker:
             "now": clock(pool.clock),
             "source": None,
         }
-        answer = result(asked, outcome, read.identity, page(asked, outcome), provenance)
+        words = parse(asked.canonical.text or "", {}).terms
+        matcher = partial(Matcher, words, Bm25(_ENGLISH).terms_of)
+        answer = result(asked, outcome, read.identity, page(asked, outcome), provenance, matcher)
         if event.record:
             answer["pool"] = read.document
         return answer

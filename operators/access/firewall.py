@@ -25,7 +25,7 @@ from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy, Tie
 PUBLIC: Final = TIERS[0]
 
 _NAMESPACE: Final = frozenset({NAMESPACE})
-_GUARDED: Final = frozenset({NAMESPACE, CLASSIFICATION, LABELS})
+GUARDED: Final = frozenset({NAMESPACE, CLASSIFICATION, LABELS})
 
 
 def visible(clearance: str | None) -> tuple[Tier, ...]:
@@ -48,7 +48,7 @@ class AccessFilter:
     @property
     def reads(self) -> frozenset[str]:
         """The payload fields that the check needs."""
-        return _NAMESPACE if self.tiers is None else _GUARDED
+        return _NAMESPACE if self.tiers is None else GUARDED
 
     def conditions(self) -> list[dict[str, Any]]:
         """Qdrant's conditions, for the `must` list of every leg."""

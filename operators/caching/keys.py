@@ -26,10 +26,10 @@ _BRIEF: Final = 16
 class Scope:
     """All fields that can change an answer, except text and vector.
 
-    `filters`, `group` and `overrides` are canonical JSON, `recipe` is a hash of what the recipe does, `policy_hash` one
-    of the policy and the firewall; `physical` is the Qdrant collection that is searched, `analyser` names the analyser
-    of the text's terms; `now` is the event's own, in Unix seconds, `clock` the bucket of the clock where a signal reads
-    it.
+    `filters`, `group`, `overrides` and `returned` are canonical JSON, `recipe` is a hash of what the recipe does,
+    `policy_hash` one of the policy and the firewall; `physical` is the Qdrant collection that is searched, `analyser`
+    names the analyser of the text's terms; `now` is the event's own, in Unix seconds, `clock` the bucket of the clock
+    where a signal reads it.
     """
 
     source: str | None
@@ -51,6 +51,7 @@ class Scope:
     include_reflections: bool | None
     reflections_only: bool
     reflection_boost: float | None
+    returned: str
     explain: bool
     debug: bool
     record: bool
@@ -66,7 +67,7 @@ class Scope:
 
 _EVERYTHING: Final = tuple(field.name for field in fields(Scope))
 _STATE: Final = ("config_hash", "policy_hash", "physical", "watermark", "analyser")
-_MOVING: Final = frozenset({"cursor", "clock", "now", "limit", "explain", "debug", *_STATE})
+_MOVING: Final = frozenset({"cursor", "clock", "now", "limit", "returned", "explain", "debug", *_STATE})
 """Fields that may differ between the pages of one query."""
 
 _everything: Final[Callable[[Scope], _Values]] = attrgetter(*_EVERYTHING)

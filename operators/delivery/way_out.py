@@ -37,7 +37,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Message, Origin, Rejected
 from operators.query.refusal import Caller, caller, refused_result
 from operators.query.reply import Replies, correlating
-from operators.query.result import clock
+from operators.query.result import clock, members, view_of
 from operators.query.trace import Headers, Trace
 from operators.runtime.stage import defect
 from operators.telemetry.traces import DEAD_LETTER, Signals
@@ -85,8 +85,9 @@ class WayOut:
         if self._fits(record):
             return [record]
         query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
+        view = view_of(query.asked.plan, sum(1 for _ in members(event)), query.retrieval.matcher, words=True)
         short = shortening.shorten(
-            event, lambda each: self._fits(self._write_result(query, topic, context, each)), cursor
+            event, lambda each: self._fits(self._write_result(query, topic, context, each)), cursor, view.best
         )
         if short is None:
             return self._give_up(record, DeadLetterClass.TOO_LARGE, too_large(topic))

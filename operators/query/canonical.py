@@ -110,7 +110,9 @@ def canonicalise(
         explain=event.explain,
         debug=event.debug,
         # The cursor cannot be read without its secret: what it says of the page is recorded apart.
-        recorded=event.model_dump(mode="json", exclude_unset=True, exclude={"cursor"}) if event.record else None,
+        recorded=event.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"cursor"})
+        if event.record
+        else None,
         reply_to=event.reply_to,
         reply_partition=None,
         metadata=event.metadata,

@@ -1,7 +1,7 @@
 """The query in flight: the one type that travels through the flow, from the message to its output record."""
 
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +16,7 @@ from operators.query.cursor import After, Offset
 from operators.query.message import Message, Rejected
 from operators.query.outcome import CachedAnswer, Outcome
 from operators.query.paging import OrderValue
+from operators.query.passages import Matcher
 from operators.query.plan import RankingPlan
 from operators.query.syntax.expression import Parsed
 from operators.query.terms import SparseVector
@@ -94,13 +95,16 @@ class Retrieval:
     `capabilities` are those of the collection. `analyser` made the `terms`, `words` has those of each word, and
     `identifiers` those of words that are joined; `uncovered`: some documents that match the keywords hold none of the
     terms. `columns` are the searched fields. `embedding` is the text's dense vector, `encoding` the sparse encoder's,
-    `trigrams` those of its words.
+    `trigrams` those of its words. `filtered` are those of the columns that a keyword expression may look in. `matcher`
+    finds the query's words in texts.
     `ends` maps a record to the position of a page that ends with it, `end` is the position of the whole page's end.
     """
 
     capabilities: Capabilities = _UNKNOWN
     parsed: Parsed | None = None
     columns: Sequence[str] = COLUMNS
+    filtered: Sequence[str] = COLUMNS
+    matcher: Callable[[], Matcher] | None = None
     uncovered: bool = False
     terms: SparseVector | None = None
     words: Mapping[str, Sequence[int]] = field(default_factory=dict)

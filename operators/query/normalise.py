@@ -117,6 +117,7 @@ class Normaliser:
             include_reflections=event.include_reflections,
             reflections_only=event.reflections_only,
             reflection_boost=event.reflection_boost,
+            returned=plan.returned.model_dump_json() if plan.returned is not None else "",
             explain=event.explain,
             debug=event.debug,
             record=event.record,

@@ -19,6 +19,9 @@ from schemas.recipes import Recipe
 from schemas.recipes.stages import LlmRerank
 from schemas.result import VECTOR, RetrievalStage
 
+Around = tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
+"""The payloads of a document's neighbours: of those before it, and of those behind it, each in their order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -35,10 +38,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result event without the fields that are one query's own."""
+    """A result event without the fields that are one query's own.
+
+    `records` has the fields by which the firewall judges each document in it: results may not have them.
+    """
 
     event: Mapping[str, Any]
     page: Page
+    records: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +75,10 @@ class Outcome:
     """The outcome of a query, from which its result is written.
 
     `matches` says which candidates have which words of the query, None where that isn't known. `vectors` are the dense
-    ones of the candidates that are compared with each other, `payloads` those of the fetched ones, `relevance`
-    says how well each candidate fits, as far as that is known. `degraded` lists the
-    stages that were lost, and why; `removed` the
-    documents that the post-filter check took out. `more`: an ordered lookup has a further page. `groups`: the group
-    that a candidate stands for, by its id, once candidates are grouped.
+    ones of the candidates that are compared with each other, `payloads` those of the fetched ones, `neighbours` those
+    of the results that have some, `relevance` says how well each candidate fits, if that is known. `degraded` lists
+    the stages that were lost, and why; `removed` the documents that the post-filter check took out. `more`: an ordered
+    lookup has a further page. `groups`: the group that a candidate stands for, by its id, once candidates are grouped.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
@@ -82,6 +88,7 @@ class Outcome:
     rerank_scores: RerankScores | None = None
     vectors: Vectors = field(default_factory=dict)
     payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    neighbours: dict[str, Around] = field(default_factory=dict)
     relevance: Mapping[str, float] = field(default_factory=dict)
     grouping: Grouping | None = None
     groups: Mapping[str, Group] = field(default_factory=dict)

@@ -4,13 +4,14 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Final
 
 from operators.query.canonical import CanonicalQuery, Shape
 from operators.ranking.grouping import Grouping
 from operators.ranking.run import Facts, Matches, TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
-from schemas.query import DEFAULT_LIMIT, QueryEvent
+from schemas.query import DEFAULT_LIMIT, QueryEvent, Returned
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import LlmRerank, Reflections, Temporal
@@ -31,6 +32,7 @@ _KEPT_BYTES: Final = 1024
 class RankingPlan:
     """The plan of one query's ranking. `picking`: the recipe's stage `llm_rerank`, if there is a chat model.
 
+    `returned` are the parts of documents that its results have, None is all; `hidden` are fields that they never have.
     `grouping`: the results of a search are groups; a lookup gives every document.
     """
 
@@ -42,6 +44,8 @@ class RankingPlan:
     include_reflections: bool
     min_relevance: float = 0.0
     grouping: Grouping | None = None
+    returned: Returned | None = None
+    hidden: tuple[str, ...] = ()
 
     def extractor(self, asked: CanonicalQuery) -> str | None:
         """Which extractor reads the time in the query (`rules` or `chat`); None if no stage that runs uses it."""
@@ -154,6 +158,8 @@ class Planner:
             event.include_reflections if event.include_reflections is not None else included,
             self._of(event, profile, "min_relevance"),
             self._grouping(event, profile),
+            _choose_parts(event.returned, policy.returned, profile.returned),
+            tuple(policy.hidden_fields),
         )
 
     def _of(self, event: QueryEvent, profile: Profile, name: str) -> Any:
@@ -209,6 +215,12 @@ class Planner:
         if len(self._overridden) > _KEPT:
             self._overridden.popitem(last=False)
         return changed
+
+
+def _choose_parts(*by_weight: Returned | None) -> Returned | None:
+    """The parts that the first says, and those of the later ones where it says nothing; None if none says anything."""
+    given = [each for each in by_weight if each is not None]
+    return reduce(Returned.over, given) if given else None
 
 
 def _check(field: str, path: str, value: Any, allowed: Mapping[str, Between] | None) -> None:

@@ -4,18 +4,23 @@ import hashlib
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, Final
 
+from operators.access.firewall import GUARDED
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight, Query
 from operators.query.message import Origin
 from operators.query.outcome import Outcome, is_given
 from operators.query.paging import own_time
+from operators.query.passages import Matcher
+from operators.query.plan import RankingPlan
+from operators.query.returned import READ, View, hide, is_hidden, wants_words
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.decay import resolve
+from schemas.document import MARKS
 from schemas.errors import Reason
 from schemas.fields import rfc3339
 from schemas.pool import encode
@@ -89,15 +94,19 @@ def result(
     result_id: str,
     results: Sequence[Candidate],
     provenance: Mapping[str, Any],
+    matcher: Callable[[], Matcher] | None = None,
 ) -> dict[str, Any]:
     """The result event, without its cursor, a recorded pool and its debug, which only the flow knows.
 
-    `provenance` has the caller's fields of it: config_hash, models, index_watermark, now, source.
+    `provenance` has the caller's fields of it: config_hash, models, index_watermark, now, source. `matcher` finds the
+    query's words where passages are asked for.
     """
+    documents = documents_of(results, outcome)
+    view, unseen = view_of(asked.plan, len(documents), matcher), _unseen(asked.plan)
     lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
-    shown = {each.id for candidate in results for each in (candidate, *outcome.further(candidate))}
-    leg_ranks = {leg.name: leg.ranks(shown) for leg in outcome.legs.values()}
+    ids = {each.id for each in documents}
+    leg_ranks = {leg.name: leg.ranks(ids) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.ids]
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {
@@ -107,7 +116,7 @@ def result(
         "status": status_of(asked, outcome),
         "profile": plan.name,
         "retrieval_stage": retrieval_stage(asked, outcome),
-        "results": [_hit(rank, candidate, leg_ranks, outcome) for rank, candidate in ranks],
+        "results": [_hit(rank, candidate, leg_ranks, outcome, view, unseen) for rank, candidate in ranks],
         "total": len(outcome.candidates),
         "total_relation": TotalRelation.GTE if _more(asked, outcome) else TotalRelation.EQ,
         "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
@@ -153,6 +162,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
 
     `now` is in Unix seconds, and written as such: ages come out again to the bit.
     """
+    hidden = asked.plan.hidden
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
     recorded: dict[str, Any] = {
@@ -162,7 +172,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             {
                 "name": leg.name,
                 "hits": [
-                    {"id": own[id_], "score": score, "payload": _without_own(payload)}
+                    {"id": own[id_], "score": score, "payload": _without_own(hide(payload, hidden))}
                     for id_, score, payload in zip(leg.ids, leg.scores, leg.payloads, strict=True)
                 ],
                 **({"more": True} if leg.more else {}),
@@ -190,7 +200,11 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             recorded["unscored"] = sorted(own[id_] for id_ in outcome.rerank_scores.unscored)
     if outcome.matches is not None:
         recorded["words"] = {
-            word: {own[id_]: list(fields) for id_, fields in found.items() if id_ in own}
+            word: {
+                own[id_]: [name for name in fields if not is_hidden(name, hidden)]
+                for id_, fields in found.items()
+                if id_ in own
+            }
             for word, found in outcome.matches.items()
         }
     if outcome.vectors:
@@ -229,6 +243,17 @@ def _semantic(lost: Mapping[str, Reason]) -> dict[str, Any]:
     return {"semantic_unavailable": True, "semantic_unavailable_reason": f"{what}: {why}."}
 
 
+def documents_of(results: Iterable[Candidate], outcome: Outcome) -> list[Candidate]:
+    """Every document of a page: each result, and behind it those that are returned within its group."""
+    return [each for candidate in results for each in (candidate, *_further(candidate, outcome))]
+
+
+def _further(candidate: Candidate, outcome: Outcome) -> list[Candidate]:
+    # Without a text where others have one, it was not fetched: it is not known to be there still.
+    unfetched = "fetch" in dict(outcome.degraded)
+    return [each for each in outcome.further(candidate) if unfetched or each.id in outcome.payloads]
+
+
 def members(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Every document that a result event returns, those within groups included."""
     for hit in event["results"]:
@@ -237,19 +262,44 @@ def members(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from hit["group"]["results"]
 
 
-def _hit(rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict[str, Any]:
-    hit = {"rank": rank, **_member(candidate, leg_ranks, outcome)}
+def records_of(results: Sequence[Candidate], outcome: Outcome) -> list[dict[str, Any]]:
+    """The fields by which the firewall judges each document of a page, those of groups and neighbours among them."""
+    payloads = [outcome.payloads.get(candidate.id, {}) for candidate in documents_of(results, outcome)]
+    payloads += [payload for around in outcome.neighbours.values() for side in around for payload in side]
+    return [{name: payload[name] for name in GUARDED if name in payload} for payload in payloads]
+
+
+def view_of(plan: RankingPlan, documents: int, matcher: Callable[[], Matcher] | None, *, words: bool = False) -> View:
+    """The parts that a page of so many documents has of each; `words`: passages are needed in any case."""
+    found = matcher() if matcher is not None and (words or wants_words(plan.returned)) else None
+    return View(plan.returned, plan.hidden, found, READ // max(documents, 1))
+
+
+def _unseen(plan: RankingPlan) -> Set[str]:
+    """The names of the stages whose values are made of hidden fields; marks are made of all searched fields."""
+    if not plan.hidden:
+        return frozenset()
+    return {
+        stage.name
+        for stage in plan.recipe.stages
+        if any(is_hidden(name, (*plan.hidden, MARKS)) for name in stage.reads)
+    }
+
+
+def _hit(
+    rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome, view: View, unseen: Set[str]
+) -> dict[str, Any]:
+    hit = {"rank": rank, **_member(candidate, leg_ranks, outcome, view, unseen)}
     of = outcome.groups.get(candidate.id)
     if of is not None:
-        # Without a text where others have one, it was not fetched: it is not known to be there still.
-        unfetched = "fetch" in dict(outcome.degraded)
-        further = [each for each in outcome.further(candidate) if unfetched or each.id in outcome.payloads]
-        results = [_member(each, leg_ranks, outcome) for each in further]
-        hit["group"] = {"key": of.key, "count": len(of.candidates), "results": results}
+        further = [_member(each, leg_ranks, outcome, view, unseen) for each in _further(candidate, outcome)]
+        hit["group"] = {"key": of.key, "count": len(of.candidates), "results": further}
     return hit
 
 
-def _member(candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict[str, Any]:
+def _member(
+    candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome, view: View, unseen: Set[str]
+) -> dict[str, Any]:
     id_ = candidate.id
     fields = outcome.payloads.get(id_, {})
     payload = {name: value for name, value in fields.items() if not name.startswith("_")}
@@ -259,15 +309,17 @@ def _member(candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome) -> dict
     hit: dict[str, Any] = {
         "id": own_id,
         "score": candidate.score,
-        "text": text,
-        "payload": payload,
+        **view.document(text, payload),
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},
     }
+    if view.returned is not None and view.returned.neighbours:
+        hit["neighbours"] = view.neighbours(outcome.neighbours.get(id_, ((), ())))
     if id_ in outcome.relevance:
         hit["relevance"] = outcome.relevance[id_]
     if outcome.explanations is not None:
         explained = outcome.explanations.by_id[id_]
-        hit["explanation"] = {"legs": explained.legs, "stages": explained.stages}
+        stages = [{**step, "values": {}} if step["stage"] in unseen else step for step in explained.stages]
+        hit["explanation"] = {"legs": explained.legs, "stages": stages if unseen else explained.stages}
     return hit
 
 

@@ -197,11 +197,11 @@ class Searches:
         expression = parsed.expression
 
         def finish(endings: Endings) -> Search:
-            matching = keyword_conditions(expression, query.retrieval.columns, endings)
+            matching = keyword_conditions(expression, query.retrieval.filtered, endings)
             return searched(query, _narrow(seen, matching), common)
 
         wanted = {
-            ending: _narrow(seen, where) for ending, where in open_endings(expression, query.retrieval.columns).items()
+            ending: _narrow(seen, where) for ending, where in open_endings(expression, query.retrieval.filtered).items()
         }
         if not wanted:
             return finish({})
@@ -209,7 +209,7 @@ class Searches:
         most = ENDINGS
         if capabilities.conditions is not None:
             # Each ending is one condition of the search.
-            without = keyword_conditions(expression, query.retrieval.columns, dict.fromkeys(wanted, ()))
+            without = keyword_conditions(expression, query.retrieval.filtered, dict.fromkeys(wanted, ()))
             others = filters.count(_narrow(seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
         return Unfinished(wanted, query.trace, finish, most, capabilities, query.asked.canonical.namespace)
@@ -323,7 +323,7 @@ def _without_excluded(query: InFlight, seen: Condition) -> Condition:
     parsed = query.retrieval.parsed
     if parsed is None or parsed.expression is None or not query.retrieval.capabilities.keywords:
         return seen
-    excluded = exclusions(parsed.expression, query.retrieval.columns)
+    excluded = exclusions(parsed.expression, query.retrieval.filtered)
     return {**seen, "must_not": [*seen.get("must_not", ()), *excluded]} if excluded else seen
 
 

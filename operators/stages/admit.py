@@ -3,15 +3,18 @@
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.filters import Ask, condition, count, missing_indexes, on_fields, on_index
 from operators.query.in_flight import InFlight
+from operators.query.passages import Matcher
+from operators.query.returned import is_hidden
 from operators.query.syntax.expression import parse
 from operators.query.syntax.trigrams import trigrams_of_query
-from schemas.document import FILTERED
+from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import Reason, invalid
 from schemas.filters import AnyFilter, Exists
 from schemas.recipes.stages import Coverage
@@ -26,7 +29,8 @@ class Admission:
     and those by which results can be grouped.
 
     `unembedded`: whether a query needs an embedding that no embedder makes; None where there is an embedder. `fields`
-    says which of our fields filters can't ask for in collections of other tools.
+    says which of our fields filters can't ask for in collections of other tools. `neighbours`: how many the index keeps
+    of a document on one side at most.
     """
 
     catalogue: Catalogue
@@ -35,6 +39,7 @@ class Admission:
     grouped: frozenset[str] = FILTERED
     unembedded: Callable[[InFlight], bool] | None = None
     fields: FieldMap = SAME
+    neighbours: int = 0
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def __call__(self, query: InFlight) -> InFlight:
@@ -53,10 +58,12 @@ class Admission:
             self._expire(query)
             return query
         capabilities = query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
+        _check_visible(query, self.fields)
         if asked.order_by is not None:
             _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
         if query.asked.plan.grouping is not None:
             self._check_group(query.asked.plan.grouping.field, capabilities.groups)
+        self._check_neighbours(query)
         for place, each in on_fields(asked.filters, "filters"):
             if (reason := self.fields.refusal(each)) is not None:
                 raise invalid(f"{place}.field", reason, each.field)
@@ -86,6 +93,16 @@ class Admission:
         if reason is not None:
             raise invalid("group_by", reason, field)
 
+    def _check_neighbours(self, query: InFlight) -> None:
+        returned = query.asked.plan.returned
+        wanted = returned.neighbours or 0 if returned is not None else 0
+        if wanted and not self.neighbours:
+            cure = "documents have no neighbours here: set qdrant.context.order_by, and index again"
+            raise invalid("return.neighbours", cure, wanted)
+        if wanted > self.neighbours:
+            cure = f"at most {self.neighbours}, as qdrant.context says: set its before or after higher, and index again"
+            raise invalid("return.neighbours", cure, wanted)
+
     def _expire(self, query: InFlight) -> None:
         query.outcome.expired = query.answered = True
         query.lose("queue", Reason.DEADLINE)
@@ -99,8 +116,12 @@ class Admission:
     def _read(self, query: InFlight, text: str) -> None:
         retrieval = query.retrieval
         bm25 = self.catalogue.analyser(query.asked.collection)
-        parsed = retrieval.parsed = parse(text, self.columns)
+        hidden = query.asked.plan.hidden
+        columns = {name: column for name, column in self.columns.items() if not is_hidden(column, hidden)}
+        parsed = retrieval.parsed = parse(text, columns)
         retrieval.columns = bm25.columns
+        retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
+        retrieval.matcher = partial(Matcher, parsed.terms, bm25.terms_of)
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
         recipe = query.asked.plan.recipe
         fuzzy = retrieval.capabilities.fuzzy and FUZZY in recipe.fusion.legs
@@ -113,6 +134,23 @@ class Admission:
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")
+
+
+def _check_visible(query: InFlight, names: FieldMap) -> None:
+    """Raise InputError if the query filters, orders or groups by a field that its policy hides."""
+    hidden = [each for name in query.asked.plan.hidden for each in (name, names.path(name))]
+    if not hidden:
+        return
+    asked, grouping = query.asked.canonical, query.asked.plan.grouping
+    used = {f"{place}.field": each.field for place, each in on_fields(asked.filters, "filters")}
+    used |= {"order_by.field": asked.order_by.field} if asked.order_by is not None else {}
+    # The query's own, its profile's or the default: its values are the keys of the groups.
+    used |= {"group_by": grouping.field} if grouping is not None else {}
+    used |= {SUBJECT: SUBJECT} if asked.subject is not None else {}
+    used |= {ACTOR_TYPE: ACTOR_TYPE} if asked.actor_type is not None else {}
+    for where, name in used.items():
+        if is_hidden(name, hidden) or is_hidden(names.path(name), hidden):
+            raise invalid(where, "the policy of the query's source hides this field", name)
 
 
 def _check_order(field: str, known: Set[str]) -> None:

@@ -12,7 +12,7 @@ Rules
   watermark may come to the same value again. A query of an earlier generation is neither answered from here nor cached.
 - A cursor that was issued at another watermark, or under another configuration, has expired, unless the query is to
   continue: then its page leaves out the results that the cursor knows.
-- A cached answer with a record that the query may not see is as good as none. The check reads the records' payloads as
+- A cached answer with a record that the query may not see is as good as none. The check reads the records' fields as
   they were when the answer was computed.
 - A cached answer is served until the first of its documents expires, by the clock of the flow that received the query.
 - An answer in the semantic cache serves a paraphrase of its query. A query with a vector of its own is served by one of
@@ -37,7 +37,6 @@ from operators.query.cursor import MOST_GIVEN, After
 from operators.query.in_flight import InFlight
 from operators.query.message import Origin
 from operators.query.outcome import Answer, CachedAnswer, Page
-from operators.query.result import members
 from operators.query.search_bodies import legs, vector_of
 from operators.ranking.temporal import temporal_expression
 from schemas.document import EXPIRES
@@ -180,8 +179,8 @@ class Answers:
             return False
         access_filter = query.asked.access_filter
         # A cached answer with a record that the query may not see is as good as none.
-        hits = list(members(cached_answer.answer.event))
-        if find_forbidden(access_filter, [hit["id"] for hit in hits], [hit["payload"] for hit in hits]):
+        records = cached_answer.answer.records
+        if find_forbidden(access_filter, map(str, range(len(records))), records):
             return False
         query.cache.cached = cached_answer
         query.answered = True
@@ -267,25 +266,26 @@ def _bytes(text: str) -> bytes:
 
 
 def _first_expiry(query: InFlight) -> int | None:
-    """The time in ms at which the first of the documents expires that a query has fetched, or counts in the groups of
-    these; None if none does.
+    """The time in ms at which the first of the documents expires that a query has fetched, neighbours among them, or
+    counts in the groups of these; None if none does.
     """
     outcome = query.outcome
+    around = (payload for sides in outcome.neighbours.values() for side in sides for payload in side)
     shown = (outcome.groups[id_].candidates for id_ in outcome.payloads if id_ in outcome.groups)
-    payloads = chain(outcome.payloads.values(), (each.payload for each in chain.from_iterable(shown)))
-    times = (payload.get(EXPIRES) for payload in payloads)
+    grouped = (each.payload for each in chain.from_iterable(shown))
+    times = (payload.get(EXPIRES) for payload in chain(outcome.payloads.values(), around, grouped))
     return min((each for each in times if each is not None), default=None)
 
 
 def _write(answer: Answer, asked: str | None, until: int | None) -> bytes:
     event = {name: value for name, value in answer.event.items() if name not in _OWN}
     # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
-    return bytes(memoryview(orjson.dumps((event, answer.page, asked, until))))
+    return bytes(memoryview(orjson.dumps((event, answer.page, answer.records, asked, until))))
 
 
 def _read(cached: bytes, stage: RetrievalStage) -> tuple[CachedAnswer, int | None]:
     """The answer, and the time in ms until which it may be served."""
-    event, page, asked, until = orjson.loads(cached)
+    event, page, records, asked, until = orjson.loads(cached)
     end = After(**page["end"]) if page["end"] is not None else None
-    answer = Answer(event, Page(page["now"], [After(**each) for each in page["ends"]], end))
+    answer = Answer(event, Page(page["now"], [After(**each) for each in page["ends"]], end), records)
     return CachedAnswer(stage, answer, asked), until

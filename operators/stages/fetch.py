@@ -1,7 +1,7 @@
 """Fetch: what Qdrant keeps of the first candidates, many queries' in one request.
 
 `Fetching` reads texts and payloads, unless they are cached, `Comparing` the dense vectors, for recipes that compare
-candidates with each other.
+candidates with each other, `Neighbouring` the neighbours of the results.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,20 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from operators.access.firewall import find_forbidden
+from operators.access.firewall import GUARDED, find_forbidden
 from operators.caching.payload_cache import Making, PayloadCache, Seen
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
+from operators.query.result import documents_of, page
+from operators.query.returned import divide
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Vectors
 from operators.runtime.dispatcher import Bounds
 from operators.stages.backend_stage import PointStage
-from schemas.document import COLUMNS, CONTENT, EXPIRES, index_keys
+from schemas.document import COLUMNS, CONTENT, EXPIRES, GROUP, NEIGHBOURS, ORDER, TEXT, index_keys
 
 Payloads = Mapping[str, Mapping[str, Any]]
 
 _FIELDS: Final = AllBut(index_keys(COLUMNS))
+_OF_NEIGHBOURS: Final = ("id", TEXT, GROUP, ORDER, EXPIRES, *sorted(GUARDED))
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,55 @@ class Comparing(PointStage[NDArray[np.float16]]):
         if asked.shape is not Shape.SEARCH or asked.reflections_only or len(first) <= 1:
             return []
         return [candidate.id for candidate in first]
+
+
+@dataclass(frozen=True)
+class Neighbouring(PointStage[Mapping[str, Any]]):
+    """Reads the neighbours of the page's documents for queries that ask for them: those with which each was indexed.
+
+    What the query may not see, or is expired or in another group by now, is no neighbour.
+    """
+
+    name: ClassVar = "neighbours"
+
+    qdrant: QdrantClient
+    bounds: Bounds
+
+    def wants(self, item: InFlight) -> bool:
+        """True if the query asks for neighbours, and a result has some."""
+        return bool(self.missing(item))
+
+    @override
+    async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Payloads:
+        return await self.qdrant.retrieve(collection, ids, _OF_NEIGHBOURS, timeout=timeout)
+
+    def on_answer(self, query: InFlight, answer: Payloads) -> None:
+        """Take over the neighbours that the query may see."""
+        forbidden = find_forbidden(query.asked.access_filter, answer, answer.values()) | _expired(query, answer)
+        seen = {id_: payload for id_, payload in answer.items() if id_ not in forbidden}
+        most = _neighbours_of(query)
+        for own, payload in self._results(query):
+            around = [(id_, seen[id_]) for id_ in payload[NEIGHBOURS] if id_ in seen and id_ != own]
+            query.outcome.neighbours[own] = divide((own, payload), around, most)
+
+    @override
+    def missing(self, query: InFlight) -> list[str]:
+        if not _neighbours_of(query):
+            return []
+        return [id_ for own, payload in self._results(query) for id_ in payload[NEIGHBOURS] if id_ != own]
+
+    def _results(self, query: InFlight) -> list[tuple[str, Mapping[str, Any]]]:
+        """The documents of the page that have a place in an order, with what the index keeps of them."""
+        outcome = query.outcome
+        known = (
+            (each.id, outcome.payloads.get(each.id, {})) for each in documents_of(page(query.asked, outcome), outcome)
+        )
+        return [(id_, payload) for id_, payload in known if isinstance(payload.get(NEIGHBOURS), list)]
+
+
+def _neighbours_of(query: InFlight) -> int:
+    returned = query.asked.plan.returned
+    return returned.neighbours or 0 if returned is not None else 0
 
 
 def _expired(query: InFlight, payloads: Payloads) -> set[str]:

@@ -20,7 +20,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.query.outcome import Answer, Page
 from operators.query.paging import MOST_SEEN
-from operators.query.result import clock, debug, page, pool, result, result_id, reuse_pool
+from operators.query.result import clock, debug, page, pool, records_of, result, result_id, reuse_pool
 from operators.query.search_bodies import depth
 from operators.runtime.stage import Batches, defect
 from operators.stages.answers import Answers
@@ -59,7 +59,7 @@ class Publisher:
             "now": clock(asked.canonical.now),
             "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         }
-        event = result(asked, outcome, result_id(origin), results, provenance)
+        event = result(asked, outcome, result_id(origin), results, provenance, retrieval.matcher)
         if asked.canonical.recorded is not None:
             event["pool"] = pool(asked, outcome, asked.canonical.now)
         recipe = asked.plan.recipe.name
@@ -69,7 +69,7 @@ class Publisher:
         legs = ((leg["name"], leg["status"]) for leg in event["legs"])
         query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.aged)
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
-        return Answer(event, Page(asked.canonical.now, ends, retrieval.end))
+        return Answer(event, Page(asked.canonical.now, ends, retrieval.end), records_of(results, outcome))
 
     def records(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
         """The records of the query's own answer."""

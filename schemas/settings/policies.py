@@ -2,11 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, Self, get_args
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 import orjson
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from schemas.filters import FieldName
+from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
 from schemas.settings.ranking import Allowed
 from schemas.settings.section import Section, TopicPattern
@@ -25,6 +27,12 @@ class Deny(Section):
     operations: list[str] = Field(default=[], description="Denied operations.")
     retrieval_modes: list[str] = Field(default=[], description="Denied profiles: retrieval_mode_not_allowed.")
     profiles: list[str] = Field(default=[], description="Denied profiles: policy_denied.")
+
+
+def _not_the_id(name: str) -> str:
+    if name == "id":
+        raise ValueError("a result always has its id")
+    return name
 
 
 class SourcePolicy(Section):
@@ -63,16 +71,31 @@ class SourcePolicy(Section):
         default=[], description="The firewall hides documents that lack one of these labels."
     )
 
+    hidden_fields: list[Annotated[FieldName, AfterValidator(_not_the_id)]] = Field(
+        default=[],
+        description="Payload fields, with all that is inside them, that the source does not see: they are in no result,"
+        " explanation or pool, and it may not filter, order or group by them.",
+    )
+    returned: Returned | None = Field(
+        default=None,
+        description="Parts of documents that results have where a query's `return` does not say; null: the profile's.",
+    )
+
     @property
     def hides(self) -> bool:
         """True if the policy hides documents when the firewall is on."""
         return self.clearance is not None or bool(self.blocked_labels or self.required_labels)
 
     @property
+    def content(self) -> dict[str, Any]:
+        """All that can change an answer; what earlier versions do not know only where it is set."""
+        newer = {name for name in ("hidden_fields", "returned") if not getattr(self, name)}
+        return self.model_dump(mode="json", exclude={"reply_to", *newer})
+
+    @property
     def hash(self) -> str:
         """SHA-256 of all that can change an answer."""
-        content = self.model_dump(mode="json", exclude={"reply_to"})
-        return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return hashlib.sha256(orjson.dumps(self.content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 class IdentitySettings(Section):

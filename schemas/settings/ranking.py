@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from schemas.filters import FieldName
-from schemas.query import GroupScore, GroupSize
+from schemas.query import GroupScore, GroupSize, Returned
 from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.recipe import STAGES
@@ -50,9 +50,19 @@ class Profile(Section):
     group_score: GroupScore | None = Field(
         default=None, description="Score of a group: max, sum or avg; null: defaults.group_score."
     )
+    returned: Returned | None = Field(
+        default=None,
+        description="Parts of documents that results have: keys as a query's `return` has them; null: all of each.",
+    )
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
         default=7.0, description="Half-life in days where no decay tier gives one; null: scores never decay."
     )
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """All that can change an answer; what earlier versions do not know only where it is set."""
+        newer = ("group_by", "group_size", "group_score", "returned")
+        return self.model_dump(mode="json", exclude={name for name in newer if getattr(self, name) is None})
 
 
 _SHIPPED: Final[Mapping[str, Mapping[str, Any]]] = {

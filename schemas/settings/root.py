@@ -264,12 +264,14 @@ class Settings(BaseSettings):
                 # An index of the other precision is searched as well.
                 **self.embedder.model_dump(include={"precision"}, exclude_defaults=True),
                 "chat": _model(self.chat, {"kind", "model", "max_tokens", "structured", "parameters"}),
-                "profiles": {name: each.model_dump(mode="json") for name, each in self.profiles.items()},
+                "profiles": {name: each.content for name, each in self.profiles.items()},
                 "recipes": {name: each.hash for name, each in self.recipes.items()},
                 "decay": self.decay.model_dump(mode="json"),
-                "policies": self.policies.model_dump(
-                    mode="json", exclude={"default": {"reply_to"}, "sources": {"__all__": {"reply_to"}}}
-                ),
+                "policies": {
+                    "identity": self.policies.identity.model_dump(mode="json"),
+                    "default": self.policies.default.content,
+                    "sources": {name: each.content for name, each in self.policies.sources.items()},
+                },
                 "firewall": self.firewall.model_dump(mode="json"),
                 "cache": self.cache.model_dump(mode="json", include={"clock_bucket", "threshold"}),
             }

@@ -27,9 +27,10 @@ TEXTS = (
     "title:beta",
 )
 RECIPES = (None, None, "hybrid", "rrf", "vector", "keyword", "signals", "decay", "composite")
+RETURNED = ({"passages": 2}, {"text": 9, "passages": 1}, {"text": "none"}, {"fields": ["rev", "namespace"]})
 CHANGED = (
     *("source", "source", "namespace", "namespace", "place", "subject", "actor_type", "filters", "limit", "profile"),
-    *("recipe", "explain", "debug", "record", "rerank", "reflections", "now", "group", "group", "group"),
+    *("recipe", "explain", "debug", "record", "rerank", "reflections", "now", "return", "group", "group", "group"),
 )
 STRANGERS = ("nobody", "somebody", None)
 
@@ -66,6 +67,8 @@ def _policy(draw: random.Random) -> dict[str, Any]:
     sometimes(0.2, "required_labels", draw.sample(LABELS[:3], 1))
     denied = [("destinations", "archive"), ("namespaces", "south"), ("profiles", "deep"), ("retrieval_modes", "fast")]
     denied += [("collections", "notes"), ("operations", "write")]
+    if policy.get("clearance") == "internal":
+        policy["hidden_fields"] = ["type"]
     sometimes(0.3, "deny", {name: [value] for name, value in draw.sample(denied, 1)})
     return policy
 
@@ -169,6 +172,7 @@ class Random:
             "profile": {"profile": draw.choice(("fast", "balanced", "deep", "odd"))},
             "recipe": {"recipe": draw.choice(RECIPES[2:])},
             "reflections": draw.choice(({"include_reflections": False}, {"reflections_only": True})),
+            "return": {"return": draw.choice(RETURNED)},
             "now": {"now": draw.choice((1_700_000_000, 1_700_009_000))},
             "group": self._grouping(event),
         }
@@ -233,7 +237,7 @@ class Random:
         if draw.random() < chance:
             event["filters"] = [self._filter() for _ in range(draw.choice((1, 1, 2)))]
 
-    def _filter(self) -> dict[str, Any]:
+    def _filter(self, depth: int = 0) -> dict[str, Any]:
         low = self._draw.randrange(8)
         wanted: tuple[tuple[str, str, Any], ...] = (
             ("price", "eq", low),
@@ -246,8 +250,10 @@ class Random:
             ("title", "prefix", self._draw.choice("abgdez")),
         )
         kind = self._draw.random()
-        if kind < 0.2:
-            return {self._draw.choice(("any_of", "all_of", "none_of")): [self._filter(), self._filter()]}
+        # Filters may be no deeper than eight.
+        if kind < 0.2 and depth < 4:
+            several = [self._filter(depth + 1), self._filter(depth + 1)]
+            return {self._draw.choice(("any_of", "all_of", "none_of")): several}
         if kind < 0.3:
             several = [{"field": "price", "op": "range", "value": {"gte": low, "lt": low + 4}}, self._own_label()]
             return {"field": "parts", "op": "nested", "value": several[: self._draw.randrange(1, 3)]}

@@ -18,7 +18,7 @@ COLLECTIONS = {("default", None): "documents", ("archive", None): "documents", (
 PLAIN = (
     *("source", "destination", "collection", "profile", "namespace", "subject", "actor_type", "filters", "order_by"),
     *("limit", "recipe", "overrides", "rerank", "include_reflections", "reflections_only", "reflection_boost"),
-    *("explain", "debug", "record", "current_cycle", "group_by", "group_size"),
+    *("explain", "debug", "record", "current_cycle", "return", "group_by", "group_size"),
 )
 DEFAULTS = {"destination": "default", "namespace": "default", "profile": "balanced", "recipe": "hybrid", "rerank": True}
 
@@ -35,7 +35,7 @@ def scope(query: Asked) -> dict[str, Any]:
 
 def order(query: Asked) -> dict[str, Any]:
     """The part of the scope that the order of the results depends on."""
-    return {name: value for name, value in scope(query).items() if name not in {"limit", "explain", "debug"}}
+    return {name: value for name, value in scope(query).items() if name not in {"limit", "explain", "debug", "return"}}
 
 
 def paged(query: Asked) -> dict[str, Any]:
@@ -133,6 +133,9 @@ def _passes(each: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
     raise AssertionError(each["op"])
 
 
+_ALL = ("classification", "labels", "subject")
+
+
 @dataclass
 class World:
     """Every version of every document, in the order in which they were sent."""
@@ -197,10 +200,17 @@ class World:
         shown = [each.event for each in there if each.event["rev"] == hit["payload"]["rev"]]
         if not shown or shown[0]["op"] == "delete":
             return "it was replaced or deleted before the query was sent"
-        if any(hit["payload"].get(field) != shown[0].get(field) for field in ("classification", "labels", "subject")):
+        told = event.get("fields") if (event := query.event.get("return")) else None
+        fields = {"classification", "labels", "subject"}.intersection(told if told is not None else _ALL)
+        if any(hit["payload"].get(field) != shown[0].get(field) for field in fields):
             return "it isn't what was written"
         if not visible(policy, firewall, shown[0]):
             return "its tier or a label forbids it"
+        if any(field in hit["payload"] for field in policy.get("hidden_fields", [])):
+            return "it has a field that is hidden"
+        for passage in hit.get("passages", []):
+            if not shown[0]["text"].startswith(passage["text"], passage["start"]):
+                return "a passage is of another text"
         # The legs may have seen one version, and the payload be the next one's.
         return None if any(wanted(query.event, each.event) for each in there) else "the query's filters leave it out"
 

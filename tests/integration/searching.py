@@ -25,11 +25,12 @@ def searching(
     name: Callable[[str], str],
     documents: Sequence[Mapping[str, Any]],
     sections: Mapping[str, Any] | None = None,
+    index: Mapping[str, Any] | None = None,
 ) -> Iterator[Deployment]:
-    """The search flow, with the documents indexed."""
+    """The search flow, with the documents indexed; `index` has further keys of the section `qdrant`."""
     with qdrant_server.running(directory / "engine") as qdrant:
         settings = {
-            "qdrant": {"url": qdrant, "timeout": 20},
+            "qdrant": {"url": qdrant, "timeout": 20, **(index or {})},
             "embedder": {"kind": "minilm", "timeout": 20},
             "rerank": {"kind": "late_interaction", "timeout": 20},
             "limits": {"timeout": 60},

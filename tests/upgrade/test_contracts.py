@@ -44,6 +44,7 @@ ASKED_FOR = {
     "new: degraded[].stage: value learned",
     "new: degraded[].stage: value vector_context",
     "new: degraded[].stage: value similarity",
+    "new: degraded[].stage: value neighbours",
     "new: error.class: value schema",
     "new: error.class: value not_found",
 }

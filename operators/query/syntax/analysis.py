@@ -73,6 +73,11 @@ _SPACE: Final = re.compile(r"[^\S\r\n]{1,2}")
 _UNIT: Final = re.compile("[cmk]m|[mk]g|[cm]l|k?wh?|m?ah|[mkg]?hz|[kmgt]b|nm|bar|psi|oz|lb")
 
 
+_USUAL: Final = {0xFF01 + place: chr(0x21 + place) for place in range(94)} | {0x3000: " "}
+_RUN: Final = re.compile(f"(?:{_UNSPACED.pattern[:-1]}|[\uff66-\uffdc])+")
+_VOICED: Final = frozenset("\uff9e\uff9f")
+
+
 @dataclass(frozen=True, slots=True)
 class Analysed:
     """A text with its words divided as they are searched for, and its identifiers, in their order, repeats too.
@@ -84,12 +89,29 @@ class Analysed:
     identifiers: Sequence[tuple[str, int]]
 
 
+class Span(NamedTuple):
+    """A word, a pair of characters, or an identifier, as it is searched for, and its place in the text.
+
+    `words` is the number of words that it stands for.
+    """
+
+    text: str
+    start: int
+    end: int
+    words: int = 1
+
+
 class _Part(NamedTuple):
-    """Words that no white space divides, joined, and their number; `risky`: two digits were joined."""
+    """Words that no white space divides, joined, and their number; `risky`: two digits were joined.
+
+    `start` and `end` are their place.
+    """
 
     text: str
     words: int
     risky: bool
+    start: int
+    end: int
 
 
 def analyse(text: str, *, query: bool) -> Analysed:
@@ -151,11 +173,64 @@ def _letters(run: str) -> list[str]:
     return letters
 
 
+def spans(text: str, *, query: bool) -> Iterator[Span]:
+    """The words, pairs of characters and identifiers of a text, with their places in the text as it is written."""
+    yield from word_spans(text)
+    usual = text if text.isascii() else text.translate(_USUAL)
+    yield from _identifiers(_RUN.sub(_blank, usual), query=query)
+
+
+def word_spans(text: str) -> Iterator[Span]:
+    """The words and pairs of characters of a text, without its identifiers."""
+    usual = text if text.isascii() else text.translate(_USUAL)
+    end = 0
+    for run in _RUN.finditer(usual) if not usual.isascii() else ():
+        yield from _words(usual, end, run.start())
+        yield from _pairs(usual, run.start(), run.end())
+        end = run.end()
+    yield from _words(usual, end, len(usual))
+
+
+def is_unspaced(character: str) -> bool:
+    """True for a character of a script that puts no spaces between words."""
+    return not character.isascii() and _RUN.match(character) is not None
+
+
+def _words(text: str, start: int, end: int) -> Iterator[Span]:
+    return (Span(word[0], word.start(), word.end()) for word in _WORDS.finditer(text, start, end))
+
+
+def _pairs(text: str, start: int, end: int) -> Iterator[Span]:
+    letters: list[Span] = []
+    for place in range(start, end):
+        character = text[place]
+        word = _WORDS.fullmatch(character) is not None
+        signs = unicodedata.category(character).startswith("M") or character in _VOICED
+        if letters and (signs or not word):
+            # A mark that separates words for the engine stays out of the term.
+            before = letters[-1]
+            letters[-1] = Span(before.text + (character if word else ""), before.start, place + 1)
+        elif word:
+            letters.append(Span(character, place, place + 1))
+    folded = [letter._replace(text=fold_width(letter.text)) for letter in letters]
+    pairs = [Span(first.text + second.text, first.start, second.end) for first, second in pairwise(folded)]
+    yield from pairs or folded
+
+
+def _blank(run: re.Match[str]) -> str:
+    return "|" * len(run[0])
+
+
 def identifiers(text: str, *, query: bool) -> Iterator[tuple[str, int]]:
     """The identifiers of a text, in lower case, and how many words each joins; see the module's rules."""
+    found = _identifiers(text if text.isascii() else _UNSPACED.sub(_blank, text), query=query)
+    return ((each.text, each.words) for each in found)
+
+
+def _identifiers(text: str, *, query: bool) -> Iterator[Span]:
     if _DIGIT.search(text) is None:
         return
-    for row in _rows(text if text.isascii() else _UNSPACED.sub(" | ", text), query=query):
+    for row in _rows(text, query=query):
         most = 1 if len(row) > ROW and not query else SPACED
         for start in range(len(row)):
             for end in range(start + 1, min(start + most, len(row)) + 1):
@@ -175,7 +250,7 @@ def _rows(text: str, *, query: bool) -> Iterator[list[_Part]]:
         dotted = _is_dotted(found[0])
         if _joinable(words, row, query=query) and (dotted or _DIVIDED.search(found[0]) is None):
             risky = dotted or _HYPHENATED.search(found[0]) is not None
-            row.append(_Part("".join(words).lower(), len(words), risky))
+            row.append(_Part("".join(words).lower(), len(words), risky, *found.span()))
         elif row:
             yield row
             row = []
@@ -204,7 +279,7 @@ def _is_dotted(text: str) -> bool:
     return len(numbers) > 4 or any(int(number) > 255 or (number[0] == "0" and len(number) > 1) for number in numbers)
 
 
-def _join(parts: Sequence[_Part]) -> Iterator[tuple[str, int]]:
+def _join(parts: Sequence[_Part]) -> Iterator[Span]:
     """The identifiers that these parts make, all together."""
     text = "".join(part.text for part in parts)
     words = sum(part.words for part in parts)
@@ -216,6 +291,6 @@ def _join(parts: Sequence[_Part]) -> Iterator[tuple[str, int]]:
     if risky and len(text) < LONG:
         return
     if words > 1:
-        yield text, words
+        yield Span(text, parts[0].start, parts[-1].end, words)
     if text[0] == "0" and text.isdecimal() and len(short := text.lstrip("0")) >= (ZEROS if words == 1 else LONG):
-        yield short, words
+        yield Span(short, parts[0].start, parts[-1].end, words)

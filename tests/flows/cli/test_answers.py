@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from flows.cli import output as answers
-from flows.cli.output import Terminal, answer_table, debug_table, explanation_tree, print_result
+from flows.cli.output import Terminal, answer_table, debug_table, explanation_tree, print_result, snippet
 from flows.cli.query import condition
 from flows.cli.query_client import refusal
 
@@ -22,6 +22,7 @@ HIT: dict[str, Any] = {
     "rank": 1,
     "score": 0.5,
     "text": "harbor " * 50,
+    "payload": {},
     "legs": {"vector": {"rank": 0, "score": 0.7}, "keyword": {"rank": 3, "score": 11.2}},
     "explanation": {
         "legs": {"vector": {"rank": 0, "score": 0.7, "normalised": 1.0, "weight": 0.5, "contribution": 0.5}},
@@ -68,6 +69,24 @@ def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -
     for part in ("[b]d", "unranked (rerank: timeout), 7 candidates", "alpha: 0.5000", "20.0 ms"):
         assert part in out
     assert err == "warning: profile [x]: not configured\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"text": "one  two\nthree"}, "one two three"),
+        ({"text": None}, ""),
+        ({"payload": {"title": "A  title"}, "text": "one"}, "A title: one"),
+        ({"passages": [{"text": "one two", "start": 0, "highlights": [[4, 7]]}]}, "one two"),
+        ({"passages": [{"text": "one two", "start": 9, "highlights": []}]}, "… one two"),
+        ({"passages": [{"text": "far " * 20 + "two", "start": 0, "highlights": [[80, 83]]}]}, f"… {'far ' * 7}two"),
+        ({"passages": [{"text": "x" * 90 + "two", "start": 0, "highlights": [[90, 93]]}]}, "x" * 90 + "two"),
+        ({"passages": []}, "harbor " * 28 + "harb"),
+    ],
+)
+def test_the_text_around_the_match_is_shown(changes: dict[str, Any], shown: str) -> None:
+    """A result is shown by its title and the words that matched; without passages by the beginning of its text."""
+    assert snippet({**HIT, "payload": {}, **changes}) == shown
 
 
 def test_a_refusal_is_one_line(told: tuple[io.StringIO, io.StringIO]) -> None:

@@ -191,6 +191,7 @@ def test_a_search_is_a_query_for_each_recipe(port: int, asked: Asked) -> None:
     """Both are asked at once, with an explanation and what else the search has; the flow judges the values."""
     post(port, {**SEARCH, "namespace": "python", "limit": "many", "filters": [{"field": "year"}]})
     same = {"text": "harbor", "namespace": "python", "limit": "many", "filters": [{"field": "year"}], "explain": True}
+    same |= {"return": {"passages": 1}}
     assert asked == [[{**same, "recipe": "rrf"}, {**same, "recipe": "keyword"}]]
 
 

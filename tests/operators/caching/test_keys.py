@@ -22,7 +22,7 @@ FIELDS = tuple(field.name for field in fields(Scope))
 INPUTS = (*FIELDS, "text", "vector")
 TYPES = {**get_type_hints(Scope), "text": str | None, "vector": tuple[float, ...] | None}
 STATE = {"config_hash", "policy_hash", "physical", "watermark", "analyser"}
-MOVING = {*STATE, "cursor", "clock", "now", "limit", "explain", "debug"}
+MOVING = {*STATE, "cursor", "clock", "now", "limit", "returned", "explain", "debug"}
 
 TEXTS = (
     "",

@@ -168,6 +168,7 @@ OTHERS: dict[str, Any] = {
     "rerank": False,
     "post": False,
     "min_relevance": 0.5,
+    "return": {"text": 300},
     "explain": True,
     "debug": True,
     "record": True,
@@ -195,7 +196,7 @@ LOOKUP: dict[str, Any] = {"text": None, "subject": "s"}
 
 def test_every_field_is_in_the_key_or_the_querys_own() -> None:
     """A query that differs in any one field that can change its answer has another key; all fields are tried."""
-    assert {*OTHERS, *OWN, "order_by"} == set(QueryEvent.model_fields)
+    assert {*OTHERS, *OWN, "order_by"} == {field.alias or name for name, field in QueryEvent.model_fields.items()}
     plain = key_of(normalised(PLACES))
     for name, value in OTHERS.items():
         assert key_of(normalised(PLACES, **{name: value})) != plain, name
@@ -236,14 +237,14 @@ def test_a_cursor_continues_its_query_at_its_moment() -> None:
     assert state(query.scope) == state(normalised().scope)
 
 
-@pytest.mark.parametrize("name", ["limit", "explain", "debug"])
+@pytest.mark.parametrize("name", ["limit", "return", "explain", "debug"])
 def test_a_cursor_outlives_what_changes_no_order(name: str) -> None:
     """The next page may be longer or shorter than the last, and may explain its scores."""
     changed = {name: OTHERS[name]}
     assert normalised(PLACES, cursor=CURSOR, **changed).query.canonical.skip == 20
 
 
-@pytest.mark.parametrize("name", sorted(OTHERS.keys() - {"cursor", "now", "limit", "explain", "debug"}))
+@pytest.mark.parametrize("name", sorted(OTHERS.keys() - {"cursor", "now", "limit", "return", "explain", "debug"}))
 def test_a_cursor_continues_no_other_query(name: str) -> None:
     """Of another text, tenant, source or any other field it is invalid: never another's page."""
     said = refusal(PLACES, cursor=CURSOR, **{name: OTHERS[name]})

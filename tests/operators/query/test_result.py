@@ -12,8 +12,11 @@ from operators.caching.keys import state
 from operators.query.backend_answers import RerankScores
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
+from operators.query.passages import Matcher
 from operators.query.result import pool
+from operators.query.returned import READ
 from operators.ranking.candidate import Leg
+from operators.ranking.grouping import Grouping
 from operators.stages.fuse import fuse_legs
 from schemas.errors import Reason
 from schemas.fields import unix_seconds
@@ -253,3 +256,21 @@ def test_no_two_points_become_one(first: list[str], second: list[str], own: dict
     called = dict(zip([*first, *second], [id_ for ids in found for id_ in ids], strict=True))
     assert len(set(called.values())) == len(called)
     assert found == [[called[id_] for id_ in ids] for ids in (first, second)]
+
+
+def test_the_share_of_a_text_that_is_searched_counts_documents_of_groups() -> None:
+    """A page's texts are searched for passages up to one bound together, those within groups included."""
+    returned: dict[str, Any] = {"return": {"passages": 1}}
+    asked = ranked(None, group_by="subject", group_size=3, **returned)
+    for each in asked.outcome.candidates:
+        each.payload = {**each.payload, "subject": "s"}
+    asked.outcome.group(asked.asked.plan.grouping)
+    text = "x " * (READ // 6)
+    asked.outcome.payloads = {id_: {**payload, "text": f"{text}lantern"} for id_, payload in POINTS.items()}
+    asked.retrieval.matcher = lambda: Matcher("lantern", lambda word: [hash(word)])
+    (hit,) = published(asked)["results"]
+    passages = [each["passages"][0] for each in (hit, *hit["group"]["results"])]
+    assert [passage["highlights"] for passage in passages] == [[], [], []]
+    asked.outcome.grouping = Grouping("subject", 2, "max")
+    (hit,) = published(asked)["results"]
+    assert all(each["passages"][0]["highlights"] for each in (hit, *hit["group"]["results"]))

@@ -13,11 +13,13 @@ from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.collection import Capabilities
 from operators.query.field_map import FieldMap
 from operators.query.filters import Ask
+from operators.query.plan import Planner
 from operators.runtime.stage import sync_stage
 from schemas.errors import InputError, Reason
 from schemas.result import Denial, DenialCode
-from schemas.settings import FirewallSettings, QdrantSettings, load
+from schemas.settings import Defaults, FirewallSettings, PolicySettings, QdrantSettings, SourcePolicy, load
 from schemas.settings.qdrant import Bm25Settings
+from schemas.settings.ranking import PROFILES
 from tests.operators.runtime.flowing import items
 from tests.operators.samples import admission, decoder, message, query
 
@@ -260,3 +262,26 @@ def test_a_field_to_group_by_needs_an_index(groups: frozenset[str] | None, field
     with pytest.raises(InputError, match="group_by") as refused:
         admit(query(group_by=field))
     assert said in str(refused.value)
+
+
+def test_a_hidden_field_is_no_key_of_groups() -> None:
+    """A group's key would tell its value: it is refused, whether the query, its profile or the defaults group by it,
+    and by which name it is hidden; a query without groups goes on.
+    """
+    profiles = {**PROFILES, "mine": PROFILES["balanced"].model_copy(update={"group_by": "subject"})}
+    for hidden in ("subject", "meta.subject", "meta"):
+        policies = PolicySettings(default=SourcePolicy(hidden_fields=[hidden]))
+        admit = admission(fields=FieldMap({"subject": "meta.subject"}))
+        for default, event in (
+            (None, {"group_by": "subject"}),
+            (None, {"profile": "mine"}),
+            ("subject", {}),
+        ):
+            planner = Planner(profiles, defaults=Defaults(group_by=default))
+            decode = decoder(planner=planner, policies=policies)
+            asked: dict[str, Any] = {"query_id": "q", "text": "some text", **event}
+            with pytest.raises(InputError, match="hides this field") as refused:
+                admit(decode(message(asked)))
+            assert refused.value.field == "group_by"
+            assert not admit(decode(message({**asked, "group_size": 0}))).answered
+            assert not admit(decode(message({**asked, "group_by": "actor_type"}))).answered

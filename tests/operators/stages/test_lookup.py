@@ -17,7 +17,9 @@ from operators.query.backend_answers import Embedding
 from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Answer, Page
+from operators.query.result import records_of
 from operators.ranking.candidate import Candidate
+from operators.ranking.grouping import Grouping
 from operators.ranking.run import TemporalExpression
 from operators.stages.answers import Answers
 from operators.stages.lookup import Lookup
@@ -261,13 +263,19 @@ def test_no_watermark_is_known_only_where_the_topic_is_read(reached: bool, known
 
 
 def test_a_cached_answer_with_a_forbidden_document_in_a_group_is_none() -> None:
-    """The check reads all documents of groups: one that the query may not see makes the answer as good as none."""
+    """The check reads all documents of groups: one that the query may not see makes the answer as good as none,
+    also where `return.fields` leaves out what is judged.
+    """
     for namespace, served in (("public", True), ("acme", False)):
         kept = answers()
         first = kept.look_up(asked(0, group_by="subject"), MARK)
-        further = {"id": "b", "payload": {"namespace": namespace}}
-        hit = {"id": "a", "payload": {"namespace": "public"}, "group": {"key": "k", "count": 2, "results": [further]}}
-        kept.put(first, replace(ANSWER, event={**EVENT, "results": [hit]}))
+        outcome = first.outcome
+        outcome.candidates = [Candidate("a", 0.5, {"subject": "k"}), Candidate("b", 0.4, {"subject": "k"})]
+        outcome.payloads = {"a": {"namespace": "public"}, "b": {"namespace": namespace}}
+        outcome.group(Grouping("subject", 2, "max"))
+        records = records_of(outcome.candidates, outcome)
+        assert records == [{"namespace": "public"}, {"namespace": namespace}]
+        kept.put(first, replace(ANSWER, records=records))
         kept.finish(first.message.origin)
         assert kept.look_up(asked(1, group_by="subject"), MARK).answered == served
 

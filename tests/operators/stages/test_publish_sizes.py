@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
+from operators.query.passages import SIZE
 from operators.query.trace import Headers
 from operators.stages.publish import Publisher
 from schemas import headers as names
@@ -31,21 +32,25 @@ def taking(size: int) -> Publisher:
 
 
 def test_a_result_at_the_limit_is_whole() -> None:
-    """A record of exactly what its topic takes loses nothing; with one byte less it loses its texts."""
+    """A record of exactly what its topic takes loses nothing; with a byte less than it needs it loses a payload."""
     size = written(found()).size
-    assert event_of(written(found(), taking(size)))["results"][0]["text"] == "x" * 10
-    assert event_of(written(found(), taking(size - 1)))["results"][0]["text"] is None
+    whole, short = (event_of(written(found(), taking(most)))["results"][0] for most in (size, size - 1))
+    assert (whole["text"], short["text"]) == ("x" * 10, "x" * 10)
+    assert (bool(whole["payload"]), short["payload"]) == (True, {})
 
 
 def test_an_over_long_result_loses_its_texts_and_says_so() -> None:
-    """Over the topic's size texts and payloads go, ids and scores stay, and status and `degraded` tell."""
+    """Over the topic's size the last texts are cut to their best passage, the rest stays, and the answer tells."""
     event = event_of(written(found(count=5, size=2_000), taking(5_000)))
-    assert [(hit["id"], hit["text"], hit["payload"]) for hit in event["results"]] == [
-        (f"doc-{n}", None, {}) for n in range(5)
+    assert [(hit["id"], len(hit["text"])) for hit in event["results"]] == [
+        ("doc-0", 2_000),
+        *((f"doc-{n}", SIZE) for n in range(1, 5)),
     ]
+    assert all(hit["payload"] for hit in event["results"])
     assert event["status"] == "partial"
     assert event["degraded"] == [{"stage": "result", "reason": "too_large"}]
-    assert (event["warnings"], event["has_more"]) == ([], False)
+    said = "texts are cut to their best passage in 4 of 5 results: the topic takes no more"
+    assert (event["warnings"], event["has_more"]) == ([said], False)
 
 
 def test_results_that_do_not_fit_are_left_out_from_the_end() -> None:
@@ -55,11 +60,14 @@ def test_results_that_do_not_fit_are_left_out_from_the_end() -> None:
     kept = len(event["results"])
     assert 0 < kept < 20
     assert [hit["id"] for hit in event["results"]] == [f"doc-{n}" for n in range(kept)]
-    assert event["warnings"] == [f"the last {20 - kept} of 20 results are left out: the topic takes no more"]
+    assert event["warnings"] == [
+        "payloads are left out in 20 of 20 results: the topic takes no more",
+        f"the last {20 - kept} of 20 results are left out: the topic takes no more",
+    ]
     assert (event["total"], event["has_more"], event["status"]) == (20, True, "partial")
     assert event["degraded"] == [{"stage": "result", "reason": "too_large"}]
     # One more would have been too many.
-    assert size <= 2_500 < size + len('{"id":"doc-9","rank":9,"score":0.5,"text":null,"payload":{},"legs":{}},') + 60
+    assert size <= 2_500 < size + len('{"id":"doc-9","rank":9,"score":0.5,"text":"","payload":{},"legs":{}},') + 70
 
 
 @pytest.mark.parametrize("headers", [(), BINARY, (*BINARY, ("content-type", b"application/json"))])
@@ -151,5 +159,5 @@ def test_every_result_fits_its_topic_or_is_a_dead_letter(
     assert [hit["id"] for hit in kept["results"]] == ids[: len(kept["results"])]
     lost = kept["results"] != whole["results"]
     assert (kept["degraded"] != []) >= lost
-    assert bool(kept["warnings"]) == (len(kept["results"]) < len(ids))
+    assert bool(kept["warnings"]) == lost
     assert kept["has_more"] is (whole["total"] > len(kept["results"]))

@@ -70,6 +70,8 @@ CHANGED = {
     "policies.default.overrides": {"score.alpha": {"max": 0.5}},
     "policies.default.decay": {"half_life_days": 3.0},
     "policies.default.clearance": "internal",
+    "policies.default.hidden_fields": ["cost"],
+    "policies.default.returned": {"text": 300},
     **{f"policies.default.{name}": ["other"] for name in LISTS},
     **{f"policies.default.deny.{name}": ["other"] for name in Deny.model_fields},
     "policies.default.destinations": ["default"],

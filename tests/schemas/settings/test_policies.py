@@ -42,7 +42,7 @@ def test_nothing_said_allows_all() -> None:
     """Without a word a source may read everything, is known from the event, and the firewall is off."""
     policy = PolicySettings()
     assert policy.of(None) == policy.of("anyone") == SourcePolicy()
-    assert SourcePolicy().model_dump(exclude={"read", "deny", "overrides", "decay", "clearance"}) == {
+    assert SourcePolicy().model_dump(exclude={"read", "deny", "overrides", "decay", "clearance", "returned"}) == {
         name: []
         for name in (
             "destinations",
@@ -52,6 +52,7 @@ def test_nothing_said_allows_all() -> None:
             "retrieval_modes",
             "allowed_profiles",
             "reply_to",
+            "hidden_fields",
             "blocked_labels",
             "required_labels",
         )

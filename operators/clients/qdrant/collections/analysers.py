@@ -189,6 +189,14 @@ class Bm25:
         terms = sorted(weights)
         return SparseVector(terms, [weights[term] for term in terms]) if terms else None
 
+    def terms_of(self, word: str) -> Sequence[int]:
+        """The terms of one word, pair of characters or identifier of a query; none of a stop word."""
+        word = word if word.isascii() else _readable(word)
+        if self.parameters.analysis == PLAIN:
+            return self._model.embed_query(word).indices
+        each = (model.embed_query(self._fold(word, language)).indices for language, model in self._counting.items())
+        return [term for terms in each for term in terms]
+
     def covers(self, terms: SparseVector | None, text: str) -> bool:
         """True if a document that matches the text has one of the terms: beside other words a stop word is none."""
         own = self.query(text)

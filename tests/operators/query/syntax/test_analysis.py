@@ -1,6 +1,7 @@
 """Analysis: identifiers in their joined form, pairs of characters, and usual width."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.query.syntax.analysis import LONG, LONGEST, MOST, MOST_PAIRS, analyse, fold_width, identifiers, pair
+from operators.query.syntax.analysis import (
+    LONG,
+    LONGEST,
+    MOST,
+    MOST_PAIRS,
+    analyse,
+    fold_width,
+    identifiers,
+    pair,
+    spans,
+)
 from operators.query.syntax.words import words
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "analysis.md"
@@ -179,3 +190,29 @@ def test_an_identifier_stands_for_its_words() -> None:
     assert list(identifiers("wh 1000 xm5", query=True)) == [("wh1000", 2), ("wh1000xm5", 3), ("1000xm5", 2)]
     assert list(identifiers("00165314", query=True)) == [("165314", 1)]
     assert list(identifiers("816.418.00.1", query=False)) == [("816418001", 4)]
+
+
+SCRIPTS = st.text(
+    st.one_of(
+        st.sampled_from("abAB12 -./\n\u0301ＷＨ１－　ｶﾞﾟ折りたたみ傘กาแก้วह्र우산é👩🏽\u200d🚀"),
+        st.characters(codec="utf-8"),
+    ),
+    max_size=30,
+).map(lambda text: unicodedata.normalize("NFC", text))
+
+
+@given(text=SCRIPTS, query=st.booleans())
+@example(text="ｶﾞﾗｽ", query=False)
+@example(text="กาแก้ว", query=False)
+@example(text="iPhone手机", query=False)
+@example(text="ＷＨ－１０００ XM5", query=False)
+def test_spans_are_the_terms_with_their_places(text: str, query: bool) -> None:
+    """The spans of a text are the words, pairs and identifiers of its analysis, each at its place."""
+    found = list(spans(text, query=query))
+    usual = fold_width(text)
+    there = sorted([*words(pair(usual)), *(name for name, _ in identifiers(usual, query=query))])
+    assert sorted(span.text.lower() for span in found) == there
+    assert all(0 <= span.start < span.end <= len(text) for span in found)
+    for span in found:
+        written = joined(fold_width(text[span.start : span.end]))
+        assert joined(span.text) in written or joined(span.text) in written.lstrip("0")

@@ -1,0 +1,257 @@
+"""Passages: the windows of a text that a query matches best, and the places of its words in them. Pure.
+
+Rules
+-----
+- All offsets count code points.
+- A word of the text matches if it has a term of the query, as the keyword leg has it, or is written alike. Stop words
+  match nothing; identifiers and pairs of characters match as whole terms.
+- A passage is a run of whole sentences, of SIZE code points at most. A longer sentence is divided behind a comma or
+  the like, else between words. Only a longer word is divided, and a character never loses its marks.
+- The best passage has the most of the query's words. A word counts the more, the fewer of the text's sentences have it
+  (the IDF of BM25, over sentences); repeats of a word count less and less. Of equal passages the first is the best.
+- A further passage has words of the query, and no part of another one. Where no word matches, the one passage is the
+  text's beginning: a model may have found the text by its sense.
+- Highlights are whole words, in their order, and do not overlap.
+"""
+
+import math
+import re
+import unicodedata
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from operators.query.syntax.analysis import is_unspaced, spans, word_spans
+from operators.query.syntax.words import split
+
+SIZE: Final = 300
+
+_FEW: Final = 0.5
+"""The number of repeats at which a word counts half of what it can."""
+
+_END: Final = re.compile(
+    "(?P<stop>[.!?\u2026\u203d\u061f\u06d4])[.!?\u2026]*[\"'\u2019\u201d\u00bb)\\]]*(?=\\s)"
+    "|[\u3002\uff01\uff1f\uff61\u0964\u0965\u104b\u17d4\u1362]+[\u300d\u300f\u201d\u2019\uff09\u300b]*|\\s*\n\\s*"
+)
+_CLAUSE: Final = re.compile(
+    "[,;:\u060c\u061b\u3001\uff0c\uff1b\uff1a\u104a](?=\\s|[^\x00-\x7f])|[\u2013\u2014)](?=\\s)"
+)
+_ABBREVIATED: Final = re.compile(r"(?:^|[\s(.])\w$")
+_JOINERS: Final = "\u200c\u200d"
+_MARKS_BACK: Final = 32
+
+Terms = Callable[[str], Collection[int]]
+"""The terms of a word as the keyword leg has them; none of a stop word."""
+
+
+class Passage(NamedTuple):
+    """A part of a text that begins at `start`; `highlights` are from and to in the passage."""
+
+    text: str
+    start: int
+    highlights: Sequence[tuple[int, int]]
+
+
+class _Match(NamedTuple):
+    """A word of the text, and which of the query's words it is."""
+
+    start: int
+    end: int
+    word: int
+
+
+_Unit = tuple[int, int]
+
+
+class Matcher:
+    """Finds a query's words in texts; `terms` are those of the keyword leg."""
+
+    def __init__(self, query: str, terms: Terms) -> None:
+        self._terms = terms
+        self._weights: list[float] = []
+        self._by_term: dict[int, int] = {}
+        self._known: dict[str, int | None] = {}
+        self._joined = any(map(str.isdigit, query))
+        for span in spans(query, query=True):
+            found = terms(span.text)
+            if not found or (written := span.text.casefold()) in self._known:
+                continue
+            word = next((self._by_term[term] for term in found if term in self._by_term), len(self._weights))
+            if word == len(self._weights):
+                self._weights.append(float(span.words))
+            self._known[written] = word
+            self._by_term |= dict.fromkeys(found, word)
+
+    def passages(self, text: str, most: int) -> list[Passage]:
+        """The best passages of a text, at most so many, the best first; a text to be seen has one at least."""
+        matches = self._find(text)
+        units = list(_units(text))
+        unused = [True] * len(units)
+        starts = [match.start for match in matches]
+        by_unit = [Counter(m.word for m in matches[bisect_left(starts, a) : bisect_left(starts, b)]) for a, b in units]
+        in_units = Counter(word for words in by_unit for word in words)
+        rarity = {
+            word: self._weights[word] * math.log(1 + (len(units) - count + 0.5) / (count + 0.5))
+            for word, count in in_units.items()
+        }
+        found: list[Passage] = []
+        while len(found) < most and any(unused):
+            score, first, last = _best(units, unused, by_unit, rarity)
+            if score <= 0 and found:
+                break
+            unused[first : last + 1] = [False] * (last + 1 - first)
+            found.append(_passage(text, units[first][0], units[last][1], matches))
+        return found
+
+    def _find(self, text: str) -> list[_Match]:
+        if not self._weights:
+            return []
+        found = (
+            _Match(span.start, span.end, word)
+            for span in (spans(text, query=False) if self._joined else word_spans(text))
+            if (word := self._word(span.text)) is not None
+        )
+        return sorted(found)
+
+    def _word(self, text: str) -> int | None:
+        try:
+            return self._known[text]
+        except KeyError:
+            written = text.casefold()
+            word = self._known.get(written)
+            if word is None:
+                word = next((self._by_term[term] for term in self._terms(text) if term in self._by_term), None)
+            self._known[text] = word
+            return word
+
+
+def excerpt(text: str, start: int, size: int) -> str:
+    """The text from `start` on, of `size` code points at most, up to the end of a word."""
+    return text[start : _last_bound(text, start, start + size)].rstrip()
+
+
+def is_bound(text: str, at: int) -> bool:
+    """True if the text may be divided there: between words, or characters of a script that writes no spaces."""
+    if not _is_between_characters(text, at):
+        return False
+    if at in (0, len(text)) or not _is_word(text[at]) or is_unspaced(text[at]):
+        return True
+    base = at - 1
+    while base > max(0, at - _MARKS_BACK) and _extends(text[base]):
+        base -= 1
+    return not _is_word(text[base]) or is_unspaced(text[base])
+
+
+def _is_between_characters(text: str, at: int) -> bool:
+    """True unless a character would lose its marks there, an emoji its parts, or a line end its half."""
+    if at in (0, len(text)):
+        return True
+    before, behind = text[at - 1], text[at]
+    flags = _is_flag(before) and _is_flag(behind)
+    return not (_extends(behind) or before == _JOINERS[1] or flags or (before == "\r" and behind == "\n"))
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or (not character.isascii() and bool(split(character)))
+
+
+def _extends(character: str) -> bool:
+    if character.isascii():
+        return False
+    return (
+        unicodedata.category(character).startswith("M")
+        or character in _JOINERS
+        or character in "\u0e33\u0eb3\uff9e\uff9f"
+        or "\u1160" <= character <= "\u11ff"
+        or "\U0001f3fb" <= character <= "\U0001f3ff"
+        or "\U000e0020" <= character <= "\U000e007f"
+    )
+
+
+def _is_flag(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _last_bound(text: str, start: int, end: int) -> int:
+    """The last bound up to `end`; within a word that is longer, the last one between characters, or the next."""
+    if end >= len(text):
+        return len(text)
+    for test in (is_bound, _is_between_characters):
+        for at in range(end, start, -1):
+            if test(text, at):
+                return at
+    return next(at for at in range(end, len(text) + 1) if _is_between_characters(text, at))
+
+
+def _units(text: str) -> Iterator[_Unit]:
+    """The sentences of a text, without white space around them, and the parts of long ones."""
+    start = 0
+    for end in [*_ends(text), len(text)]:
+        while end - start > SIZE:
+            at = _last_bound(text, start, start + SIZE)
+            clause = max((each.end() for each in _CLAUSE.finditer(text, start + SIZE // 2, at)), default=at)
+            part = min(clause if is_bound(text, clause) else at, end)
+            yield from _trim(text, start, part)
+            start = part
+        yield from _trim(text, start, end)
+        start = end
+
+
+def _ends(text: str) -> Iterator[int]:
+    for found in _END.finditer(text):
+        if not is_bound(text, found.end()):
+            continue
+        if found["stop"] == ".":
+            behind = text[found.end() : found.end() + 2].strip()
+            if behind.islower() or _ABBREVIATED.search(text, max(0, found.start() - 2), found.start()):
+                continue
+        yield found.end()
+
+
+def _trim(text: str, start: int, end: int) -> Iterator[_Unit]:
+    while start < end and text[start].isspace() and is_bound(text, start + 1):
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    if start < end:
+        yield start, end
+
+
+def _best(
+    units: Sequence[_Unit], unused: Sequence[bool], by_unit: Sequence[Counter[int]], rarity: dict[int, float]
+) -> tuple[float, int, int]:
+    """The score of the best window of unused units, and its first and last."""
+    best, chosen = (-1.0, False), (0, 0)
+    for first, (start, _) in enumerate(units):
+        if not unused[first]:
+            continue
+        counts = Counter(by_unit[first])
+        last = first
+        while last + 1 < len(units) and unused[last + 1] and units[last + 1][1] - start <= SIZE:
+            last += 1
+            counts.update(by_unit[last])
+        score = math.fsum(rarity[word] * count / (count + _FEW) for word, count in counts.items())
+        if (score, bool(by_unit[first])) > best:
+            best, chosen = (score, bool(by_unit[first])), (first, last)
+    first, last = chosen
+    while first > 0 and unused[first - 1] and units[last][1] - units[first - 1][0] <= SIZE:
+        first -= 1
+    return best[0], first, last
+
+
+def _passage(text: str, start: int, end: int, matches: Sequence[_Match]) -> Passage:
+    highlights: list[tuple[int, int]] = []
+    for match in matches:
+        if match.start < start or match.end > end:
+            continue
+        first, last = match.start, match.end
+        while first > start and not is_bound(text, first):
+            first -= 1
+        while last < end and not is_bound(text, last):
+            last += 1
+        if highlights and first - start <= highlights[-1][1]:
+            first, last = start + highlights[-1][0], max(last, start + highlights[-1][1])
+            highlights.pop()
+        highlights.append((first - start, last - start))
+    return Passage(text[start:end], start, highlights)

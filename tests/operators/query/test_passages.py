@@ -1,0 +1,168 @@
+"""Passages: the part of a text that a query matched, and the places of its words."""
+
+import unicodedata
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.query.passages import SIZE, Matcher, excerpt, is_bound
+
+ENGLISH = Bm25(Bm25Parameters(analysis=CURRENT))
+BOTH = Bm25(Bm25Parameters(analysis=CURRENT, languages=(("de", "german"),)))
+FILLER = "Nothing of interest is said here. "
+
+
+def marked(query: str, text: str, most: int = 1) -> list[str]:
+    """The passages, with brackets around what is highlighted."""
+    shown = []
+    for passage in Matcher(query, ENGLISH.terms_of).passages(text, most):
+        out, end = "", 0
+        for first, last in passage.highlights:
+            out += f"{passage.text[end:first]}[{passage.text[first:last]}]"
+            end = last
+        shown.append(out + passage.text[end:])
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "expected"),
+    [
+        (
+            "running shoes",
+            "We sell many things. He runs in new shoes!",
+            "We sell many things. He [runs] in new [shoes]!",
+        ),
+        ("the price", "The price of the lamp.", "The [price] of the lamp."),
+        ("wh1000xm5", "Buy the WH-1000XM5 now.", "Buy the [WH-1000XM5] now."),
+        ("東京都", "昨日、東京都へ行った。", "昨日、[東京都]へ行った。"),
+        ("ガラス", "ｶﾞﾗｽの雨傘。", "[ｶﾞﾗｽ]の雨傘。"),
+        ("กาแฟ", "ร้านกาแฟดี", "ร้าน[กาแฟ]ดี"),
+        ("किताब", "यह किताब है।", "यह [किताब] है।"),
+        ("كتاب", "هذا كتاب جديد", "هذا [كتاب] جديد"),
+        ("cafe", "The cafe\u0301 is open.", "The [cafe\u0301] is open."),
+        ("cafe", "An\u0303cafe.", "[An\u0303cafe]."),
+        ("rocket", "👩🏽‍🚀 flies a rocket 🚀 today", "👩🏽‍🚀 flies a [rocket] 🚀 today"),
+        ("lamp", "", None),
+        ("lamp", " \n ", None),
+        ("xyz", "No word of it is here.", "No word of it is here."),
+        ("the", "The end.", "The end."),
+    ],
+)
+def test_words_of_any_language_are_highlighted(query: str, text: str, expected: str | None) -> None:
+    """The words that the keyword leg would find are highlighted as they are written, and no others."""
+    assert marked(query, text) == ([expected] if expected is not None else [])
+
+
+def test_all_languages_of_the_collection_count() -> None:
+    """A word matches in each of the collection's languages."""
+    (found,) = Matcher("Fußkörbe", BOTH.terms_of).passages("Zwei Fusskörbe aus Holz.", 1)
+    assert found.highlights == [(5, 14)]
+
+
+def test_the_passage_is_where_the_most_words_are() -> None:
+    """Of a long text the sentences with the most of the query's words are the passage, and the next best follow."""
+    text = (
+        FILLER * 30 + "The lamp is old. The red lamp costs ten euros. " + FILLER * 30 + "A red carpet. " + FILLER * 30
+    )
+    best, other = marked("red lamp", text, 2)
+    assert best.startswith("The [lamp] is old. The [red] [lamp] costs ten euros. Nothing")
+    assert other.startswith("A [red] carpet. Nothing")
+    assert marked("red lamp", text, 5) == [best, other]
+
+
+def test_a_rare_word_counts_more() -> None:
+    """A word that few sentences have decides against one that most have."""
+    praise = "The battery and the screen are good. " * 60
+    (best,) = marked("battery screen hinge", praise + FILLER * 20 + "The hinge broke. " + FILLER * 20 + praise)
+    assert "The [hinge] broke." in best
+
+
+def test_abbreviations_end_no_sentence() -> None:
+    """A full stop behind a single letter or before a small letter ends no sentence."""
+    text = ("J. Smith sold approx. ten lamps. " + FILLER) * 12
+    assert all(each.startswith(("J. Smith", "Nothing")) for each in marked("lamps", text, 4))
+
+
+def test_a_long_sentence_is_divided_between_words() -> None:
+    """A sentence beyond the size is divided at a comma or a space, and a word only if it is longer."""
+    words = " ".join(f"word{n}" for n in range(200))
+    (best,) = marked("word150", words)
+    assert "[word150]" in best
+    assert len(best) <= SIZE + 2
+    assert set(best.replace("[", "").replace("]", "").split()) <= set(words.split())
+    assert len(marked("x", "x" * 1000)[0]) == SIZE
+
+
+def test_an_excerpt_ends_with_a_word() -> None:
+    """An excerpt has whole words, no more than its size."""
+    assert excerpt("one two three", 4, 6) == "two"
+    assert excerpt("one two three", 4, 100) == "two three"
+    assert excerpt("👩🏽‍🚀👩🏽‍🚀", 0, 5) == "👩🏽‍🚀"
+
+
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [
+                "lamp",
+                "lamps",
+                "Fußkörbe",
+                "WH-1000XM5",
+                "東京都",
+                "ｶﾞﾗｽ",
+                "กาแก้ว",
+                "किताब",
+                "كِتاب",
+                "한국어",
+                "cafe\u0301",
+            ]
+        ),
+        st.sampled_from(
+            ["👩🏽\u200d🚀", "🇩🇪🇫🇷", "\u0301", "e\u0301\u0302", "\r\n", "\n\n", " ", ". ", "。", ", ", "x" * 400]
+        ),
+        st.text(max_size=8),
+    ),
+    max_size=60,
+).map("".join)
+
+
+@given(text=TEXTS, query=TEXTS, most=st.integers(1, 4))
+@example(text="\u0301" * 700, query="lamp", most=2)
+@example(text=("lamp" + "\u0301" * 400) * 3, query="lamp", most=2)
+def test_passages_are_parts_of_the_text_at_bounds(text: str, query: str, most: int) -> None:
+    """Each passage is the text at its start, between words, apart from the others, and holds its highlights."""
+    found = Matcher(query, ENGLISH.terms_of).passages(text, most)
+    assert len(found) <= most
+    assert bool(found) or not text.strip()
+    for passage in found:
+        end = passage.start + len(passage.text)
+        assert passage.text == text[passage.start : end]
+        longest = max(map(len, text.split()), default=0)
+        if longest <= SIZE:
+            assert is_bound(text, passage.start)
+            assert is_bound(text, end)
+            assert len(passage.text) <= SIZE
+        before = 0
+        for first, last in passage.highlights:
+            assert before <= first < last <= len(passage.text)
+            before = last
+            if longest <= SIZE:
+                assert is_bound(text, passage.start + first)
+                assert is_bound(text, passage.start + last)
+        short = excerpt(text, passage.start, 40)
+        assert text[passage.start :].startswith(short)
+    places = sorted((each.start, each.start + len(each.text)) for each in found)
+    assert all(first[1] <= second[0] for first, second in pairwise(places))
+
+
+@given(text=TEXTS)
+def test_a_character_keeps_its_marks(text: str) -> None:
+    """No bound is before a combining mark, within an emoji's sequence, or a word of a script with spaces."""
+    for at in range(1, len(text)):
+        if is_bound(text, at):
+            assert not unicodedata.category(text[at]).startswith("M")
+            assert "\u200d" not in text[at - 1 : at + 1]
+            assert not (text[at - 1].isascii() and text[at].isascii() and text[at - 1 : at + 1].isalnum())
