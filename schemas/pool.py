@@ -72,6 +72,13 @@ class CandidatePool(Strict):
     now: Timestamp | None = Field(default=None, description="Clock of the ranking; missing: the query's `now`.")
     legs: list[PoolLeg]
     skip: Annotated[int, Field(ge=0)] = Field(default=0, description="Number of candidates on earlier pages.")
+    given: list[str] = Field(
+        default=[], description="Ids of hits that earlier pages gave, of a page that continues after a write."
+    )
+    times: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = Field(
+        default={},
+        description="Document id -> the index's own time of it in ms, where `order_by` is created_at or updated_at.",
+    )
     words: dict[str, dict[str, list[str]]] | None = Field(
         default=None,
         description="Word of the query -> id of each document that has it -> the fields that have it; null: unknown.",

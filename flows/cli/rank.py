@@ -19,9 +19,10 @@ from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Pa
 from operators.query.backend_answers import RerankScores
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import MOST
-from operators.query.cursor import Cursor, Offset
+from operators.query.cursor import Cursor, Offset, result_digest
 from operators.query.in_flight import Query
 from operators.query.outcome import Outcome
+from operators.query.paging import own_times
 from operators.query.passages import Matcher
 from operators.query.plan import Planner
 from operators.query.result import clock, page, result, status_of
@@ -195,12 +196,14 @@ class PoolRanker:
         outcome.judge(plan.min_relevance)
         outcome.group(plan.grouping)
         outcome.order(asked.canonical.order_by)
+        outcome.put_first(asked.canonical.given)
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
 
     def _canonicalise(self, event: QueryEvent, pool: CandidatePool) -> CanonicalQuery:
         now = pool.clock if pool.clock is not None else 0.0
-        earlier = Cursor(b"", None, now, Offset(pool.skip, MOST)) if pool.skip else None
+        given, at = tuple(map(result_digest, pool.given)), Offset(pool.skip, MOST)
+        earlier = Cursor(b"", None, now, at, given, bool(given)) if pool.skip or given else None
         return canonicalise(event, event.source, self.destination, _NAMESPACE, now, earlier)
 
 
@@ -242,8 +245,9 @@ def _read_first(outcome: Outcome, scores: Mapping[str, float]) -> int:
 
 def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     offered, legs = {leg.name: leg for leg in pool.legs}, outcome.legs
+    times = own_times(pool.times, asked.canonical.order_by)
     if asked.canonical.shape is not Shape.SEARCH:
-        legs.update((name, _leg(leg)) for name, leg in offered.items() if name == STRUCTURED)
+        legs.update((name, _leg(leg, times)) for name, leg in offered.items() if name == STRUCTURED)
         return
     reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)
     fusion = asked.plan.recipe.fusion
@@ -256,7 +260,7 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
             continue
         used = name in wanted or name not in {*LEGS, *WEIGHED_LEGS}
         if used and name in offered:
-            legs[name] = _leg(offered[name])
+            legs[name] = _leg(offered[name], times)
         elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.vector is None:
             legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
         elif used:
@@ -266,9 +270,9 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
             legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.RECIPE)
 
 
-def _leg(leg: PoolLeg) -> Leg:
+def _leg(leg: PoolLeg, times: Mapping[str, Mapping[str, float]]) -> Leg:
     hits = leg.hits
-    scores, payloads = [hit.score for hit in hits], [hit.payload for hit in hits]
+    scores, payloads = [hit.score for hit in hits], [{**hit.payload, **times.get(hit.id, {})} for hit in hits]
     return Leg(leg.name, LegStatus.OK, [hit.id for hit in hits], scores, payloads, more=leg.more)
 
 

@@ -136,8 +136,8 @@ class Outcome:
         for best in self.candidates:
             of = self.groups[best.id]
             if left := [each for each in of.candidates if each.id not in ids]:
-                candidates.append(best if best.id not in ids else left[0])
-                groups[left[0].id] = Group(of.key, left)
+                others = groups[left[0].id] = Group(of.key, left)
+                candidates.append(best if best.id not in ids else others.best(self.grouping.score))
         replaced = [candidate for candidate in candidates if candidate.id not in self.groups]
         self.candidates, self.groups = candidates, groups
         for candidate in replaced:

@@ -144,7 +144,7 @@ def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[
     descending = order_by.direction == "desc"
     valued, others = [], []
     for candidate in candidates:
-        values = _values(candidate.payload, order_by.field)
+        values = _values(candidate.payload, order_by)
         if values:
             valued.append(((max if descending else min)(values), candidate))
         else:
@@ -154,10 +154,21 @@ def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[
     return [candidate for _, candidate in valued] + others
 
 
-def _values(payload: Payload, name: str) -> list[int | float]:
-    own = payload.get(ORDERED[name]) if name in ORDERED else None
-    if isinstance(own, int | float):
-        # In milliseconds.
+def own_time(payload: Payload, order_by: OrderBy | None) -> int | float | None:
+    """The index's own time of a candidate in ms, by which it is ordered; None without one, and in another order."""
+    own = payload.get(ORDERED[order_by.field]) if order_by is not None and order_by.field in ORDERED else None
+    return own if isinstance(own, int | float) else None
+
+
+def own_times(times: Mapping[str, float], order_by: OrderBy | None) -> Mapping[str, Mapping[str, float]]:
+    """The payload fields that give candidates these times of the index, by id; none in another order."""
+    key = ORDERED.get(order_by.field) if order_by is not None else None
+    return {id_: {key: time} for id_, time in times.items()} if key is not None else {}
+
+
+def _values(payload: Payload, order_by: OrderBy) -> list[int | float]:
+    own, name = own_time(payload, order_by), order_by.field
+    if own is not None:
         return [own / 1000]
     value: Any = payload.get(name)
     if value is None:

@@ -12,7 +12,8 @@ from operators.access.firewall import GUARDED
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight, Query
 from operators.query.message import Origin
-from operators.query.outcome import Outcome
+from operators.query.outcome import Outcome, is_given
+from operators.query.paging import own_time
 from operators.query.passages import Matcher
 from operators.query.plan import RankingPlan
 from operators.query.returned import READ, View, hide, is_hidden, wants_words
@@ -181,6 +182,17 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     }
     if asked.canonical.skip:
         recorded["skip"] = asked.canonical.skip
+    hits = union(legs)
+    if given := [
+        own[id_] for id_, payload in hits.items() if is_given(Candidate(id_, 0.0, payload), asked.canonical.given)
+    ]:
+        recorded["given"] = given
+    if times := {
+        own[id_]: time
+        for id_, payload in hits.items()
+        if (time := own_time(payload, asked.canonical.order_by)) is not None
+    }:
+        recorded["times"] = times
     if outcome.rerank_scores is not None:
         recorded["rerank"] = {own[id_]: score for id_, score in outcome.rerank_scores.scores.items()}
         recorded["reranked_candidates"] = outcome.rerank_scores.read

@@ -410,6 +410,8 @@ def fields(query: InFlight) -> frozenset[str]:
         wanted |= {"id"}
     if query.asked.plan.grouping is not None:
         wanted |= {query.asked.plan.grouping.field}
+        if query.retrieval.capabilities.expires:
+            wanted |= {EXPIRES}
     if asked.recorded is not None:
         wanted |= _RECORDED
     return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted

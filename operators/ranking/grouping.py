@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, Payload
+from schemas.filters import names_of
 from schemas.query import GroupScore
 
 Key = str | int | bool
@@ -38,15 +39,20 @@ class Group:
     key: Key | None
     candidates: Sequence[Candidate]
 
+    def best(self, score: GroupScore) -> Candidate:
+        """The first candidate, with the group's score."""
+        first, combine = self.candidates[0], _COMBINATIONS.get(score)
+        return first if combine is None else replace(first, score=combine([one.score for one in self.candidates]))
+
     def further(self, size: int) -> Sequence[Candidate]:
         """The candidates that are shown behind the first, in a group of this size."""
         return self.candidates[1:size]
 
 
 def key_of(payload: Payload, field: str) -> Key | None:
-    """The key of a document's group, by a dotted path; None for a group of its own."""
+    """The key of a document's group, by the path of a field; None for a group of its own."""
     value: Any = payload
-    for name in field.split("."):
+    for name in names_of(field) if '"' in field else field.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
@@ -81,12 +87,9 @@ def group(ranked: Sequence[Candidate], grouping: Grouping) -> tuple[list[Candida
         if key is not None:
             keys[place] = key
     groups = {each[0].id: Group(keys.get(place), each) for place, each in members.items()}
-    combine = _COMBINATIONS.get(grouping.score)
-    if combine is None:
-        return [each.candidates[0] for each in groups.values()], groups
-    combined = [
-        replace(each.candidates[0], score=combine([one.score for one in each.candidates])) for each in groups.values()
-    ]
+    combined = [each.best(grouping.score) for each in groups.values()]
+    if grouping.score == "max":
+        return combined, groups
     # Stable in reverse, too.
     return sorted(combined, key=lambda candidate: candidate.score, reverse=True), groups
 

@@ -22,6 +22,7 @@ Rules
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import orjson
@@ -197,6 +198,8 @@ class Answers:
             raise InputError(DeadLetterClass.CURSOR_EXPIRED, _EXPIRED)
         if not strict and (changed or not known):
             query.continue_page()
+            # A strict page of the same cursor counts what was given, and is another one.
+            cache.scope = replace(cache.scope, cursor=f"{cache.scope.cursor} continued")
         if changed:
             query.outcome.warnings.append(_CONTINUED)
         if not known or not cache.watermark:
@@ -263,11 +266,14 @@ def _bytes(text: str) -> bytes:
 
 
 def _first_expiry(query: InFlight) -> int | None:
-    """The time in ms at which the first of the documents expires that a query has fetched, neighbours among them; None
-    if none does.
+    """The time in ms at which the first of the documents expires that a query has fetched, neighbours among them, or
+    counts in the groups of these; None if none does.
     """
-    around = (payload for sides in query.outcome.neighbours.values() for side in sides for payload in side)
-    times = (payload.get(EXPIRES) for payload in (*query.outcome.payloads.values(), *around))
+    outcome = query.outcome
+    around = (payload for sides in outcome.neighbours.values() for side in sides for payload in side)
+    shown = (outcome.groups[id_].candidates for id_ in outcome.payloads if id_ in outcome.groups)
+    grouped = (each.payload for each in chain.from_iterable(shown))
+    times = (payload.get(EXPIRES) for payload in chain(outcome.payloads.values(), around, grouped))
     return min((each for each in times if each is not None), default=None)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.cli.rank import PoolRanker, find_recipe
+from operators.query.cursor import Cursor, Offset, result_digest
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.ranking.candidate import Leg
@@ -25,12 +26,50 @@ from schemas.result import ResultEvent
 from schemas.settings import load
 from schemas.settings.ranking import PROFILES
 from tests.flows.cli.test_pool_ranking import NOW, by, ids, pool, ranked, refusal, scores
+from tests.operators import samples
 from tests.operators.ranking import payloads
+from tests.operators.ranking.pools import vector
 from tests.operators.ranking.recompute import recompute
-from tests.operators.samples import decoder, message
+from tests.operators.samples import CURSORS, bound, decoder, message
 from tests.operators.stages.test_publish import published
 from tests.operators.stages.test_rerank_pick import Scripted
 from tests.tiers import sized
+
+# Pages and orders
+
+
+def in_the_flow(**event: Any) -> InFlight:
+    """A query with four documents, of two groups and with the index's own times, to the end of its ranking."""
+    asked = samples.query(now=1_700_000_000, record=True, recipe="vector", **event)
+    cursor = asked.asked.canonical.cursor
+    if cursor is not None:
+        # Written at another watermark.
+        asked.continue_page()
+    times = {"a": 3000, "b": 1000, "c": 2000, "d": 0}
+    stored: dict[str, Mapping[str, Any]] = {
+        id_: {"id": f"doc {id_}", "text": id_, "parent": id_ in "ac", "_version": time, "_created": time}
+        for id_, time in times.items()
+    }
+    found = vector(*((id_, 0.9 - place / 10) for place, id_ in enumerate(stored)), payloads=stored)
+    asked.outcome.legs = {found.name: found}
+    asked = rank(fuse_legs(asked))
+    asked.outcome.payloads = stored
+    return asked
+
+
+@pytest.mark.parametrize("groups", [{}, {"group_by": "parent"}], ids=["alone", "in groups"])
+@pytest.mark.parametrize("order_by", [None, {"field": "updated_at"}, {"field": "created_at"}], ids=str)
+def test_a_continued_page_is_the_page_that_the_flow_gave(groups: dict[str, Any], order_by: Any) -> None:
+    """Results of earlier pages are told by themselves, and times are those of the index: documents need have none."""
+    event = {**groups, **({"order_by": order_by} if order_by is not None else {}), "limit": 1}
+    first = in_the_flow(**event)
+    # A write made another document the best: the earlier page had the second one.
+    given = (result_digest(first.outcome.candidates[1].payload["id"]),)
+    cursor = CURSORS.write(Cursor(bound(first), b"s" * 16, 1_700_000_000.0, Offset(1, 100), given))
+    for asked in (first, in_the_flow(**event, cursor=cursor, cursor_policy="continue")):
+        answer = published(asked)
+        assert ids(by(None).rank(by(None).read(orjson.dumps(answer)))) == ids(answer)
+
 
 # Recipes and verdicts
 

@@ -338,6 +338,17 @@ def test_no_leg_is_asked_for_expired_documents(event: dict[str, Any]) -> None:
     assert all(expired in body["filter"]["must"] for body in found.values())
 
 
+def test_with_groups_each_leg_tells_when_its_documents_expire() -> None:
+    """A group counts documents that are not fetched: its cached answer ends with the first of them."""
+    asked = DECODER(message({"query_id": "q", "text": "some text", "group_by": "subject"}))
+    asked.retrieval.embedding, asked.retrieval.terms = EMBEDDING, SparseVector([7], [1.0])
+    assert all("_expires" not in body["with_payload"] for body in bodies(asked).values())
+    asked.retrieval.capabilities = Capabilities("documents", expires=True)
+    found = bodies(asked)
+    assert found
+    assert all("_expires" in body["with_payload"] for body in found.values())
+
+
 def test_groups_are_asked_for_twice_as_many_candidates_as_results() -> None:
     """Or the over-sample, if that is more; half as many groups are wanted, and the field to group by comes along."""
     for limit, depth in ((20, 100), (100, 200), (200, 400)):

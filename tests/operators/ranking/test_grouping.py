@@ -43,6 +43,13 @@ def naive_key(candidate: Candidate) -> tuple[str, Any]:
     return (type(value).__name__, value) if fits else ("alone", candidate.id)
 
 
+def test_a_name_in_quotes_is_found() -> None:
+    """A field whose name stands in double quotes groups by the values that it has, whatever characters are in it."""
+    payload = {"metadata": {"page number": 7, "a.b": "x"}}
+    assert key_of(payload, 'metadata."page number"') == 7
+    assert key_of(payload, 'metadata."a.b"') == "x"
+
+
 @pytest.mark.parametrize("score", SCORES)
 @given(ranked=candidates(), size=st.integers(1, 4))
 def test_groups_are_those_of_a_plain_implementation(score: GroupScore, ranked: list[Candidate], size: int) -> None:

@@ -14,6 +14,7 @@ import pytest
 from operators.caching.bounded import ExactCache
 from operators.caching.keys import state
 from operators.query.backend_answers import Embedding
+from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Answer, Page
 from operators.query.result import records_of
@@ -22,8 +23,9 @@ from operators.ranking.grouping import Grouping
 from operators.ranking.run import TemporalExpression
 from operators.stages.answers import Answers
 from operators.stages.lookup import Lookup
+from schemas.document import EXPIRES
 from schemas.errors import Reason
-from tests.operators.samples import DIMENSION, answers, query
+from tests.operators.samples import CURSORS, DIMENSION, answers, bound, query
 
 ROOT = Path(__file__).parents[3]
 
@@ -77,6 +79,16 @@ def test_nobody_waits_for_one_that_has_much_more_time() -> None:
         kept = answers()
         kept.look_up(asked(0, timeout_ms=timeout_ms), MARK)
         assert kept.look_up(asked(1, timeout_ms=1000), MARK).cache.leads is leads
+
+
+def test_a_continued_page_shares_nothing_with_a_strict_one() -> None:
+    """Of a cursor whose state is not known: the one leaves out what was given, the other counts."""
+    kept = answers()
+    cursor = CURSORS.write(Cursor(bound(asked(0)), None, asked(0).asked.canonical.now, Offset(5, 100), (b"abcd",)))
+    strict = kept.look_up(asked(1, cursor=cursor), MARK)
+    continued = kept.look_up(asked(2, cursor=cursor, cursor_policy="continue"), MARK)
+    assert continued.cache.leads
+    assert strict.cache.waiters == []
 
 
 def test_answers_by_another_analyser_are_no_answers() -> None:
@@ -264,5 +276,20 @@ def test_a_cached_answer_with_a_forbidden_document_in_a_group_is_none() -> None:
         records = records_of(outcome.candidates, outcome)
         assert records == [{"namespace": "public"}, {"namespace": namespace}]
         kept.put(first, replace(ANSWER, records=records))
+        kept.finish(first.message.origin)
+        assert kept.look_up(asked(1, group_by="subject"), MARK).answered == served
+
+
+def test_a_cached_group_ends_with_the_first_document_that_it_counts() -> None:
+    """A document that is counted and scored within a group, and not returned, expires there, too."""
+    for expires, served in ((1, False), (2**50, True)):
+        kept = answers()
+        first = kept.look_up(asked(0, group_by="subject"), MARK)
+        payloads: list[dict[str, Any]] = [{"subject": "k"}, {"subject": "k", EXPIRES: expires}]
+        candidates = [Candidate(id_, 1.0, payload) for id_, payload in zip("ab", payloads, strict=True)]
+        first.outcome.candidates = candidates
+        first.outcome.group(first.asked.plan.grouping)
+        first.outcome.payloads = {"a": payloads[0]}
+        kept.put(first, ANSWER)
         kept.finish(first.message.origin)
         assert kept.look_up(asked(1, group_by="subject"), MARK).answered == served

@@ -89,3 +89,18 @@ def test_a_group_that_was_given_is_told_by_any_of_its_documents() -> None:
     assert order(asked) == ["a", "b"]
     assert asked.outcome.put_first(frozenset({result_digest("c")})) == 1
     assert order(asked) == ["b", "a"]
+
+
+@pytest.mark.parametrize("score", ["sum", "avg"])
+def test_a_group_that_loses_its_best_document_is_scored_by_the_others(score: str) -> None:
+    """The next document stands for the group, with the group's score and not with its own alone."""
+    asked = found(recipe="vector", group_by="parent", group_score=score, explain=True)
+    for each in asked.outcome.candidates:
+        each.payload = {**each.payload, "parent": "p"}
+    rank(asked)
+    asked.outcome.drop({"a"})
+    [left] = asked.outcome.candidates
+    own = [each.score for each in asked.outcome.groups["b"].candidates]
+    assert (left.id, left.score) == ("b", sum(own) if score == "sum" else sum(own) / 2)
+    assert asked.outcome.explanations is not None
+    assert asked.outcome.explanations.by_id["b"].stages[-1]["output"] == left.score
