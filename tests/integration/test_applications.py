@@ -52,7 +52,8 @@ def test_an_application_asks_and_reads(
 ) -> None:
     """Queries in transactions, between aborted ones: each that was committed has one result, and none is unread then.
 
-    The results are in a codec that every client has.
+    So it is where the flow is killed while the application asks, and another takes over. The results are in a codec
+    that every client has.
     """
     with (
         stub_backends(qdrant_latency=0.001, rerank_latency=0.001) as stubs,
@@ -64,18 +65,25 @@ def test_an_application_asks_and_reads(
                 other.write(b"aborted", 1, partition)
                 other.abort()
         deployment.settings["limits"] = {"timeout": 60}
-        deployment.start()
+        flow = deployment.start()
         topics = settings.topics
         command, environment = runtime(HERE / file, tmp_path)
-        done = subprocess.run(
+        with subprocess.Popen(
             [*command, broker.bootstrap, topics.queries, topics.results, str(COUNT)],
             env={**os.environ, **environment},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 0, done.stderr
-        results = [json.loads(line) for line in done.stdout.splitlines()]
+        ) as application:
+            try:
+                wait_until(lambda: application.poll() is not None or deployment.records("results"))
+                flow.kill()
+                deployment.start()
+                out, errors = application.communicate(timeout=PATIENCE)
+            finally:
+                application.kill()
+        assert application.returncode == 0, errors
+        results = [json.loads(line) for line in out.splitlines()]
         assert sorted(each["query_id"] for each in results) == sorted(f"asked-{number}" for number in range(COUNT))
         assert set(codecs(broker, topics.results)) == {0, _GZIP}
         # Each partition with a query ends in the mark of a transaction.
