@@ -39,13 +39,25 @@ CONTRACT: Final = ("tests/operators/", "tests/flows/assembly/", "tests/schemas/"
 CASCADE: Final = "tests/integration/test_cascade_"
 
 
+MACHINE: Final = (
+    *("tests/bench/test_caching.py", "tests/bench/test_flow.py"),
+    *("tests/bench/test_saturation.py", "tests/faults/test_faults.py"),
+)
+"""The files with tests that load the machine, one at a time: workers that each had one of them would wait."""
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file is one worker's, and the files of the cascade, which share three deployments, are the same one's."""
+    """A file is one worker's. The files of the cascade, which share three deployments, are one worker's together.
+
+    So are those of MACHINE.
+    """
     from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
     class Scheduling(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(MACHINE):
+                return "machine"
             return CASCADE if nodeid.startswith(CASCADE) else super()._split_scope(nodeid)
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
@@ -67,6 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "broker_tools" in fixtures:
             item.add_marker(pytest.mark.broker)
         if "machine" in fixtures:
+            if not item.nodeid.startswith(MACHINE):
+                raise pytest.UsageError(f"{item.nodeid} loads the machine: add its file to MACHINE")
             item.add_marker(pytest.mark.timeout(func_only=True))
     # Files go to the workers in this order: a long one that came last would be waited for.
     items.sort(key=_turn)

@@ -18,7 +18,7 @@ IMAGE = "/opt/rankstream"
 """The paths that the last stage copies from the builder."""
 
 
-class Machine(NamedTuple):
+class Image(NamedTuple):
     """A directory that stands for the root of the image."""
 
     root: Path
@@ -80,9 +80,9 @@ class Machine(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    """The machine after the builder's last step."""
-    made = Machine(tmp_path_factory.mktemp("image"))
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    """The image after the builder's last step."""
+    made = Image(tmp_path_factory.mktemp("image"))
     python = getattr(sys, "_base_executable", sys.executable)
     subprocess.run([python, "-m", "venv", str(made.root / "python")], check=True)
     [builder] = [stage for stage in stages() if stage.name == "builder"]
@@ -90,23 +90,23 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return made
 
 
-def test_the_image_runs_rankstream(machine: Machine) -> None:
+def test_the_image_runs_rankstream(image: Image) -> None:
     """The last stage copies the command, of the project's version, in an environment without pip."""
     stage = last_stage()
-    assert "rankstream" in machine.run(stage, "rankstream --help", machine.root)
+    assert "rankstream" in image.run(stage, "rankstream --help", image.root)
     code = "import importlib.metadata as m; print(m.version('rankstream'), [d.name for d in m.distributions()])"
-    printed = machine.run(stage, f"python -c {shlex.quote(code)}", machine.root)
+    printed = image.run(stage, f"python -c {shlex.quote(code)}", image.root)
     assert printed.startswith(f"{PROJECT['version']} ")
     assert "'pip'" not in printed
     assert "'pytest'" not in printed
 
 
-def test_the_image_has_the_models_graph(machine: Machine) -> None:
+def test_the_image_has_the_models_graph(image: Image) -> None:
     """The graph of each precision is there, and an embedding needs nothing that could be written."""
     stage = last_stage()
 
     def graphs() -> dict[Path, int]:
-        return {path: path.stat().st_mtime_ns for path in machine.path(f"{IMAGE}/cache").glob("*")}
+        return {path: path.stat().st_mtime_ns for path in image.path(f"{IMAGE}/cache").glob("*")}
 
     before = graphs()
     assert len(before) == 2
@@ -119,5 +119,5 @@ for precision in NAMES:
     assert len(model.encode(["a blue lantern"])) == 1
     asyncio.run(model.aclose())
 """
-    machine.run(stage, f"python -c {shlex.quote(code)}", machine.root)
+    image.run(stage, f"python -c {shlex.quote(code)}", image.root)
     assert graphs() == before
