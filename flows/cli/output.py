@@ -91,8 +91,8 @@ def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool
 
 
 def answer_table(result: Mapping[str, Any], query: str) -> Table:
-    """The results, as wide as the terminal."""
-    legs = [leg["name"] for leg in result["legs"]]
+    """The results, as wide as the terminal, with a column for each leg that found one of them."""
+    legs = [leg["name"] for leg in result["legs"] if any(leg["name"] in hit["legs"] for hit in result["results"])]
     table = Table(title=printable(query), title_justify="left", expand=True)
     names = [printable(hit["id"]) for hit in result["results"]]
     table.add_column("", min_width=2)
@@ -113,7 +113,10 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
 
 
 def snippet(hit: Mapping[str, Any]) -> str:
-    """The title, and the text from shortly before the first word that matched; without a passage from its beginning."""
+    """The title, and the text from shortly before the first word that matched; without a passage from its beginning.
+
+    A title that is the document's id stands beside it already.
+    """
     text, cut = hit["text"] or "", False
     if passages := hit.get("passages"):
         best = passages[0]
@@ -122,7 +125,7 @@ def snippet(hit: Mapping[str, Any]) -> str:
         text, cut = best["text"][start:], best["start"] + start > 0
     shown = f"{'… ' if cut else ''}{' '.join(text.split())}"[:_SNIPPET]
     title = hit["payload"].get("title")
-    return f"{' '.join(title.split())}: {shown}" if isinstance(title, str) else shown
+    return f"{' '.join(title.split())}: {shown}" if isinstance(title, str) and title != hit["id"] else shown
 
 
 def explanation_tree(hit: Mapping[str, Any]) -> Tree:

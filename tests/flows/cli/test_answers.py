@@ -71,12 +71,20 @@ def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -
     assert err == "warning: profile [x]: not configured\n"
 
 
+def test_a_leg_that_found_nothing_has_no_column(told: tuple[io.StringIO, io.StringIO]) -> None:
+    """The width is the text's."""
+    print_result({**RESULT, "legs": [{"name": "vector"}, {"name": "fuzzy"}]}, "harbor", as_json=False)
+    assert "vector" in told[0].getvalue()
+    assert "fuzzy" not in told[0].getvalue()
+
+
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
         ({"text": "one  two\nthree"}, "one two three"),
         ({"text": None}, ""),
         ({"payload": {"title": "A  title"}, "text": "one"}, "A title: one"),
+        ({"id": "a", "payload": {"title": "a"}, "text": "one"}, "one"),
         ({"passages": [{"text": "one two", "start": 0, "highlights": [[4, 7]]}]}, "one two"),
         ({"passages": [{"text": "one two", "start": 9, "highlights": []}]}, "… one two"),
         ({"passages": [{"text": "far " * 20 + "two", "start": 0, "highlights": [[80, 83]]}]}, f"… {'far ' * 7}two"),
