@@ -48,9 +48,11 @@ def shorten(
         ("texts are cut to their best passage", cut_text),
         ("payloads are left out", _without_payload),
     ):
-        short = _lose(short, said, lose, fits)
-        if fits(short):
-            return short
+        shorter = _lose(short, said, lose, fits)
+        # To ask whether it fits is to write it: one that has lost nothing more was asked about.
+        if shorter is not short and fits(shorter):
+            return shorter
+        short = shorter
     found = _first_results(short, fits, cursor)
     if found is None or not found["results"]:
         bare = {**short, "results": [_without_text(hit) for hit in short["results"]]}
