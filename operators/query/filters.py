@@ -95,7 +95,7 @@ def on_fields(filters: Sequence[AnyFilter], path: str, array: str = "") -> Itera
             yield from on_fields(each.filters, f"{at}.{each.kind}", array)
             continue
         field = f"{array}{each.field}"
-        yield at, each.model_copy(update={"field": field})
+        yield at, each.model_copy(update={"field": field}) if array else each
         yield from on_fields(inner(each) or (), f"{at}.value", f"{field}[].")
 
 

@@ -182,10 +182,11 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     }
     if asked.canonical.skip:
         recorded["skip"] = asked.canonical.skip
-    hits = union(legs)
-    if given := [
-        own[id_] for id_, payload in hits.items() if is_given(Candidate(id_, 0.0, payload), asked.canonical.given)
-    ]:
+    hits, before = union(legs), asked.canonical.given
+    # Each candidate's digests are made for this: without results from before there is nothing to compare them with.
+    if before and (
+        given := [own[id_] for id_, payload in hits.items() if is_given(Candidate(id_, 0.0, payload), before)]
+    ):
         recorded["given"] = given
     if times := {
         own[id_]: time
