@@ -163,9 +163,7 @@ class Leg(QueryStage[Search | Apart, Found]):
 
     def request_of(self, collection: str, search: Search | Unfinished) -> tuple[BatchKey, Search | Apart]:
         """The batch key and the request of a search in a collection."""
-        if isinstance(search, Unfinished):
-            return (self.name, collection, _APART), Apart(search, search.namespace)
-        if search.every:
+        if isinstance(search, Unfinished) or search.every:
             return (self.name, collection, _APART), Apart(search, search.namespace)
         if search.corpus is None or self.idf.knows(collection, search):
             return (self.name, collection), search
@@ -248,7 +246,7 @@ class Leg(QueryStage[Search | Apart, Found]):
     async def _look_up(self, collection: str, search: Search, timeout: float) -> Found | BackendError:
         deadline = monotonic() + timeout
         found = await look_up(self.qdrant, collection, search, timeout)
-        return await self._reach(collection, search, found, deadline) if search.groups is not None else found
+        return await self._reach(collection, search, found, deadline)
 
     async def _reach(
         self, collection: str, search: Search, found: Found | BackendError, deadline: float
@@ -291,9 +289,9 @@ class Leg(QueryStage[Search | Apart, Found]):
 
     async def _finish(self, collection: str, search: Search | Unfinished, timeout: float) -> Found | BackendError:
         """Count the terms of unknown rarity, or what there is, then search."""
-        if isinstance(search, Search) and search.every:
-            return await self._search_all(collection, search, timeout)
         if isinstance(search, Search):
+            if search.every:
+                return await self._search_all(collection, search, timeout)
             [found] = await self._search(collection, [search], timeout)
             return found
         deadline = monotonic() + timeout

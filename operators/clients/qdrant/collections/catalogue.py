@@ -144,6 +144,9 @@ class Catalogue:
         indexes = {fields.name(path): described for path, described in info.indexes.items()}
         text = indexes.get(TEXT, {}).get("params") or {}
         another = self._settings.of_another_tool
+        # Filters need an index.
+        restricted = info.strict.get("unindexed_filtering_retrieve") is False
+        answerable = fields.answerable(indexes)
         contexts = not (self._hides and mixed_contexts(names, info))
         return Capabilities(
             name,
@@ -154,12 +157,10 @@ class Catalogue:
             shards=info.shards,
             counted=self._countable(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
-            indexed=fields.answerable(indexes) if _needs_index(info) else None,
+            indexed=answerable if restricted else None,
             values=info.strict.get("max_query_limit"),
             conditions=info.strict.get("filter_max_conditions"),
-            groups=_groups(fields.answerable(indexes))
-            if self._settings.of_another_tool or _needs_index(info)
-            else None,
+            groups=_groups(answerable) if another or restricted else None,
             orders=_orders(indexes) if another else None,
             scoring=bool(text.get("scoring")),
             dense_context=contexts and names.dense_context in info.vectors,
@@ -168,7 +169,7 @@ class Catalogue:
             fuzzy=None if names.fuzzy is None else _is_weighed(info.sparse_vectors.get(names.fuzzy)),
             similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
             making=self._makings[collection],
-            expires=expires(info) and not self._settings.of_another_tool,
+            expires=expires(info) and not another,
         )
 
     def _note(self, collection: str, name: str, info: CollectionInfo | None) -> None:
@@ -203,11 +204,6 @@ def _is_weighed(sparse: Mapping[str, Any] | None) -> bool:
     Qdrant's IDF would count documents of other namespaces, too, and weigh terms that are weighed already.
     """
     return sparse is not None and sparse.get("modifier") in {None, "none"}
-
-
-def _needs_index(info: CollectionInfo) -> bool:
-    """True if filters need an index."""
-    return info.strict.get("unindexed_filtering_retrieve") is False
 
 
 def _groups(answerable: Mapping[str, frozenset[Ask]]) -> frozenset[str]:
