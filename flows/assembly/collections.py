@@ -1,6 +1,6 @@
 """The collections outside of the flows: surveyed, and made, by the commands and before the indexing flow starts."""
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flows.assembly import clients
 from flows.assembly.clients import InProcess
-from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.client import Filter, QdrantClient
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.settings import Settings
@@ -74,6 +74,19 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[Step]") -> 
             )
             ask(taken, _BUILDING)
             yield step
+
+
+def count(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequence[Filter]]) -> list[int]:
+    """The numbers of points that each of these filters matches in its collection. Raises BackendError."""
+
+    async def counts(client: QdrantClient) -> list[int]:
+        return [
+            await client.count(name, where, timeout=_TIMEOUT) for name, filters in wheres.items() for where in filters
+        ]
+
+    with _open_client(settings, in_process) as ask:
+        found: list[int] = ask(counts, _BUILDING)
+        return found
 
 
 @contextmanager

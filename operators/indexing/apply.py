@@ -44,7 +44,7 @@ from operators.indexing.document import (
     read_by_patches,
     writable,
 )
-from operators.indexing.tombstones import Contexts, Deletion, Forgotten, Tombstones, is_forgotten, may_be_forgotten
+from operators.indexing.tombstones import Contexts, Deletion, Forgotten
 from operators.query.backend_answers import Embedding
 from operators.query.filters import check_indexes, condition, on_index
 from operators.query.terms import SparseVector
@@ -52,7 +52,7 @@ from operators.ranking.content import is_blank
 from operators.ranking.run import stamp
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
-from schemas.document import DESTINATION, EXPIRES_AT, NAMESPACE, PATCHED, PATCHES, VERSION, point_id
+from schemas.document import EXPIRES_AT, PATCHED, PATCHES, VERSION
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError, Reason, invalid
 from schemas.settings.qdrant import ContextSettings, Vectors
 
@@ -288,7 +288,6 @@ class Writer(DocumentStage[InputError | None]):
         self._context = context
         self._catalogue = catalogue
         self._timeout = timeout
-        self._tombstones = Tombstones(qdrant, timeout)
         self._deletion = Deletion(qdrant, contexts, timeout)
 
     @property
@@ -333,67 +332,26 @@ class Writer(DocumentStage[InputError | None]):
             for op, write in (("upsert", self._upsert), ("delete", self._delete), ("patch", self._patch)):
                 if batch := [document for document in there if document.event.op == op]:
                     missing: set[int] = set()
-                    errors = await write_all(batch, partial(self._remembering, collection, partial(write, missing)))
+                    physical = self._assign_target(collection, batch)
+                    guarded = partial(self._deletion.guard, physical, write=partial(write, missing))
+                    errors = await write_all(batch, guarded)
                     outcomes.update(zip(map(id, batch), errors, strict=True))
                     outcomes.update({each: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for each in missing})
         return outcomes
 
     async def _forget(self, deletion: DeletionInFlight) -> InputError | BackendError | None:
-        """Delete what a deletion of many names, behind a tombstone of it. Its error, if it is refused."""
-        event, able = deletion.event, self._catalogue.of(deletion.collection)
+        """Delete what a deletion of many names. Its error, if it is refused."""
+        filters, indexed = deletion.event.filters, self._catalogue.of(deletion.collection).indexed
         physical = self._assign_target(deletion.collection, [deletion])
-        conditions = [condition(on_index(each, able.indexed)) for each in event.filters]
+        conditions = [condition(on_index(each, indexed)) for each in filters]
         forgotten = Forgotten.of(deletion.version, conditions)
-        named = {NAMESPACE: deletion.namespace, DESTINATION: deletion.destination}
-        within = [{"key": key, "match": {"value": name}} for key, name in named.items()]
-        later = {"must": [*within, *conditions, {"key": VERSION, "range": {"gt": deletion.version}}]}
-
-        async def forget(_: Sequence[DeletionInFlight]) -> None:
-            # What Qdrant cannot search by is refused here, and is in no tombstone.
-            await self._qdrant.count(physical, later, timeout=self._timeout)
-            await self._tombstones.write(physical, deletion.point_id, deletion.namespace, forgotten)
-            there = {"must": [*within, forgotten.condition()]}
-            deleted = await self._deletion.delete(physical, deletion.collection, there)
-            stayed = await self._qdrant.count(physical, later, timeout=self._timeout)
-            log.info(
-                "namespace forgotten",
-                collection=physical,
-                namespace=deletion.namespace,
-                deleted=deleted,
-                later_versions=stayed,
-            )
-
         try:
-            if able.indexed is not None:
-                check_indexes(event.filters, able.indexed)
-            [error] = await write_all([deletion], forget)
+            if indexed is not None:
+                check_indexes(filters, indexed)
+            [error] = await write_all([deletion], lambda _: self._deletion.forget(physical, deletion, forgotten))
         except InputError as refused:
             return refused
         return error
-
-    async def _remembering(
-        self,
-        collection: str,
-        write: Callable[[str, Sequence[DocumentInFlight]], Awaitable[None]],
-        batch: Sequence[DocumentInFlight],
-    ) -> None:
-        """Write until no tombstone has come meanwhile; see `tombstones` for the reason."""
-        physical = self._assign_target(collection, batch)
-        known = await self._tombstones.of(physical, batch)
-        while True:
-            of = {id(each): known.get(point_id(each.destination, each.namespace), ()) for each in batch}
-            late = [each for each in batch if may_be_forgotten(of[id(each)], each.version)]
-            for each in late:
-                each.hidden = each.event.op == "upsert"
-            # A patch that is as old changes nothing of what is left.
-            living = [each for each in batch if not is_forgotten(of[id(each)], each.version)]
-            if living:
-                await write(physical, living)
-            await self._deletion.enforce(physical, known, late)
-            found = await self._tombstones.of(physical, batch)
-            if found == known:
-                return
-            known = found
 
     async def _upsert(self, _: set[int], physical: str, batch: Sequence[DocumentInFlight]) -> None:
         collection = batch[0].collection

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import OURS
 from operators.indexing.inspection import Lack, Owner, Wanted, lack
+from schemas.document import NAMESPACE
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 
@@ -45,9 +46,15 @@ async def survey(qdrant: QdrantClient, settings: QdrantSettings, wanted: Wanted,
             if not await qdrant.exists(name, timeout=timeout):
                 return Surveyed(name, physical)
             info = await qdrant.collection_info(name, timeout=timeout)
+            owner = _owner(settings, name, info)
+            if owner is not None and NAMESPACE in info.indexes:
+                # Every document has a namespace, and tombstones have none.
+                no_documents = {"must": [{"is_empty": {"key": NAMESPACE}}]}
+                tombstones = await qdrant.count(name, no_documents, timeout=timeout)
+                info = replace(info, points=max(0, info.points - tombstones))
         except BackendError as error:
             return Surveyed(name, physical, error=error)
-        return Surveyed(name, physical, info, lack(wanted, info), _owner(settings, name, info))
+        return Surveyed(name, physical, info, lack(wanted, info), owner)
 
     return list(await asyncio.gather(*map(one, settings.physical)))
 

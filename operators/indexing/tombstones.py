@@ -25,20 +25,23 @@ seen until its indexer has read the tombstone for the second time. Its watermark
 cached answers that have it.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 import orjson
+import structlog
 
 from operators.clients.qdrant.answers import Payload
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
 from operators.indexing import patch
-from operators.indexing.document import DocumentInFlight, up_to
+from operators.indexing.document import DeletionInFlight, DocumentInFlight, up_to
 from operators.query.filters import Condition, count
-from schemas.document import FORGOTTEN, GROUP, NAMESPACE, ORDER, PATCHED, VERSION, point_id
+from schemas.document import DESTINATION, FORGOTTEN, GROUP, NAMESPACE, ORDER, PATCHED, VERSION, point_id
 from schemas.errors import invalid
+
+log = structlog.stdlib.get_logger(__name__)
 
 MOST_BYTES: Final = 256 * 1024
 """Bytes of a tombstone as JSON: thousands of simple filters. Each batch of its namespace's documents reads it."""
@@ -71,11 +74,22 @@ class Forgotten(NamedTuple):
         return self.version >= other.version and (self.whole or self.where == other.where)
 
     def condition(self) -> Condition:
-        """The condition of a document of the namespace."""
+        """The condition of a document of the namespace that is forgotten."""
         return {"must": [up_to(self.version), *orjson.loads(self.where)]}
+
+    def later(self) -> Condition:
+        """The condition of one that stays for its version."""
+        return {"must": [{"key": VERSION, "range": {"gt": self.version}}, *orjson.loads(self.where)]}
 
 
 Tombstone = Sequence[Forgotten]
+Write = Callable[[str, Sequence[DocumentInFlight]], Awaitable[None]]
+
+
+def within(destination: str, namespace: str) -> list[Condition]:
+    """The conditions of a namespace's documents."""
+    named = {NAMESPACE: namespace, DESTINATION: destination}
+    return [{"key": key, "match": {"value": name}} for key, name in named.items()]
 
 
 def add(tombstone: Tombstone, forgotten: Forgotten) -> Tombstone:
@@ -115,36 +129,6 @@ def _place(document: DocumentInFlight) -> str:
     return point_id(document.destination, document.namespace)
 
 
-@dataclass(frozen=True)
-class Tombstones:
-    """The tombstones of all collections."""
-
-    qdrant: QdrantClient
-    timeout: float
-
-    async def of(self, physical: str, documents: Iterable[DocumentInFlight]) -> dict[str, Tombstone]:
-        """The tombstone of each document's namespace that has one, by its point. Raises BackendError."""
-        places = sorted({_place(document) for document in documents})
-        found = await self.qdrant.retrieve(physical, places, (FORGOTTEN,), timeout=self.timeout)
-        return {place: _read(payload) for place, payload in found.items()}
-
-    async def write(self, physical: str, place: str, namespace: str, forgotten: Forgotten) -> None:
-        """Add to a namespace's tombstone. Raises InputError for one that becomes too large, and BackendError."""
-        while True:
-            found = await self.qdrant.retrieve(physical, [place], (FORGOTTEN, PATCHED), timeout=self.timeout)
-            before = found.get(place, {})
-            tombstone = add(_read(before), forgotten)
-            if tombstone == _read(before):
-                return
-            written = [list(each) for each in tombstone]
-            _check_size(namespace, tombstone, len(orjson.dumps(written)), self.qdrant.limits_of(physical).conditions)
-            # As with patches: what another indexer has written meanwhile stays, and is read again.
-            fields = {FORGOTTEN: written, PATCHED: patch.mark({FORGOTTEN: (0, written)})}
-            point = {"id": place, "vector": {}, "payload": fields}
-            condition = {"must": [patch.condition_of(before.get(PATCHED))]}
-            await self.qdrant.upsert(physical, [point], condition, timeout=self.timeout)
-
-
 class Contexts(Protocol):
     """Documents that are indexed together with their neighbours."""
 
@@ -155,7 +139,7 @@ class Contexts(Protocol):
 
 @dataclass(frozen=True)
 class Deletion:
-    """Deletes documents by a condition, their words in the contexts of their neighbours first."""
+    """Deletes documents by a condition, their words in the contexts of their neighbours first, and remembers it."""
 
     qdrant: QdrantClient
     contexts: Contexts | None
@@ -185,7 +169,7 @@ class Deletion:
             await self.qdrant.delete(physical, where, timeout=self.timeout)
             deleted += len(ids)
 
-    async def enforce(
+    async def _enforce(
         self, physical: str, tombstones: Mapping[str, Tombstone], documents: Sequence[DocumentInFlight]
     ) -> None:
         """Delete what the tombstones say of these documents of a collection; show the hidden ones that stay."""
@@ -210,3 +194,59 @@ class Deletion:
         ]
         if shown:
             await self.qdrant.change(physical, shown, timeout=self.timeout)
+
+    async def tombstones(self, physical: str, documents: Iterable[DocumentInFlight]) -> dict[str, Tombstone]:
+        """The tombstone of each document's namespace that has one, by its point. Raises BackendError."""
+        places = sorted({_place(document) for document in documents})
+        found = await self.qdrant.retrieve(physical, places, (FORGOTTEN,), timeout=self.timeout)
+        return {place: _read(payload) for place, payload in found.items()}
+
+    async def _add(self, physical: str, place: str, namespace: str, forgotten: Forgotten) -> None:
+        """Add to a namespace's tombstone. Raises InputError for one that becomes too large, and BackendError."""
+        while True:
+            found = await self.qdrant.retrieve(physical, [place], (FORGOTTEN, PATCHED), timeout=self.timeout)
+            before = found.get(place, {})
+            tombstone = add(_read(before), forgotten)
+            if tombstone == _read(before):
+                return
+            written = [list(each) for each in tombstone]
+            _check_size(namespace, tombstone, len(orjson.dumps(written)), self.qdrant.limits_of(physical).conditions)
+            # As with patches: what another indexer has written meanwhile stays, and is read again.
+            fields = {FORGOTTEN: written, PATCHED: patch.mark({FORGOTTEN: (0, written)})}
+            point = {"id": place, "vector": {}, "payload": fields}
+            condition = {"must": [patch.condition_of(before.get(PATCHED))]}
+            await self.qdrant.upsert(physical, [point], condition, timeout=self.timeout)
+
+    async def forget(self, physical: str, deletion: DeletionInFlight, forgotten: Forgotten) -> None:
+        """Write a deletion of many into its tombstone, and delete. Raises InputError and BackendError."""
+        place = within(deletion.destination, deletion.namespace)
+        later = {"must": [*place, forgotten.later()]}
+        # What Qdrant cannot search by is refused here, and is in no tombstone.
+        await self.qdrant.count(physical, later, timeout=self.timeout)
+        await self._add(physical, deletion.point_id, deletion.namespace, forgotten)
+        deleted = await self.delete(physical, deletion.collection, {"must": [*place, forgotten.condition()]})
+        stayed = await self.qdrant.count(physical, later, timeout=self.timeout)
+        log.info(
+            "namespace forgotten",
+            collection=physical,
+            namespace=deletion.namespace,
+            deleted=deleted,
+            later_versions=stayed,
+        )
+
+    async def guard(self, physical: str, batch: Sequence[DocumentInFlight], write: Write) -> None:
+        """Write documents of a collection, and nothing forgotten: until no tombstone has come meanwhile."""
+        known = await self.tombstones(physical, batch)
+        while True:
+            of = {id(each): known.get(_place(each), ()) for each in batch}
+            late = [each for each in batch if may_be_forgotten(of[id(each)], each.version)]
+            for each in late:
+                each.hidden = each.event.op == "upsert"
+            # A patch that is as old changes nothing of what is left.
+            if living := [each for each in batch if not is_forgotten(of[id(each)], each.version)]:
+                await write(physical, living)
+            await self._enforce(physical, known, late)
+            found = await self.tombstones(physical, batch)
+            if found == known:
+                return
+            known = found
