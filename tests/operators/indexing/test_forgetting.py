@@ -9,6 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from bytewax import operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.testing import TestingSink, TestingSource, run_main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -16,9 +19,12 @@ from structlog.testing import capture_logs
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
+from operators.delivery.output_record import OutputRecord
 from operators.indexing import tombstones
 from operators.indexing.tombstones import Forgotten
+from operators.indexing.watermark import publish_watermarks
 from operators.query.collection import Capabilities
+from operators.runtime.stage import KEY
 from schemas.document import FORGOTTEN, NAMESPACE
 from schemas.errors import InputError
 from tests.operators.indexing.documents import deletion, in_flight
@@ -28,6 +34,7 @@ from tests.operators.samples import DIMENSION
 from tests.tiers import sized
 
 VECTOR = [1.0] * DIMENSION
+NOBODY: Any = None
 _NUMBERS = itertools.count()
 
 Event = dict[str, Any]
@@ -185,6 +192,18 @@ def test_a_crash_within_a_deletion_is_repaired(tmp_path: Path, requests: int) ->
         found = contexts(points)
         for name, window, _, terms in expected(points, 1, 1):
             assert (found[name][0], found[name][2]) == (window, terms)
+
+
+def test_a_deletion_moves_the_watermark(index: Index, namespace: str) -> None:
+    """Its record names the namespace and the offset of the event: cached answers and cursors end with it."""
+    made = deletion(7, namespace=namespace, updated_at=5.0)
+    assert asyncio.run(index.write([made])) == [None]
+    flow, written = Dataflow("test"), list[list[OutputRecord]]()
+    batches = op.input("batches", flow, TestingSource([(KEY, [made])]))
+    op.output("out", publish_watermarks("publish", batches, "watermarks", NOBODY), TestingSink(written))
+    run_main(flow)
+    [[record]] = written
+    assert (record.topic, record.key, record.value) == ("watermarks", f"documents|{namespace}|0".encode(), b"7")
 
 
 OWNERS = ("x", "y")
