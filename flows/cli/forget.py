@@ -25,7 +25,7 @@ _UNCOUNTED: Final = "not counted: the index is open in another process. The log 
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Target:
     """A destination, or a part of it, and the Qdrant collection that holds it."""
 
     destination: str
@@ -33,11 +33,11 @@ class _Place:
     collection: str
 
 
-def _places(settings: QdrantSettings) -> Iterator[_Place]:
+def _targets(settings: QdrantSettings) -> Iterator[_Target]:
     for destination, collection in settings.destinations.items():
-        yield _Place(destination, None, collection)
+        yield _Target(destination, None, collection)
         for part, held in settings.collections.get(destination, {}).items():
-            yield _Place(destination, part, held)
+            yield _Target(destination, part, held)
 
 
 def _counts(settings: Settings, event: DeletionEvent) -> tuple[int, int] | None:
@@ -45,10 +45,10 @@ def _counts(settings: Settings, event: DeletionEvent) -> tuple[int, int] | None:
     assert event.updated_at is not None
     forgotten = Forgotten.of(round(event.updated_at * 1000), [in_qdrant(each) for each in event.filters])
     wheres: dict[str, list[dict[str, Any]]] = {}
-    for place in _places(settings.qdrant):
-        documents = within(place.destination, event.namespace)
+    for target in _targets(settings.qdrant):
+        documents = within(target.destination, event.namespace)
         both = ({"must": [*documents, each]} for each in (forgotten.condition(), forgotten.later()))
-        wheres.setdefault(place.collection, []).extend(both)
+        wheres.setdefault(target.collection, []).extend(both)
     in_process = InProcess(settings)
     try:
         found = count(settings, in_process, wheres)
@@ -108,11 +108,11 @@ def forget(
             for name, value in {
                 **given,
                 "updated_at": event.updated_at,
-                "destination": place.destination,
-                **({"collection": place.part} if place.part is not None else {}),
+                "destination": target.destination,
+                **({"collection": target.part} if target.part is not None else {}),
             }.items()
         }
-        for place in _places(settings.qdrant)
+        for target in _targets(settings.qdrant)
     ]
     kafka = settings.kafka
     done = ingest(connect(kafka.indexing), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)

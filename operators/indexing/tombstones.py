@@ -92,7 +92,7 @@ def within(destination: str, namespace: str) -> list[Condition]:
     return [{"key": key, "match": {"value": name}} for key, name in named.items()]
 
 
-def add(tombstone: Tombstone, forgotten: Forgotten) -> Tombstone:
+def remember(tombstone: Tombstone, forgotten: Forgotten) -> Tombstone:
     """The tombstone with one more, without those that another one covers."""
     if any(each.covers(forgotten) for each in tombstone):
         return tombstone
@@ -125,7 +125,7 @@ def _check_size(namespace: str, tombstone: Tombstone, size: int, most: int | Non
         raise invalid("filters", f"{what}; those forgotten in {namespace} would have", conditions)
 
 
-def _place(document: DocumentInFlight) -> str:
+def _point_id(document: DocumentInFlight) -> str:
     return point_id(document.destination, document.namespace)
 
 
@@ -175,7 +175,7 @@ class Deletion:
         """Delete what the tombstones say of these documents of a collection; show the hidden ones that stay."""
         by_place: dict[str, list[DocumentInFlight]] = {}
         for document in documents:
-            by_place.setdefault(_place(document), []).append(document)
+            by_place.setdefault(_point_id(document), []).append(document)
         for place, there in by_place.items():
             oldest = min(document.version for document in there)
             forgotten = [each.condition() for each in tombstones[place] if each.version >= oldest]
@@ -197,25 +197,25 @@ class Deletion:
 
     async def tombstones(self, physical: str, documents: Iterable[DocumentInFlight]) -> dict[str, Tombstone]:
         """The tombstone of each document's namespace that has one, by its point. Raises BackendError."""
-        places = sorted({_place(document) for document in documents})
+        places = sorted({_point_id(document) for document in documents})
         found = await self.qdrant.retrieve(physical, places, (FORGOTTEN,), timeout=self.timeout)
         return {place: _read(payload) for place, payload in found.items()}
 
-    async def _add(self, physical: str, place: str, namespace: str, forgotten: Forgotten) -> None:
+    async def _add(self, physical: str, point: str, namespace: str, forgotten: Forgotten) -> None:
         """Add to a namespace's tombstone. Raises InputError for one that becomes too large, and BackendError."""
         while True:
-            found = await self.qdrant.retrieve(physical, [place], (FORGOTTEN, PATCHED), timeout=self.timeout)
-            before = found.get(place, {})
-            tombstone = add(_read(before), forgotten)
+            found = await self.qdrant.retrieve(physical, [point], (FORGOTTEN, PATCHED), timeout=self.timeout)
+            before = found.get(point, {})
+            tombstone = remember(_read(before), forgotten)
             if tombstone == _read(before):
                 return
             written = [list(each) for each in tombstone]
             _check_size(namespace, tombstone, len(orjson.dumps(written)), self.qdrant.limits_of(physical).conditions)
             # As with patches: what another indexer has written meanwhile stays, and is read again.
             fields = {FORGOTTEN: written, PATCHED: patch.mark({FORGOTTEN: (0, written)})}
-            point = {"id": place, "vector": {}, "payload": fields}
             condition = {"must": [patch.condition_of(before.get(PATCHED))]}
-            await self.qdrant.upsert(physical, [point], condition, timeout=self.timeout)
+            whole = {"id": point, "vector": {}, "payload": fields}
+            await self.qdrant.upsert(physical, [whole], condition, timeout=self.timeout)
 
     async def forget(self, physical: str, deletion: DeletionInFlight, forgotten: Forgotten) -> None:
         """Write a deletion of many into its tombstone, and delete. Raises InputError and BackendError."""
@@ -238,7 +238,7 @@ class Deletion:
         """Write documents of a collection, and nothing forgotten: until no tombstone has come meanwhile."""
         known = await self.tombstones(physical, batch)
         while True:
-            of = {id(each): known.get(_place(each), ()) for each in batch}
+            of = {id(each): known.get(_point_id(each), ()) for each in batch}
             late = [each for each in batch if may_be_forgotten(of[id(each)], each.version)]
             for each in late:
                 each.hidden = each.event.op == "upsert"

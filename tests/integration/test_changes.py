@@ -182,7 +182,7 @@ def test_what_expired_long_ago_is_deleted(shop: Shop) -> None:
 
 
 def test_a_forgotten_namespace_is_in_no_answer(shop: Shop) -> None:
-    """What `forget` deletes is in no answer, cached or computed, and does not come back late; later versions may."""
+    """A forgotten document is in no answer, cached or computed, and does not come back late; a later version may."""
     shop.write(lamp(1, owner="x"), lamp(2, owner="x"), lamp(3, owner="y"), lamp(4, owner="x", updated_at=4e9))
     shop.deployment.produce("documents", [json.dumps({"namespace": "other", **lamp(1)}).encode()])
     assert all(found.keys() == {f"lamp-{number}" for number in range(1, 5)} for found in shop.payloads())

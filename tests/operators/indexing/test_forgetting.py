@@ -152,7 +152,7 @@ def test_a_late_document_is_never_seen(index: Index, namespace: str, filters: li
 
 
 class Between(EngineTransport):
-    """Before the first write of a document another batch is applied whole."""
+    """Before the first write of a point another batch is applied whole."""
 
     def __init__(self, index: Index, other: Sequence[Event]) -> None:
         super().__init__(index.engine)
@@ -173,6 +173,15 @@ def test_a_write_that_the_deletion_overtook_is_undone(index: Index, namespace: s
     between = Between(index, [forget(namespace, 5, *filters)])
     asyncio.run(index.writer(between).call("documents", in_flight([upsert(namespace, "a", 4, owner="x")]), TIMEOUT))
     assert documents(index, namespace) == {}
+
+
+def test_two_deletions_at_once_are_both_remembered(index: Index, namespace: str) -> None:
+    """One indexer writes a tombstone between another's reading and writing of it: what either forgot stays away."""
+    between = Between(index, [forget(namespace, 5, owned_by("y"))])
+    made = in_flight([forget(namespace, 5, owned_by("x"))])
+    assert asyncio.run(index.writer(between).call("documents", made, TIMEOUT)) == [None]
+    write(index, [upsert(namespace, owner, 4, owner=owner) for owner in "xyz"])
+    assert documents(index, namespace).keys() == {"z"}
 
 
 @pytest.mark.parametrize("requests", range(8))
@@ -295,7 +304,7 @@ def test_a_tombstone_keeps_no_more_than_it_needs(given_: list[tuple[int, str]]) 
     """In any order: the latest version of each filter, without those that a deletion of all covers."""
     tombstone: tombstones.Tombstone = ()
     for version, where in given_:
-        tombstone = tombstones.add(tombstone, Forgotten(version, where))
+        tombstone = tombstones.remember(tombstone, Forgotten(version, where))
     latest = {where: max(at for at, other in given_ if other == where) for _, where in given_}
     whole = latest.get("[]", -1)
     assert {(each.version, each.where) for each in tombstone} == {
@@ -319,7 +328,7 @@ def test_a_tombstone_is_bounded(index: Index, namespace: str, monkeypatch: pytes
 def test_a_filter_that_the_index_refuses_is_in_no_tombstone(
     index: Index, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where filters need an index, the field and its place are named, and documents go on being written."""
+    """An error names the field, if filters need an index, and documents go on being written."""
     monkeypatch.setattr(Catalogue, "of", lambda *_: Capabilities("documents", indexed={}))
     made = deletion(namespace=namespace, updated_at=5.0, filters=[{"all_of": [owned_by("x")]}])
     (refused,) = asyncio.run(index.write([made]))
