@@ -199,7 +199,7 @@ def ingest_with_bar(
 ) -> Ingested:
     """Feed documents with a progress bar on a terminal, else with a line now and then; return their outcome.
 
-    `settings` are those of the indexing flow. Raises FatalDelivery if nothing happens to them for `timeout` seconds.
+    `settings` are those of the indexing flow. Raises FatalDelivery if nothing happens for `timeout` seconds.
     """
     said = time.monotonic()
     columns = (
@@ -224,7 +224,8 @@ def ingest_with_bar(
 def index_file(settings: KafkaSettings, indexing: KafkaSettings, path: Path, console: Console) -> Ingested:
     """Produce a JSON Lines file of document events and wait until the indexing flow has dealt with all of them.
 
-    `indexing`: the settings with that flow's group. Raises InputError naming the line that isn't an object, and DeliveryError.
+    `indexing`: the settings with that flow's group. Raises InputError naming the line that isn't an object, and
+    DeliveryError.
     """
     try:
         total = sum(1 for _ in numbered_jsonl(path))

@@ -5,8 +5,8 @@ Rules
 - The process is a replica of the indexing flow, in a consumer group of the new collections' own. So it is resumed from
   its offsets, and further replicas share its work.
 - The aliases are switched once: when the group has caught up with the topic, and the numbers of documents agree.
-- After the switch the process goes on indexing until a replica of `rankstream index` is in its group, or a signal comes:
-  no event is missed in between.
+- After the switch the process goes on indexing until a replica of `rankstream index` is in its group, or a signal
+  comes: no event is missed in between.
 """
 
 import secrets
@@ -114,7 +114,7 @@ def reindex(
             say(out, f"{move.name}: {move.after} was made with these settings; --again indexes once more")
         return
     reach(settings.kafka.bootstrap_servers)
-    _check_beginning(settings.kafka)
+    _check_beginning(settings.kafka.model_copy(update={"group_id": found.generation.group}))
     for move in found.moves:
         generation = Generation(found.generation.group, move.before)
         ensure_collections(_into(settings, [move]), in_process, generation=generation)
@@ -153,16 +153,17 @@ def _tell(move: Move, as_json: bool) -> None:
 
 
 def _check_beginning(kafka: KafkaSettings) -> None:
-    """Raise FatalDelivery if the retention has cut the beginning of the documents topic."""
+    """Raise FatalDelivery if the retention has cut documents off the topic that the group has not read."""
     topic = kafka.topics.documents
     with closing(kafka_client(kafka).bounded_reader(topic)) as reader:
-        cut = sorted(number for number, start in reader.positions().items() if start > 0)
+        committed = reader.committed()
+        cut = sorted(number for number, start in reader.positions().items() if start > 0 and committed[number] <= start)
     policy = (topics.describe_topics(kafka)[topic] or {}).get("cleanup.policy", "delete")
     if cut and "delete" in policy:
         partitions = ", ".join(map(str, cut))
         raise FatalDelivery(
-            f"{topic}: the retention has deleted the beginning of the partitions {partitions}, so the documents there are"
-            " not whole. Send all documents again to a topic that keeps them (retention.ms -1), and let"
+            f"{topic}: the retention has deleted the beginning of the partitions {partitions}, and documents with it."
+            " Send all documents again to a topic that keeps them (retention.ms -1), and let"
             " kafka.topics.documents name it"
         )
 
@@ -222,7 +223,7 @@ class _Run:
 
     def _agree(self, in_process: InProcess) -> bool:
         """True if each namespace has as many documents as before, apart from those of events that one index lacks."""
-        compared = [move for move in self._moves if move.before is not None]
+        compared = [(move.before, move.after) for move in self._moves if move.before is not None]
         topic = self._kafka.topics.documents
         with (
             open_client(self._settings, in_process) as ask,
@@ -237,9 +238,9 @@ class _Run:
                 counts = [
                     tuple(
                         ask(partial(reindexing.count, collection=each, now=now, timeout=_TIMEOUT), _TIMEOUT)
-                        for each in (move.before, move.after)
+                        for each in pair
                     )
-                    for move in compared
+                    for pair in compared
                 ]
                 slack = unread(reader.ends(), {number: min(new[number], old.get(number, 0)) for number in new})
                 different = {

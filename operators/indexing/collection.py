@@ -216,8 +216,8 @@ async def ensure(
     A collection keeps the parameters of its analyser as metadata, by which its terms are made later, `purposes` and
     `model`, the embedder's prompts and its name, and what `noted` has for it. The creation of one that exists may have
     been stopped before the last index. `writes`: documents will be written to each collection, so one of another
-    program is refused; else it is left alone. Raises ConfigError for that and for whatever is there and isn't as documents need it, all of it at once
-    and before anything is made. Raises BackendError.
+    program is refused; else it is left alone. Raises ConfigError for that and for whatever is there and isn't as
+    documents need it, all of it at once and before anything is made. Raises BackendError.
     """
     if settings.of_another_tool:
         if writes:

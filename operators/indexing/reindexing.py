@@ -72,7 +72,7 @@ def unread(ends: Offsets, committed: Offsets) -> int:
 
 
 def differing(before: Mapping[str, int], after: Mapping[str, int], slack: int) -> dict[str, tuple[int, int]]:
-    """The namespaces whose numbers of documents differ by more than the events that one index may have applied alone."""
+    """The namespaces whose numbers of documents differ by more than `slack`: events that one index alone may have."""
     names = sorted({*before, *after})
     counts = {name: (before.get(name, 0), after.get(name, 0)) for name in names}
     return {name: (old, new) for name, (old, new) in counts.items() if abs(old - new) > slack}
@@ -162,7 +162,7 @@ async def _replaced(qdrant: QdrantClient, names: Iterable[str], timeout: float) 
             continue
         generation = generation_of(await qdrant.collection_info(aliases[alias], timeout=timeout))
         earlier = generation.replaces if generation is not None else None
-        if earlier is not None and await qdrant.exists(earlier, timeout=timeout):
+        if earlier is not None and earlier not in aliases and await qdrant.exists(earlier, timeout=timeout):
             moves.append(Move(name, alias, aliases[alias], earlier))
     return moves
 
