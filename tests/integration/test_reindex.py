@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import kafka
 import pytest
 
 from bench.kafka.broker import Broker
@@ -122,6 +123,10 @@ def test_an_index_is_made_again_while_it_answers(shop: Shop) -> None:
     assert "documents-2 was made with these settings" in said
     assert shop.ended(shop.reindex("--undo"))[0] == 0
     assert shop.alias("documents.rankstream") is None
+    ask()
+    # What was undone is there, up to date, and has a successor already.
+    assert shop.ended(shop.reindex())[0] == 0
+    assert shop.alias("documents.rankstream") == "documents-2"
     assert successor.terminate() == 0
     ask()
     records = system.output_records(asked)
@@ -131,8 +136,8 @@ def test_an_index_is_made_again_while_it_answers(shop: Shop) -> None:
 
 
 def test_an_indexing_flow_of_other_settings_does_not_write_to_a_new_generation(shop: Shop) -> None:
-    """Started with settings of its own, it ends with a clear message; after the old collection is gone, its own
-    configuration gets no other one.
+    """Started with settings of its own, it ends with a clear message; so does a run whose topic was cut, one with
+    nothing to go back to, and one on the engine in the process.
     """
     shop.configure(search_fields={"title": 3, "text": 1})
     made = shop.reindex()
@@ -147,6 +152,18 @@ def test_an_indexing_flow_of_other_settings_does_not_write_to_a_new_generation(s
     assert shop.alias("documents") == "documents-2"
     assert shop.alias("documents.rankstream") is None
     assert shop.ended(shop.reindex("--undo"))[0] == 2
+    # What the retention has deleted would be missing.
+    admin = kafka.KafkaAdminClient(bootstrap_servers=shop.system.broker.bootstrap)
+    admin.delete_records({kafka.TopicPartition(shop.system.names["documents"], 0): 1})
+    admin.close()
+    code, said = shop.ended(shop.reindex())
+    assert code == 1
+    assert "the retention has deleted the beginning of the partitions 0" in said
+    del shop.system.settings["qdrant"]["url"]
+    shop.configure(path=str(shop.system.directory / "embedded"))
+    code, said = shop.ended(shop.reindex())
+    assert code == 2
+    assert "has no aliases" in said
 
 
 def test_counts_that_differ_prevent_the_switch(shop: Shop) -> None:
