@@ -57,7 +57,7 @@ class CatchUp:
         self._goal: Offsets | None = None
         self._set = 0.0
 
-    def reached(self, ends: Offsets, committed: Offsets, now: float) -> bool:
+    def look(self, ends: Offsets, committed: Offsets, now: float) -> bool:
         """Take note of the topic's ends and the group's offsets; True once it has caught up."""
         if self._goal is not None and unread(self._goal, committed):
             return False
@@ -142,7 +142,7 @@ async def undo(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> li
 
     Raises ConfigError where there is none, and BackendError.
     """
-    moves = await _replaced(qdrant, names, timeout)
+    moves = await _find_replaced(qdrant, names, timeout)
     if not moves:
         raise ConfigError(
             f"{', '.join(names)}: no alias has a collection that rankstream reindex put in place of another"
@@ -153,7 +153,7 @@ async def undo(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> li
     return moves
 
 
-async def _replaced(qdrant: QdrantClient, names: Iterable[str], timeout: float) -> list[Move]:
+async def _find_replaced(qdrant: QdrantClient, names: Iterable[str], timeout: float) -> list[Move]:
     """The moves back, of the names whose collection replaced one that is still there."""
     aliases = await qdrant.aliases(timeout=timeout)
     moves = []
@@ -173,7 +173,7 @@ async def drop_old(qdrant: QdrantClient, names: Sequence[str], timeout: float) -
     A name that becomes free is given to its collection as an alias.
     """
     dropped = []
-    for move in await _replaced(qdrant, names, timeout):
+    for move in await _find_replaced(qdrant, names, timeout):
         await qdrant.drop_collection(move.after, timeout=timeout)
         dropped.append(move.after)
         if move.after == move.name:
