@@ -340,7 +340,7 @@ def test_what_has_finished_leaves_at_the_end() -> None:
     finished, out = threading.Event(), list[list[Any]]()
 
     class Finishing(Wakeup):
-        def set(self) -> None:
+        def set(self, pause: float = PAUSE) -> None:
             finished.set()
 
     calls = EventLoopThread(Finishing())

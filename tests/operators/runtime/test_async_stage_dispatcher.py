@@ -24,7 +24,7 @@ class CountedWakeup(Wakeup):
         super().__init__()
         self.times = 0
 
-    def set(self) -> None:
+    def set(self, pause: float = PAUSE) -> None:
         """Count."""
         self.times += 1
         super().set()
