@@ -33,7 +33,6 @@ from operators.runtime.batching.backlog import Backlog
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.batching.request import PendingRequest, Slice
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import GATHERING, PAUSE
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 
 log = structlog.stdlib.get_logger(__name__)
@@ -315,15 +314,12 @@ class Dispatcher(Generic[Request, Outcome]):
     def _complete(self, request: PendingRequest[Request, Outcome], outcome: Outcome | BackendError) -> None:
         live = self._live.pop(request)
         live.release(0)
-        # Whoever is behind a backend that others wait for has waited as long: some of them are worth one turn.
-        backlog = self._backlogs.get(live.batch_key)
-        crowded = backlog is not None and backlog.crowded
-        self._finish(Finished(live.item, outcome), GATHERING if crowded else PAUSE)
+        self._finish(Finished(live.item, outcome))
 
-    def _finish(self, finished: Finished[Outcome], pause: float = PAUSE) -> None:
+    def _finish(self, finished: Finished[Outcome]) -> None:
         self._finished.append(finished)
         if self._wakes(finished.item):
-            self._calls.wakeup.set(pause)
+            self._calls.wakeup.set()
 
     def _arm(self, earliest: float) -> None:
         # A timer that is set already covers the earlier requests.

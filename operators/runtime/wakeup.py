@@ -5,12 +5,10 @@ a process may wait.
 
 An event loop can be attended: then the waiting thread runs it while it waits, and needs no second one: to wake a
 thread costs more than most of the work it is woken for. A wait ends at least PAUSE after the one before, so that under
-load all messages of that time are one batch. Where requests wait for a backend that is busy, what it has answered may
-be gathered for longer.
+load all messages of that time are one batch.
 """
 
 import asyncio
-import math
 import threading
 import time
 from typing import Final
@@ -21,23 +19,17 @@ LONGEST_WAIT: Final = 0.1
 PAUSE: Final = 0.002
 """Seconds."""
 
-GATHERING: Final = 0.01
-"""The pause, in seconds, behind a backend at which more requests wait than calls are under way."""
-
 
 class Wakeup:
     """Set from any thread, waited on by one."""
 
-    __slots__ = ("_at", "_due", "_ended", "_event", "_loop", "_thread", "_timer")
+    __slots__ = ("_due", "_ended", "_event", "_loop", "_stopping", "_thread")
 
     def __init__(self) -> None:
         self._event = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._due = False
+        self._due = self._stopping = False
         self._ended = 0.0
-        # When the present wait is to end, because the event was set.
-        self._at = math.inf
-        self._timer: asyncio.TimerHandle | None = None
         self._thread = 0
 
     def attend(self, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -47,14 +39,14 @@ class Wakeup:
         self._due = True
         self._event.set()
 
-    def set(self, pause: float = PAUSE) -> None:
-        """Wake the waiting source, or let its next wait end at once; an attended loop's `pause` after the last wait."""
+    def set(self) -> None:
+        """Wake the waiting source, or let its next wait end at once."""
         if self._loop is None:
             self._event.set()
         elif threading.get_ident() == self._thread:
-            self._come(pause)
+            self._come()
         else:
-            self._loop.call_soon_threadsafe(self._come, pause)
+            self._loop.call_soon_threadsafe(self._come)
 
     def wait(self) -> bool:
         """True if the event was set since the last wait, or is within LONGEST_WAIT."""
@@ -62,32 +54,24 @@ class Wakeup:
             was_set = self._event.wait(LONGEST_WAIT)
             self._event.clear()
             return was_set
-        self._at = math.inf
+        self._stopping = False
         if self._due:
-            self._come(PAUSE)
+            self._come()
         timer = self._loop.call_later(LONGEST_WAIT, self._loop.stop)
         self._loop.run_forever()
         timer.cancel()
-        self._cancel()
         self._ended = time.monotonic()
         was_set, self._due = self._due, False
         return was_set
 
-    def _come(self, pause: float) -> None:
+    def _come(self) -> None:
         assert self._loop is not None
         self._due = True
-        at = self._ended + pause
-        if at >= self._at:
+        if self._stopping:
             return
-        self._at = at
-        self._cancel()
-        left = at - time.monotonic()
+        self._stopping = True
+        left = self._ended + PAUSE - time.monotonic()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._loop.stop)
+            self._loop.call_later(left, self._loop.stop)
         else:
             self._loop.stop()
-
-    def _cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

@@ -57,11 +57,6 @@ class Backlog(Generic[Request, Outcome]):
         self.waiting = 0
         self.in_flight = 0
 
-    @property
-    def crowded(self) -> bool:
-        """True if more requests wait than calls are under way: the last of them waits for a whole call and longer."""
-        return len(self._waiting) > self.in_flight
-
     def put(self, request: PendingRequest[Request, Outcome]) -> None:
         """Add a request."""
         if not self._waiting:

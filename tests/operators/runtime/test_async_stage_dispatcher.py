@@ -9,27 +9,25 @@ from collections.abc import Sequence
 from operators.runtime.batching.policy import Whole
 from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher, Finished
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import GATHERING, PAUSE, Wakeup
+from operators.runtime.wakeup import Wakeup
 from tests.operators.delivery.scripted import WITHIN, until
 
 WIDE = Bounds(timeout=30, max_batch=64, max_concurrency=1)
 
 
 class CountedWakeup(Wakeup):
-    """The number of times that it was set, and with which pauses."""
+    """The number of times that it was set."""
 
-    __slots__ = ("pauses", "times")
+    __slots__ = ("times",)
 
     def __init__(self) -> None:
         super().__init__()
         self.times = 0
-        self.pauses: list[float] = []
 
-    def set(self, pause: float = PAUSE) -> None:
+    def set(self) -> None:
         """Count."""
         self.times += 1
-        self.pauses.append(pause)
-        super().set(pause)
+        super().set()
 
 
 class Gate:
@@ -110,20 +108,6 @@ def test_whatever_finishes_wakes_the_process() -> None:
     drained(busy)
     woken(dispatching(), 5)
     calls.close()
-
-
-def test_answers_are_gathered_while_more_requests_wait_than_are_under_way() -> None:
-    """Of three requests in calls of their own, one at a time, the first is answered while two wait for its backend."""
-    wakeup = CountedWakeup()
-    calls, gate = EventLoopThread(wakeup), Gate()
-    dispatcher: Dispatcher[int, int] = Dispatcher(
-        calls, lambda item: ("a", item), gate, lambda _: math.inf, WIDE, Whole(1)
-    )
-    dispatcher.submit([1, 2, 3])
-    gate.open = True
-    until(lambda: wakeup.times == 3)
-    calls.close()
-    assert wakeup.pauses == [GATHERING, PAUSE, PAUSE]
 
 
 def test_outstanding_is_what_was_not_drained() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import LONGEST_WAIT, PAUSE, Wakeup
+from operators.runtime.wakeup import LONGEST_WAIT, Wakeup
 
 PATIENCE = 20.0
 
@@ -95,22 +95,3 @@ def test_a_failure_gives_the_loop_its_thread_back(calls: EventLoopThread) -> Non
     with pytest.raises(KeyError), calls.attend():
         raise KeyError
     assert calls.run(here(), PATIENCE) == "calls"
-
-
-def test_what_is_gathered_comes_with_what_is_urgent(calls: EventLoopThread) -> None:
-    """A wait goes on while what came may be gathered for longer, and ends at once for what may not."""
-
-    def length(*pauses: float) -> float:
-        for pause in pauses:
-            calls.submit(calls.wakeup.set, pause)
-        started = time.monotonic()
-        assert calls.wakeup.wait()
-        return time.monotonic() - started
-
-    with calls.attend():
-        while calls.wakeup.wait():
-            pass
-        gathered = length(10 * LONGEST_WAIT)
-        assert gathered >= LONGEST_WAIT / 2
-        assert length(10 * LONGEST_WAIT, PAUSE) < gathered
-        assert length(PAUSE, 10 * LONGEST_WAIT) < gathered
