@@ -67,11 +67,11 @@ def outline(name: str) -> Callable[..., None]:
     body = ast.parse(source.read_bytes()).body
     [function] = (node for node in body if isinstance(node, ast.FunctionDef) and node.name == name)
 
-    def described() -> None:
+    def command() -> None:
         pass
 
-    described.__name__, described.__doc__ = name, ast.get_docstring(function)
-    return described
+    command.__name__, command.__doc__ = name, ast.get_docstring(function)
+    return command
 
 
 def command_line(commands: Iterable[str] = COMMANDS, load: Callable[[str], Callable[..., None]] = _load) -> typer.Typer:
