@@ -8,12 +8,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from flows.assembly.clients import InProcess
-from flows.assembly.collections import count
-from flows.assembly.delivery import connect
+from flows.assembly.collections import count, indexing_kafka
+from flows.assembly.delivery import kafka_client
 from flows.cli.ingestion import ingest
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.cli.query import EXAMPLE, Condition, condition
 from flows.process import logs
+from operators.delivery.broker import reach
 from operators.indexing.tombstones import Forgotten, within
 from operators.query.filters import condition as in_qdrant
 from schemas.document import DELETE_WHERE, DeletionEvent
@@ -114,8 +115,9 @@ def forget(
         }
         for target in _targets(settings.qdrant)
     ]
-    kafka = settings.kafka
-    done = ingest(connect(kafka.indexing), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)
+    reach(settings.kafka.bootstrap_servers)
+    kafka = indexing_kafka(settings, InProcess(settings))
+    done = ingest(kafka_client(kafka), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)
     for rejected in done.rejected:
         say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")
     after = _counts(settings, event)

@@ -36,7 +36,7 @@ from operators.clients.qdrant.answers import (
     read_updates,
     read_vectors,
 )
-from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks
+from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks, pack
 from operators.query.backend_answers import Hits, point_id
 from operators.query.field_map import SAME, FieldMap
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
@@ -72,13 +72,15 @@ class QdrantClient:
 
     `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise. `limits`
     are those of collections, as far as they are known: requests are made to fit. `fields` maps our names to those in
-    collections of other tools, for everything that is read.
+    collections of other tools, for everything that is read. `packs`: it is the engine in this process, which reads
+    vectors as bytes.
     """
 
     backend: Backend
     max_upsert: int = 24 * MIB
     limits: dict[str, Limits] = field(default_factory=dict)
     fields: FieldMap = SAME
+    packs: bool = False
 
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
@@ -184,7 +186,7 @@ class QdrantClient:
         """
         deadline = _now() + timeout
         body = _body(points=[], update_filter=condition)
-        encoded = (self._encode(point) for point in points)
+        encoded = (self._encode(pack(point) if self.packs else point) for point in points)
         most = self.limits_of(collection).points or len(points)
         for chunk in chunks(encoded, self.max_upsert - len(self._encode(body)), most):
             request = {**body, "points": chunk}
@@ -221,6 +223,20 @@ class QdrantClient:
         """The collection of each alias that the key may see; raises BackendError."""
         return await self._ask(None, "/aliases", None, read_aliases, _now() + timeout, method="GET")
 
+    async def change_aliases(self, targets: Mapping[str, str | None], *, timeout: float) -> None:
+        """Give each alias to its collection, or take it away (None), all in one step; raises BackendError."""
+        actions: list[dict[str, Any]] = []
+        for alias, collection in targets.items():
+            actions.append({"delete_alias": {"alias_name": alias}})
+            if collection is not None:
+                actions.append({"create_alias": {"alias_name": alias, "collection_name": collection}})
+        path = "/collections/aliases"
+        await self._ask(None, path, {"actions": actions}, read_done, _now() + timeout, repeatable=False)
+
+    async def drop_collection(self, collection: str, *, timeout: float) -> None:
+        """Delete a collection with its documents; raises BackendError."""
+        await self._ask(collection, "", None, read_done, _now() + timeout, method="DELETE")
+
     async def create_collection(self, collection: str, config: "models.CreateCollection", *, timeout: float) -> None:
         """Create a collection; raises BackendError (status 409 when it is there already)."""
         body = config.model_dump(mode="json", exclude_none=True)
@@ -241,6 +257,7 @@ class QdrantClient:
         *,
         method: str = "POST",
         wait: bool = False,
+        repeatable: bool = True,
     ) -> Result:
         left = deadline - _now()
         if left <= 0:
@@ -258,8 +275,8 @@ class QdrantClient:
                 reason = str(error) if type(error) is ValueError else "no result in it"
             raise BackendBadResponse(f"{self.backend.name}: {reason}")
 
-        # Requests that wait are writes; so is a creation, the only other PUT.
-        reads = not wait and method != "PUT"
+        # Requests that wait are writes; so are creations and deletions.
+        reads = repeatable and not wait and method not in {"PUT", "DELETE"}
         return await self.backend.ask(whole, body, read_result, timeout=left, method=method, repeatable=reads)
 
     def limits_of(self, collection: str) -> Limits:
