@@ -126,17 +126,20 @@ def count(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequen
 
     Of one that isn't there, 0. Raises BackendError.
     """
+    from operators.indexing.survey import allows_exact
+
     surveyed = {each.name: each for each in survey_collections(settings, in_process, _SURVEY)}
     for each in surveyed.values():
         if each.error is not None:
             raise each.error
 
+    async def count_one(client: QdrantClient, name: str, where: Filter) -> int:
+        if (info := surveyed[name].info) is None:
+            return 0
+        return await client.count(surveyed[name].physical, where, exact=allows_exact(info), timeout=_TIMEOUT)
+
     async def counts(client: QdrantClient) -> list[int]:
-        return [
-            await client.count(surveyed[name].physical, where, timeout=_TIMEOUT) if surveyed[name].info else 0
-            for name, filters in wheres.items()
-            for where in filters
-        ]
+        return [await count_one(client, name, where) for name, filters in wheres.items() for where in filters]
 
     with open_client(settings, in_process) as ask:
         found: list[int] = ask(counts, _BUILDING)

@@ -341,14 +341,15 @@ class Writer(DocumentStage[InputError | None]):
 
     async def _forget(self, deletion: DeletionInFlight) -> InputError | BackendError | None:
         """Delete what a deletion of many names. Its error, if it is refused."""
-        filters, indexed = deletion.event.filters, self._catalogue.of(deletion.collection).indexed
+        filters, able = deletion.event.filters, self._catalogue.of(deletion.collection)
         physical = self._assign_target(deletion.collection, [deletion])
-        conditions = [condition(on_index(each, indexed)) for each in filters]
+        conditions = [condition(on_index(each, able.indexed)) for each in filters]
         forgotten = Forgotten.of(deletion.version, conditions)
         try:
-            if indexed is not None:
-                check_indexes(filters, indexed)
-            [error] = await write_all([deletion], lambda _: self._deletion.forget(physical, deletion, forgotten))
+            if able.indexed is not None:
+                check_indexes(filters, able.indexed)
+            forget = partial(self._deletion.forget, physical, deletion, forgotten, exact=able.exact)
+            [error] = await write_all([deletion], lambda _: forget())
         except InputError as refused:
             return refused
         return error

@@ -217,15 +217,18 @@ class Deletion:
             whole = {"id": point, "vector": {}, "payload": fields}
             await self.qdrant.upsert(physical, [whole], condition, timeout=self.timeout)
 
-    async def forget(self, physical: str, deletion: DeletionInFlight, forgotten: Forgotten) -> None:
-        """Write a deletion of many into its tombstone, and delete. Raises InputError and BackendError."""
+    async def forget(self, physical: str, deletion: DeletionInFlight, forgotten: Forgotten, *, exact: bool) -> None:
+        """Write a deletion of many into its tombstone, and delete; `exact`: the collection allows exact counts.
+
+        Raises InputError and BackendError.
+        """
         place = within(deletion.destination, deletion.namespace)
         later = {"must": [*place, forgotten.later()]}
         # What Qdrant cannot search by is refused here, and is in no tombstone.
-        await self.qdrant.count(physical, later, timeout=self.timeout)
+        await self.qdrant.count(physical, later, exact=exact, timeout=self.timeout)
         await self._add(physical, deletion.point_id, deletion.namespace, forgotten)
         deleted = await self.delete(physical, deletion.collection, {"must": [*place, forgotten.condition()]})
-        stayed = await self.qdrant.count(physical, later, timeout=self.timeout)
+        stayed = await self.qdrant.count(physical, later, exact=exact, timeout=self.timeout)
         log.info(
             "namespace forgotten",
             collection=physical,

@@ -336,3 +336,21 @@ def test_a_filter_that_the_index_refuses_is_in_no_tombstone(
     assert refused.field == "filters.0.all_of.0.field"
     write(index, [upsert(namespace, "a", 1, owner="x")])
     assert documents(index, namespace).keys() == {"a"}
+
+
+def test_counts_are_not_exact_where_strict_mode_forbids_it(
+    index: Index, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collection without exact searches refuses exact counts, too: the deletion asks for none."""
+    monkeypatch.setattr(Catalogue, "of", lambda *_: Capabilities("documents", exact=False))
+    asked: list[bytes] = []
+
+    class Noting(EngineTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            asked.extend([request.content] if request.url.path.endswith("/count") else [])
+            return await super().handle_async_request(request)
+
+    writer = index.writer(Noting(index.engine))
+    assert asyncio.run(writer.call("documents", in_flight([forget(namespace, 5)]), TIMEOUT)) == [None]
+    assert len(asked) == 2
+    assert all(b'"exact":false' in body for body in asked)
