@@ -35,7 +35,7 @@ def ensure_collections(settings: Settings, in_process: InProcess, *, writes: boo
     """
     from operators.indexing.collection import ensure
 
-    with _open_client(settings, in_process) as ask:
+    with open_client(settings, in_process) as ask:
         purposes, model = settings.embedder.purposes, clients.embedder_model(settings.embedder)
         ensured: Ensured = ask(
             lambda client: ensure(client, settings.qdrant, _TIMEOUT, writes=writes, purposes=purposes, model=model),
@@ -52,7 +52,7 @@ def survey_collections(settings: Settings, in_process: InProcess, timeout: float
     from operators.indexing.collection import needs
     from operators.indexing.survey import survey
 
-    with _open_client(settings, in_process) as ask:
+    with open_client(settings, in_process) as ask:
         surveyed: list[Surveyed] = ask(
             lambda client: survey(
                 replace(client, backend=client.backend.endpoint), settings.qdrant, needs(settings.qdrant), timeout
@@ -67,7 +67,7 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[Step]") -> 
     from operators.indexing.collection import take
 
     purposes, model = settings.embedder.purposes, clients.embedder_model(settings.embedder)
-    with _open_client(settings, in_process) as ask:
+    with open_client(settings, in_process) as ask:
         for step in steps:
             taken = partial(
                 take, settings=settings.qdrant, step=step, timeout=_BUILDING, purposes=purposes, model=model
@@ -77,7 +77,8 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[Step]") -> 
 
 
 @contextmanager
-def _open_client(settings: Settings, in_process: InProcess) -> Iterator[Ask]:
+def open_client(settings: Settings, in_process: InProcess) -> Iterator[Ask]:
+    """Gives a function that calls Qdrant outside of the flows. Raises ConfigError."""
     calls = EventLoopThread(Wakeup())
     client = clients.qdrant(settings, lambda: in_process.engine, in_process.metrics("indexing"))
     try:
