@@ -38,6 +38,9 @@ _DOUBLE: Final = 2.0
 _PART: Final = 0.25
 """Factors for the weight of a word that is like an identifier, and for what any other word gives of its own."""
 
+_AGAIN: Final = 0.4
+"""Factor for the share of such another word behind a model: the order that the model's scores join has it already."""
+
 _FEW: Final = 0.1
 """Share of the candidates that have a rare word, at most."""
 
@@ -123,7 +126,8 @@ def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
 
 
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:
-    """Add weight * the share of the query that a candidate has; behind a model once more, with the same shares.
+    """Add weight * the share of the query that a candidate has; behind a model once more, words unlike identifiers by
+    0.4 of their share.
 
     A candidate without any rare word gets no more than the least that one with all of them has, and stands behind it:
     a word is rare that has a digit and four characters or more, and that at most a tenth of the candidates have. Where
@@ -132,9 +136,12 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
     matches = run.facts.matches
     if not matches or not candidates or (run.shares is not None and (run.model is None or run.model.selects)):
         return candidates
+    before = [candidate.score for candidate in candidates]
     if run.shares is None:
-        run.shares = find_shares(matches, candidates)
-    shares, before = run.shares, [candidate.score for candidate in candidates]
+        shares = run.shares = find_shares(matches, candidates)
+    else:
+        again = {word: share if _identifies(word) else _AGAIN * share for word, share in run.shares.words.items()}
+        shares = run.shares._replace(words=again)
     summed = shares.sum_of(shares.words)
     covered = [summed.get(candidate.id, 0.0) for candidate in candidates]
     for candidate, share in zip(candidates, covered, strict=True):

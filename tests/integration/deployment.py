@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -204,19 +204,33 @@ class Deployment:
         With `settled`, it reads on until nothing more comes: a second answer to the same query must not be missed. A
         refusal without its dead letter, which is none, comes last and is of the kind `refusal`.
         """
+
+        def enough(found: Sequence[OutputRecord]) -> bool:
+            return len({record.place for record in found if record.kind != REFUSAL}) >= count
+
+        return _joined(self._read_until(enough, settled=settled))
+
+    def result(self, query_id: str) -> dict[str, Any]:
+        """The result of the query with that id. Records of other queries or of documents are not it."""
+
+        def of_query(found: Sequence[OutputRecord]) -> list[dict[str, Any]]:
+            return [record.value for record in found if record.value.get("query_id") == query_id]
+
+        (result,) = of_query(self._read_until(lambda found: bool(of_query(found)), settled=False))
+        return result
+
+    def _read_until(self, enough: Callable[[Sequence[OutputRecord]], bool], *, settled: bool) -> list[OutputRecord]:
         chosen = self.settings["kafka"]["topics"].get("reply_to", [])
-        topics = (self.names["results"], *chosen, self.names["dead_letters"])
-        consumer = self._reader(topics)
+        consumer = self._reader((self.names["results"], *chosen, self.names["dead_letters"]))
         found: list[OutputRecord] = []
         limit = time.monotonic() + PATIENCE
         quiet = 0
         while time.monotonic() < limit and quiet < (5 if settled else 1):
             polled = consumer.poll(timeout_ms=200)
             found += [self._terminal(record) for records in polled.values() for record in records]
-            enough = len({output_record.place for output_record in found if output_record.kind != REFUSAL}) >= count
-            quiet = quiet + 1 if enough and not (polled and settled) else 0
+            quiet = quiet + 1 if enough(found) and not (polled and settled) else 0
         consumer.close()
-        return _joined(found)
+        return found
 
     def watermarks(self) -> dict[str, str]:
         """The committed watermark of each key."""

@@ -1,6 +1,7 @@
 """A running search flow over a few documents, on a real broker, Qdrant's engine and MiniLM."""
 
 import contextlib
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,9 @@ from tests import qdrant_server
 from tests.integration.deployment import Deployment, wait_until
 
 CACHE = Path(__file__).parents[2] / ".cache" / "rankstream"
+
+_NUMBERS = itertools.count()
+"""No two queries of a worker have one id: two readers may ask the same deployment."""
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -54,16 +58,11 @@ def _indexed(qdrant: str) -> int:
 
 def asking(system: Deployment, namespace: str) -> Ask:
     """Ask one query and wait for its result, which must hold to the contract."""
-    asked = 0
 
     def one(event: dict[str, Any]) -> dict[str, Any]:
-        nonlocal asked
-        asked += 1
-        query_id = f"q{asked}"
+        query_id = f"q{next(_NUMBERS)}"
         system.ask([{"query_id": query_id, "namespace": namespace, **event}])
-        ended = system.output_records(asked, settled=False)
-        found = [output_record.value for output_record in ended if output_record.value.get("query_id") == query_id]
-        (result,) = found
+        result = system.result(query_id)
         ResultEvent.model_validate(result)
         return result
 

@@ -97,6 +97,20 @@ def test_behind_a_model_exact_words_are_first_again() -> None:
     assert order(None, said)[-1] == "i"
 
 
+def test_behind_a_model_other_words_count_by_two_fifths() -> None:
+    """By hand: one of two documents has `red`, a quarter of the query; behind a model of weight 1 it adds .4 of that.
+    A part number has its whole share again.
+    """
+    legs, said = [vector(("a", 0.9), ("b", 0.1))], ModelScores({"a": 0.9, "b": 0.1}, 2)
+    asked = recipe("score", "coverage", "rerank")
+    found = {
+        word: dict(scores(rank(asked, legs, Facts(matches=matches(**{word: "b"})), said).candidates))
+        for word in ("red", "SX_12")
+    }
+    assert found["red"] == pytest.approx({"a": 1.0, "b": 0.4 / 4})
+    assert found["SX_12"] == pytest.approx({"a": 1.0, "b": 1.0})
+
+
 def test_without_a_model_it_counts_once() -> None:
     """A model that was not asked, or lost, leaves the scores of the first phase."""
     legs = [vector(("a", 0.9), ("b", 0.1))]
