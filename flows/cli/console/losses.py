@@ -40,16 +40,16 @@ class Fate:
 
 @dataclass(frozen=True)
 class Fates:
-    """Every candidate of a pool, the results first; `shown` is the number of results on the page."""
+    """Every candidate of a pool, the results first; the page ends with rank `page_end`."""
 
     by_id: Mapping[str, Fate]
-    shown: int
+    page_end: int
     read: int
 
     @property
     def lost(self) -> list[Fate]:
         """Those that are not among the results, and those behind the page."""
-        return [fate for fate in self.by_id.values() if fate.rank is None or fate.rank > self.shown]
+        return [fate for fate in self.by_id.values() if fate.rank is None or fate.rank > self.page_end]
 
 
 def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
@@ -171,12 +171,12 @@ def _behind(id_: str, outcome: Outcome, whole: Outcome, least: float) -> tuple[s
     return "page", "it is not among the results"
 
 
-def describe(fate: Fate, shown: int, read: int) -> dict[str, Any]:
+def describe(fate: Fate, page_end: int, read: int) -> dict[str, Any]:
     """The answer to *why is X not here?* about a candidate: a verdict, what could change it, and its legs."""
-    if fate.rank is not None and fate.rank <= shown:
+    if fate.rank is not None and fate.rank <= page_end:
         verdict, hint = f"It is here, at rank {fate.rank}.", ""
     elif fate.rank is not None:
-        verdict = f"It is a result, at rank {fate.rank}: the page ends with rank {shown}."
+        verdict = f"It is a result, at rank {fate.rank}: the page ends with rank {page_end}."
         hint = "Ask for more results, or change the weights so that it rises."
         if fate.read is False:
             verdict += f" The model did not read it: it reads the first {read} candidates."

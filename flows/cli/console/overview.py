@@ -32,7 +32,10 @@ _KEEP: Final = 10.0
 
 
 class Overview:
-    """What is indexed by these settings. `own_broker`: Kafka is a part of this process, and needs no check."""
+    """The index of these settings, as far as it can be read.
+
+    `own_broker`: Kafka is a part of this process, and needs no check.
+    """
 
     def __init__(self, settings: Settings, in_process: InProcess, *, own_broker: bool = False) -> None:
         self._settings = settings
@@ -60,7 +63,7 @@ class Overview:
             "points": None,
             "last": None,
             "error": None,
-            "destinations": _named(destinations(self._settings.qdrant), name),
+            "destinations": _destinations_of(destinations(self._settings.qdrant), name),
         }
         try:
             info = ask(lambda client: client.collection_info(name, timeout=_TIMEOUT), _TIMEOUT)
@@ -110,7 +113,7 @@ class Overview:
         return [{"level": worst.level, "subject": subject, "what": worst.what, "remedy": worst.remedy}]
 
 
-def _named(of: Destinations, collection: str) -> list[str]:
+def _destinations_of(of: Destinations, collection: str) -> list[str]:
     return sorted(name for name, physical in of.destinations.items() if physical == collection)
 
 

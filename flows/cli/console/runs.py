@@ -63,13 +63,13 @@ def measure_batch(bench: Workbench, batch: Batch) -> list[dict[str, dict[str, fl
         ranked: dict[str, list[str]] = {}
         for start in range(0, len(batch.queries), AT_ONCE):
             some = batch.queries[start : start + AT_ONCE]
-            events = [_asked(bench.judgements, each) for each in some]
+            events = [_query_fields(bench.judgements, each) for each in some]
             ranked |= zip(some, bench.order(column, events, DEPTH), strict=True)
         found.append(by_query(ranked, judged))
     return found
 
 
-def _asked(judgements: Judgements, query: str) -> dict[str, Any]:
+def _query_fields(judgements: Judgements, query: str) -> dict[str, Any]:
     if query not in judgements.set:
         raise InputError(DeadLetterClass.INVALID, f"queries: the set has none of this id ({query[:80]!r})")
     asked = judgements.set[query]
@@ -162,6 +162,6 @@ class Tuner:
         asked = column.model_copy(update={"rerank": True, "min_relevance": None})
         for start in range(0, len(queries), AT_ONCE):
             some = queries[start : start + AT_ONCE]
-            events = [{**_asked(bench.judgements, each), "query_id": each} for each in some]
+            events = [{**_query_fields(bench.judgements, each), "query_id": each} for each in some]
             found += bench.record(asked, events)
         return found

@@ -147,7 +147,7 @@ class Console:
         posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
             ("search", Search, bench.search),
             ("rank", Ranking, lambda asked: bench.rank(asked.key, asked.column)),
-            ("compare", Keys, lambda asked: bench.compared(asked.keys)),
+            ("compare", Keys, lambda asked: bench.compare(asked.keys)),
             ("explain", Keyed, lambda asked: bench.explain(asked.key, asked.id)),
             ("lost", Keyed, lambda asked: bench.lost(asked.key)),
             ("why", Keyed, lambda asked: bench.why(asked.key, asked.id)),
@@ -183,7 +183,7 @@ class Console:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Of ASGI: answer a request, or refuse it, always under the same headers."""
 
-        async def guarded(message: Any) -> None:
+        async def send_guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
                 own = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
                 message["headers"] = [*message.get("headers", ()), *own]
@@ -196,7 +196,7 @@ class Console:
         refused = self._refuse_other_host(request) or self._refuse_other_site(request) or self._refuse_stranger(request)
         # A browser that went away is not news.
         with suppress(ClientDisconnect):
-            await (refused or self._app)(scope, receive, guarded)
+            await (refused or self._app)(scope, receive, send_guarded)
 
     @property
     def _hosts(self) -> set[str]:

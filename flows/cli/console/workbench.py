@@ -75,10 +75,10 @@ class Search(BaseModel):
         """The query events, one for each column, without their ids."""
         same = {name: each for name, each in self.model_dump(exclude={"columns"}).items() if each is not None}
         asked = {"explain": True, "debug": True, "record": True, "return": dict(_PARTS)}
-        return [{**same, **asked, **_said(column)} for column in self.columns]
+        return [{**same, **asked, **_event_fields(column)} for column in self.columns]
 
 
-def _said(column: Column) -> dict[str, Any]:
+def _event_fields(column: Column) -> dict[str, Any]:
     """The fields of a query event that a column says."""
     said: dict[str, Any] = {name: getattr(column, name) for name in ("recipe", "profile") if getattr(column, name)}
     if column.overrides:
@@ -126,7 +126,7 @@ class Workbench:
     judgements: Judgements
     overview: Overview
     spans: SpansOf = lambda _: ()
-    _shelf: OrderedDict[str, Shelved] = field(default_factory=OrderedDict)
+    _recent: OrderedDict[str, Shelved] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -194,7 +194,7 @@ class Workbench:
         for column, event, result, trace_id in zip(search.columns, events, results, traces, strict=True):
             shelved = self._shelve(column, event, result, trace_id)
             columns.append({**self._view(shelved[1]), "key": shelved[0]})
-        return {"columns": columns, **self._compared([each["key"] for each in columns])}
+        return {"columns": columns, **self._compare([each["key"] for each in columns])}
 
     def _asked_by(self, column: Column) -> Configuration:
         own = self.of(column)
@@ -224,30 +224,30 @@ class Workbench:
             self._rank(shelved)
         key = uuid.uuid4().hex
         with self._lock:
-            self._shelf[key] = shelved
-            while len(self._shelf) > _POOLS:
-                self._shelf.popitem(last=False)
+            self._recent[key] = shelved
+            while len(self._recent) > _POOLS:
+                self._recent.popitem(last=False)
         return key, shelved
 
-    def shelved(self, key: str) -> Shelved:
+    def recall(self, key: str) -> Shelved:
         """The query of that key. Raises InputError if it is too long ago."""
         with self._lock:
-            if key not in self._shelf:
+            if key not in self._recent:
                 raise InputError(DeadLetterClass.INVALID, "key: this search is too long ago: search again")
-            self._shelf.move_to_end(key)
-            return self._shelf[key]
+            self._recent.move_to_end(key)
+            return self._recent[key]
 
     def rank(self, key: str, column: Column) -> dict[str, Any]:
         """The results of a recorded pool by another column, in this process. Raises InputError."""
-        shelved = self.shelved(key)
+        shelved = self.recall(key)
         self._pool(shelved)
         shelved.column = column
         self._rank(shelved)
         return {**self._view(shelved), "key": key}
 
-    def compared(self, keys: Sequence[str]) -> dict[str, Any]:
+    def compare(self, keys: Sequence[str]) -> dict[str, Any]:
         """The comparison of some columns. Raises InputError."""
-        return self._compared(keys)
+        return self._compare(keys)
 
     def _pool(self, shelved: Shelved) -> ReadPool:
         if shelved.read is None:
@@ -255,7 +255,7 @@ class Workbench:
             raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {why}")
         return shelved.read
 
-    def _ranked(self, shelved: Shelved) -> tuple[PoolRanker, ReadPool]:
+    def _prepare(self, shelved: Shelved) -> tuple[PoolRanker, ReadPool]:
         """The ranker and the pool of a column, as if its query had asked for the column's recipe."""
         read = self._pool(shelved)
         column = shelved.column
@@ -276,7 +276,7 @@ class Workbench:
 
     def _rank(self, shelved: Shelved) -> None:
         self.recipe(shelved.column)
-        ranker, read = self._ranked(shelved)
+        ranker, read = self._prepare(shelved)
         shelved.result = ranker.rank(read)
 
     def _view(self, shelved: Shelved) -> dict[str, Any]:
@@ -298,8 +298,8 @@ class Workbench:
     def _namespace(self, event: Mapping[str, Any]) -> str:
         return str(event.get("namespace") or self.main.settings.defaults.namespace)
 
-    def _compared(self, keys: Sequence[str]) -> dict[str, Any]:
-        every = [self.shelved(key) for key in keys]
+    def _compare(self, keys: Sequence[str]) -> dict[str, Any]:
+        every = [self.recall(key) for key in keys]
         if len(every) < 2:
             return {"comparisons": []}
         ids = [[hit["id"] for hit in each.result["results"]] for each in every]
@@ -307,19 +307,19 @@ class Workbench:
 
     def _ranks(self, shelved: Shelved) -> dict[str, int]:
         try:
-            ranker, read = self._ranked(shelved)
+            ranker, read = self._prepare(shelved)
             return {id_: rank for rank, (id_, _) in enumerate(ranker.order(read).ranked, 1)}
         except InputError:
             return {}
 
     def explain(self, key: str, id_: str) -> dict[str, Any]:
         """The waterfall of one result. Raises InputError."""
-        shelved = self.shelved(key)
+        shelved = self.recall(key)
         result = shelved.result
         hit = next((each for each in result["results"] if each["id"] == id_), None)
         if hit is None and shelved.read is not None:
             # It is behind the page: the whole pool has it.
-            ranker, read = self._ranked(shelved)
+            ranker, read = self._prepare(shelved)
             event = read.pool.query.model_copy(update={"limit": 200})
             result = ranker.rank(read._replace(pool=read.pool.model_copy(update={"query": event})))
             hit = next((each for each in result["results"] if each["id"] == id_), None)
@@ -331,17 +331,17 @@ class Workbench:
 
     def lost(self, key: str) -> dict[str, Any]:
         """The candidates that are not on the page. Raises InputError."""
-        ranker, read = self._ranked(self.shelved(key))
+        ranker, read = self._prepare(self.recall(key))
         fates = losses.trace(ranker, read)
-        return {"lost": losses.to_view(fates), "candidates": len(fates.by_id), "shown": fates.shown}
+        return {"lost": losses.to_view(fates), "candidates": len(fates.by_id), "page": fates.page_end}
 
     def why(self, key: str, id_: str) -> dict[str, Any]:
         """The answer to *why is X not here?* for any id. Raises RankstreamError and OSError."""
-        shelved = self.shelved(key)
-        ranker, read = self._ranked(shelved)
+        shelved = self.recall(key)
+        ranker, read = self._prepare(shelved)
         fates = losses.trace(ranker, read)
         if id_ in fates.by_id:
-            return losses.describe(fates.by_id[id_], fates.shown, fates.read)
+            return losses.describe(fates.by_id[id_], fates.page_end, fates.read)
         event, own = shelved.event, {"field": "id", "op": "eq", "value": id_}
         namespace, filters = self._namespace(event), list(event.get("filters") or ())
         others = [each for each in self.overview.namespaces if each != namespace][:20]
@@ -355,14 +355,14 @@ class Workbench:
         ask = self._asked_by(shelved.column).ask
         assert ask is not None
         found, alone, *rest = ask(asked).results
-        failing = [_worded(each) for each, hits in zip(filters, rest, strict=False) if not hits["results"]]
+        failing = [_put_into_words(each) for each, hits in zip(filters, rest, strict=False) if not hits["results"]]
         there = [each for each, hits in zip(others, rest[len(filters) :], strict=True) if hits["results"]]
         document = found["results"][0] if found["results"] else None
         return losses.missing(id_, namespace, document, alone, read.pool, failing, there)
 
     def time(self, key: str) -> dict[str, Any]:
         """The waterfall of a query's time. Raises InputError."""
-        shelved = self.shelved(key)
+        shelved = self.recall(key)
         spans = self.spans(shelved.trace_id) if shelved.trace_id is not None else ()
         deadline = self._asked_by(shelved.column).settings.limits.timeout
         return {**timeline(shelved.asked, spans), "trace": shelved.trace_id, "deadline": deadline * 1000}
@@ -372,7 +372,9 @@ class Workbench:
         ask = self._asked_by(column).ask
         assert ask is not None
         found = []
-        events = [self._adapt(column, {**query, "record": True, **_bare(), **_said(column)}) for query in queries]
+        events = [
+            self._adapt(column, {**query, "record": True, **_bare(), **_event_fields(column)}) for query in queries
+        ]
         for result in ask(events).results:
             if "pool" not in result:
                 raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {_failure(result)}")
@@ -385,7 +387,7 @@ class Workbench:
         if own.ask is None:
             ranker = replace(own.ranker, recipe=self.recipe(column), explain=False)
             return [[id_ for id_, _ in ranker.order(read).ranked[:depth]] for read in self.record(column, queries)]
-        results = own.ask([{**query, "limit": depth, **_bare(), **_said(column)} for query in queries]).results
+        results = own.ask([{**query, "limit": depth, **_bare(), **_event_fields(column)} for query in queries]).results
         for result in results:
             if result["status"] in {"invalid", "denied", "failed"}:
                 raise InputError(DeadLetterClass.INVALID, f"a query was not answered: {_failure(result)}")
@@ -401,7 +403,7 @@ class Workbench:
         recipe, plain = self.recipe(column), self.plain_recipe(column)
         short = shorten_overrides(plain, column.overrides)
         kafka = self.of(column).settings.kafka
-        event = {"query_id": "q-1", **search, **_said(column.model_copy(update={"overrides": short}))}
+        event = {"query_id": "q-1", **search, **_event_fields(column.model_copy(update={"overrides": short}))}
         return write_forms(recipe, event, kafka.bootstrap_servers, kafka.topics.queries)
 
 
@@ -418,7 +420,7 @@ def _failure(result: Mapping[str, Any]) -> str:
     return "; ".join(result.get("warnings") or ()) or str(result["status"])
 
 
-def _worded(condition: Any) -> str:
+def _put_into_words(condition: Any) -> str:
     if isinstance(condition, Mapping) and "field" in condition:
         return f"{condition['field']} {condition.get('op')} {condition.get('value')}"
     return "a group of filters"

@@ -1,15 +1,20 @@
 """The pictures of the console in the documentation: `python -m tests.flows.cli.pictures` takes them."""
 
 import base64
+import io
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from PIL import Image
+
 from tests.flows.cli.chromium import Browser
 from tests.flows.cli.console_flow import shop
 
-FOLDER: Final = Path(__file__).parents[3] / "docs" / "pictures"
+COLOURS: Final = 48
+
+FOLDER: Final = Path(__file__).parents[3] / "docs" / "how-to" / "images"
 
 _SEARCH: Final = "text=makita+drill+18v&namespace=store"
 
@@ -45,7 +50,9 @@ def take(browser: Browser, folder: Path, pictures: Sequence[Picture]) -> list[Pa
         browser.says("body", each.awaited)
         shot = browser.chrome.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
         taken.append(folder / f"{each.name}.png")
-        taken[-1].write_bytes(base64.b64decode(shot["data"]))
+        # Few colours: a picture is to be small.
+        with Image.open(io.BytesIO(base64.b64decode(shot["data"]))) as picture:
+            picture.convert("RGB").quantize(COLOURS).save(taken[-1], optimize=True)
     return taken
 
 
