@@ -1,7 +1,7 @@
 """A console of a real flow in this process, on a shop's catalogue in six languages and hostile documents."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -37,14 +37,14 @@ _OVERRIDES: Final[dict[str, Any]] = {"embedder": {"kind": "none"}, "rerank": {"k
 
 
 @contextmanager
-def shop(directory: Path) -> Iterator[Served]:
+def shop(directory: Path, models: Mapping[str, Any] = _OVERRIDES) -> Iterator[Served]:
     """A served console with the shop's query set and judgements, and another configuration beside the flow's."""
     for name in ("qrels.txt", "queries.jsonl"):
         shutil.copy(STORE / name, directory / name)
     documents = [*read_jsonl(STORE / "documents.jsonl"), *HOSTILE]
     index = directory / "index"
     qdrant = {"path": str(index), "timeout": WITHIN, "search_fields": _FIELDS, "vectors": {"fuzzy": "fuzzy"}}
-    with start_embedded(index, {**_OVERRIDES, "qdrant": qdrant}) as flow:
+    with start_embedded(index, {**models, "qdrant": qdrant}) as flow:
         index_once(flow, "shop", lambda: documents, index, RichConsole(quiet=True))
         with flow.searching():
             settings = flow.settings

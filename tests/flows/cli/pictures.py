@@ -12,7 +12,7 @@ from PIL import Image
 from tests.flows.cli.chromium import Browser
 from tests.flows.cli.console_flow import shop
 
-COLOURS: Final = 48
+COLOURS: Final = 96
 
 FOLDER: Final = Path(__file__).parents[3] / "docs" / "how-to" / "images"
 
@@ -58,7 +58,7 @@ def take(browser: Browser, folder: Path, pictures: Sequence[Picture]) -> list[Pa
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary, shop(Path(temporary)) as served:
+    with tempfile.TemporaryDirectory() as temporary, shop(Path(temporary), {}) as served:
         browser = Browser(served)
         take(browser, FOLDER, PICTURES)
         browser.close()
