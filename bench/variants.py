@@ -7,6 +7,7 @@ from bench.subject import CONCURRENCY, Launch, Subject, Surroundings, launch
 
 _CLIENT: Final = "librdkafka"
 _SELDOM: Final = 0.03
+_FEW_CALLS: Final = 16
 _NO_ANSWERS: Final = {"exact_mib": 0, "semantic_mib": 0}
 
 
@@ -32,6 +33,11 @@ def _caching(around: Surroundings) -> dict[str, Any]:
     }
 
 
+def _reranking(around: Surroundings) -> dict[str, Any]:
+    """A reranker that is the bottleneck: few calls at a time, and the other queries wait for it."""
+    return {"rerank": {"kind": "cohere", "url": around.rerank, "max_concurrency": _FEW_CALLS, "cache": 0}}
+
+
 VARIANTS: Final = {
     subject.name: subject
     for subject in (
@@ -43,6 +49,7 @@ VARIANTS: Final = {
             "transactions-30-ms",
             _configured(lambda around: {"delivery": {"replica": around.replica, "transaction_interval": _SELDOM}}),
         ),
+        Subject("rerank-16-calls", _configured(_reranking)),
         Subject("no-payload-cache", _configured(lambda _: {"cache": {**_NO_ANSWERS, "payload_mib": 0}})),
     )
 }

@@ -25,6 +25,7 @@ from operators.clients.local.minilm import NAMES, MiniLM
 from operators.clients.local.quantisation import chosen
 from operators.clients.qdrant.answers import QDRANT, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker
@@ -152,8 +153,10 @@ class Clients:
         local = MiniLM | CrossEncoder
         return {name: each for name, each in opened.items() if each is not None and not isinstance(each, local)}
 
-    def register(self, resources: Resources, calls: EventLoopThread, settings: QdrantSettings) -> None:
-        """Have the connections closed on the loop that opens them, and Qdrant asked for the configured collections.
+    def register(
+        self, resources: Resources, calls: EventLoopThread, settings: QdrantSettings, catalogue: Catalogue
+    ) -> None:
+        """Have the connections closed on the loop that opens them, and Qdrant asked for the collections that are used.
 
         The key must open them all, and their vectors must fit: a server that is up helps nobody whose collection is
         missing, forbidden or of another dimension.
@@ -161,7 +164,8 @@ class Clients:
         needed = vectors(settings)
 
         async def infos() -> list[CollectionInfo]:
-            asked = (self.qdrant.collection_info(each, timeout=_PROBE_TIMEOUT) for each in settings.physical)
+            used = map(catalogue.of, settings.physical)
+            asked = (self.qdrant.collection_info(each.alias or each.name, timeout=_PROBE_TIMEOUT) for each in used)
             return await asyncio.gather(*asked)
 
         def reachable() -> bool:

@@ -6,6 +6,7 @@ from typing import Final
 
 from flows.assembly import query
 from flows.assembly.clients import Clients
+from flows.assembly.collections import choice
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import try_embedder
 from operators.clients.qdrant.collections.catalogue import Catalogue
@@ -40,12 +41,13 @@ class IndexingParts:
     writer: Writer
     context: ContextWriter | None
     watermarks: str
+    catalogue: Catalogue
 
 
-def indexing_parts(settings: Settings, made: Clients, given: Replication) -> IndexingParts:
-    """The parts of the indexing flow. Raises ConfigError and BackendError."""
+def indexing_parts(settings: Settings, made: Clients, given: Replication, group: str) -> IndexingParts:
+    """The parts of the indexing flow, a member of `group`. Raises ConfigError and BackendError."""
     index = settings.qdrant
-    catalogue = Catalogue(made.qdrant, index)
+    catalogue = Catalogue(made.qdrant, index, choice=choice(settings, group))
     for error in given.calls.run(catalogue.read(_TIMEOUT), _TIMEOUT).values():
         raise error
     asyncio.run_coroutine_threadsafe(catalogue.follow(_TIMEOUT), given.calls.loop)
@@ -69,4 +71,5 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication) -> Ind
         writer=Writer(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT),
         context=context,
         watermarks=settings.kafka.topics.watermarks,
+        catalogue=catalogue,
     )

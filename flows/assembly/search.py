@@ -10,6 +10,7 @@ import structlog
 
 from flows.assembly import query, rerankers
 from flows.assembly.clients import Clients
+from flows.assembly.collections import choice
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import CollectionLog, try_embedder
 from operators.caching.bounded import ExactCache
@@ -81,7 +82,9 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     qdrant = Bounds(settings.qdrant.timeout, settings.qdrant.max_batch, settings.qdrant.max_concurrency)
     decoder = query.decoder(settings, given.signals)
     hides = settings.firewall.enabled
-    catalogue = Catalogue(clients.qdrant, settings.qdrant, CollectionLog(settings).seen, hides=hides)
+    catalogue = Catalogue(
+        clients.qdrant, settings.qdrant, CollectionLog(settings).seen, hides=hides, choice=choice(settings)
+    )
     known = _read(catalogue, given.calls, settings.qdrant.timeout)
     able = [catalogue.of(name) for name in settings.qdrant.physical]
     context = settings.qdrant.context.on or not known or any(each.dense_context or each.sparse_context for each in able)

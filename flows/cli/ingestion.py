@@ -199,7 +199,7 @@ def ingest_with_bar(
 ) -> Ingested:
     """Feed documents with a progress bar on a terminal, else with a line now and then; return their outcome.
 
-    Raises FatalDelivery if nothing happens to them for `timeout` seconds.
+    `settings` are those of the indexing flow. Raises FatalDelivery if nothing happens for `timeout` seconds.
     """
     said = time.monotonic()
     columns = (
@@ -218,20 +218,21 @@ def ingest_with_bar(
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
-        return ingest(kafka_client(settings.indexing, dialect), settings.topics, documents, report, timeout)
+        return ingest(kafka_client(settings, dialect), settings.topics, documents, report, timeout)
 
 
-def index_file(settings: KafkaSettings, path: Path, console: Console) -> Ingested:
+def index_file(settings: KafkaSettings, indexing: KafkaSettings, path: Path, console: Console) -> Ingested:
     """Produce a JSON Lines file of document events and wait until the indexing flow has dealt with all of them.
 
-    Raises InputError naming the line that isn't an object, and DeliveryError.
+    `indexing`: the settings with that flow's group. Raises InputError naming the line that isn't an object, and
+    DeliveryError.
     """
     try:
         total = sum(1 for _ in numbered_jsonl(path))
     except InputError as error:
         raise InputError(error.kind, f"{error}; nothing was sent") from None
     reach(settings.bootstrap_servers)
-    return ingest_with_bar(settings, KAFKA, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
+    return ingest_with_bar(indexing, KAFKA, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
 
 
 def index_once(running: Embedded, name: str, corpus: Corpus, directory: Path, console: Console) -> None:
@@ -249,7 +250,7 @@ def index_once(running: Embedded, name: str, corpus: Corpus, directory: Path, co
         return
     with running.indexing():
         documents, kafka = enumerate(corpus(), 1), running.settings.kafka
-        ingested = ingest_with_bar(kafka, EMBEDDED, name, documents, total, console, _EMBEDDED_TIMEOUT)
+        ingested = ingest_with_bar(kafka.indexing, EMBEDDED, name, documents, total, console, _EMBEDDED_TIMEOUT)
     if ingested.rejected:
         for each in ingested.rejected[1:SHOWN]:
             say(console, str(each))

@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "rank": "rank",
     "topics": "collections",
     "collections": "collections",
+    "reindex": "reindex",
     "check": "check.command",
     "config": "config",
     "schema": "config",

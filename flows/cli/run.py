@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from flows.assembly.clients import InProcess
+from flows.assembly.collections import indexing_kafka
 from flows.cli.ingestion import SHOWN, Ingested, index_file
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
@@ -74,7 +76,9 @@ def index(
     logs.configure(settings.telemetry, settings.delivery.replica if source is None else None)
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
-    ingested = index_file(settings.kafka, source, stderr)
+    in_process = InProcess(settings)
+    ingested = index_file(settings.kafka, indexing_kafka(settings, in_process), source, stderr)
+    in_process.close()
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 

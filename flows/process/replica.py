@@ -115,21 +115,23 @@ def search_replica(
         member = replication(
             settings, kafka, topics.queries, writes, follows, dialect, provider, metrics, resources, tells=tells
         )
-        clients.register(resources, member.calls, settings.qdrant)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
-        flow = search(search_assembly.search_parts(settings, clients, member, watermarks))
-        return Replica(member, flow, resources.keep(), settings.delivery.watchdog, watermarks)
+        parts = search_assembly.search_parts(settings, clients, member, watermarks)
+        clients.register(resources, member.calls, settings.qdrant, parts.admission.catalogue)
+        return Replica(member, search(parts), resources.keep(), settings.delivery.watchdog, watermarks)
 
 
 def indexing_replica(
     settings: Settings, in_process: InProcess, dialect: Dialect = KAFKA, provider: TracerProvider | None = None
 ) -> Replica:
-    """A replica of the indexing flow, in a group of its own; makes the collections that do not exist.
+    """A replica of the indexing flow, in the group that its collections note, or else in the indexing flow's own.
+
+    It makes the collections that do not exist.
 
     Raises ConfigError, DeliveryError and BackendError.
     """
-    ensure_collections(settings, in_process)
-    kafka, topics = settings.kafka.indexing, settings.kafka.topics
+    group = ensure_collections(settings, in_process).group or settings.kafka.indexing.group_id
+    kafka, topics = settings.kafka.model_copy(update={"group_id": group}), settings.kafka.topics
     metrics = in_process.metrics("indexing")
     clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
@@ -137,6 +139,6 @@ def indexing_replica(
         member = replication(
             settings, kafka, topics.documents, writes, [], dialect, provider, metrics, resources, tells=False
         )
-        clients.register(resources, member.calls, settings.qdrant)
-        flow = indexing(indexing_assembly.indexing_parts(settings, clients, member))
-        return Replica(member, flow, resources.keep(), settings.delivery.watchdog)
+        parts = indexing_assembly.indexing_parts(settings, clients, member, group)
+        clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
+        return Replica(member, indexing(parts), resources.keep(), settings.delivery.watchdog)

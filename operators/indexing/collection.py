@@ -1,15 +1,16 @@
 """The collection that documents are indexed into: its vectors, its payload indexes, and how its terms are made."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import structlog
 from qdrant_client.http import models
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.analysers import Purposes, metadata
+from operators.clients.qdrant.collections.analysers import OURS, Purposes, metadata
+from operators.clients.qdrant.collections.generations import Choice, generation_of, settings_of
 from operators.indexing.inspection import Difference, Step, Wanted, additions, creation
 from operators.indexing.suitability import vectors
 from operators.indexing.survey import Surveyed, survey
@@ -51,6 +52,21 @@ WAYS_OUT: Final = (
     " qdrant.collections name a collection that does not exist, which is then created."
 )
 """The remedy of an operator for a collection that isn't rankstream's own."""
+
+OTHER_SETTINGS: Final = (
+    "rankstream reindex made it with other settings, and no document is written to it with these. Run rankstream"
+    " reindex with this configuration, or use the configuration that it was made with."
+)
+
+_SEVERAL: Final = (
+    "The configured Qdrant collections were made by several runs of rankstream reindex, and their documents are read"
+    " from different offsets. Run rankstream reindex with this configuration."
+)
+
+_ANY: Final = Choice()
+
+Noted = Callable[[str], Mapping[str, Any]]
+"""Further entries of a new collection's metadata."""
 
 _CONFLICT: Final = 409
 
@@ -174,10 +190,14 @@ def _text() -> models.TextIndexParams:
 
 @dataclass(frozen=True, slots=True)
 class Ensured:
-    """The collections that were created, and those of other programs, which were left alone."""
+    """The collections that were created, and those of other programs, which were left alone.
+
+    `group` is the consumer group that the others note for the offsets of their documents; None: they note none.
+    """
 
     created: list[str]
     foreign: list[str]
+    group: str | None = None
 
 
 async def ensure(
@@ -188,30 +208,36 @@ async def ensure(
     writes: bool = True,
     purposes: Purposes | None = None,
     model: str | None = None,
+    choice: Choice = _ANY,
+    noted: Noted = lambda _: {},
 ) -> Ensured:
     """Create the collections that don't exist, and the indexes that rankstream's own collections lack.
 
-    A collection keeps the parameters of its analyser as metadata, by which its terms are made later, and `purposes`
-    and `model`, the embedder's prompts and its name. The creation of one that exists may have been stopped before the
-    last index. `writes`: documents will be written to each collection, so one of another program is refused; else it is
-    left alone. Raises ConfigError for that and for whatever is there and isn't as documents need it, all of it at once
-    and before anything is made. Raises BackendError.
+    A collection keeps the parameters of its analyser as metadata, by which its terms are made later, `purposes` and
+    `model`, the embedder's prompts and its name, and what `noted` has for it. The creation of one that exists may have
+    been stopped before the last index. `writes`: documents will be written to each collection, so one of another
+    program is refused; else it is left alone. Raises ConfigError for that and for whatever is there and isn't as
+    documents need it, all of it at once and before anything is made. Raises BackendError.
     """
     if settings.of_another_tool:
         if writes:
             raise ConfigError(OTHERS)
         return Ensured([], settings.physical)
     needed = needs(settings)
-    surveyed = await survey(qdrant, settings, needed, timeout)
+    surveyed = await survey(qdrant, settings, needed, timeout, choice)
     for each in surveyed:
         if each.error is not None:
             raise each.error
-    if problems := [problem for each in surveyed for problem in _problems(each, writes=writes)]:
+    problems = [problem for each in surveyed for problem in _problems(each, choice, writes=writes)]
+    groups = sorted({generation.group for each in surveyed if (generation := generation_of(each.info)) is not None})
+    if writes and len(groups) > 1:
+        problems.append(_SEVERAL)
+    if problems:
         raise ConfigError("\n".join(problems))
     for step in steps(surveyed, needed, create=True, add=True, foreign=False):
-        await take(qdrant, settings, step, timeout, purposes, model)
+        await take(qdrant, settings, step, timeout, purposes, model, noted)
     absent = [each.name for each in surveyed if each.info is None]
-    return Ensured(absent, [each.name for each in surveyed if each.foreign])
+    return Ensured(absent, [each.name for each in surveyed if each.foreign], next(iter(groups), None))
 
 
 def steps(surveyed: Sequence[Surveyed], needed: Wanted, *, create: bool, add: bool, foreign: bool) -> list[Step]:
@@ -220,7 +246,7 @@ def steps(surveyed: Sequence[Surveyed], needed: Wanted, *, create: bool, add: bo
     for each in surveyed:
         if each.lack is not None:
             if add and (foreign or not each.foreign):
-                made += additions(each.name, each.lack.missing)
+                made += additions(each.physical, each.lack.missing)
         elif create and each.error is None:
             made += creation(each.name, needed)
     return made
@@ -233,6 +259,7 @@ async def take(
     timeout: float,
     purposes: Purposes | None = None,
     model: str | None = None,
+    noted: Noted = lambda _: {},
 ) -> None:
     """Make a collection or an index, within `timeout` seconds; raises BackendError."""
     if step.field is not None:
@@ -240,9 +267,10 @@ async def take(
             await qdrant.collection_info(step.collection, timeout=timeout)
         await qdrant.create_index(step.collection, step.field, _schemas(settings)[step.field], timeout=timeout)
         return
-    noted = {"metadata": metadata(settings.analyser(step.collection), purposes, settings.search_fields, model)}
+    made = metadata(settings.analyser(step.collection), purposes, settings.search_fields, model)
+    made[OURS] |= noted(step.collection)
     try:
-        created = configuration(settings).model_copy(update=noted)
+        created = configuration(settings).model_copy(update={"metadata": made})
         await qdrant.create_collection(step.collection, created, timeout=timeout)
     except BackendBadResponse as error:
         # Another replica was faster.
@@ -250,12 +278,15 @@ async def take(
             raise
 
 
-def _problems(surveyed: Surveyed, *, writes: bool) -> Iterator[str]:
+def _problems(surveyed: Surveyed, choice: Choice, *, writes: bool) -> Iterator[str]:
     where = f"Qdrant collection {surveyed.name}"
     if surveyed.foreign:
         if writes:
             yield f"{where}: it is not rankstream's own, and no document is written to it. {WAYS_OUT}"
         return
+    own = choice.settings(surveyed.name)
+    if writes and generation_of(surveyed.info) is not None and own not in {None, settings_of(surveyed.info)}:
+        yield f"Qdrant collection {surveyed.physical}: {OTHER_SETTINGS}"
     for difference in surveyed.lack.differences if surveyed.lack is not None else ():
         if difference.mild:
             log.warning("collection is not as it should be", collection=surveyed.name, difference=difference.what)

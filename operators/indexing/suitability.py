@@ -19,7 +19,8 @@ CORRECT: Final = "Correct qdrant.dimension and qdrant.vectors, or use another co
 
 
 INDEX_AGAIN: Final = (
-    "Index all documents again, into a collection that rankstream creates: see docs/reference/collections.md."
+    "Index all documents again, into a collection that rankstream creates: rankstream reindex does it while queries go"
+    " on, see docs/how-to/reindexing.md."
 )
 
 
@@ -31,7 +32,7 @@ _OUTDATED: Final = (
 
 _PROMPT_AGAIN: Final = (
     "Correct embedder.prompts and the prefixes, or index all documents again, into a collection that rankstream"
-    " creates."
+    " creates: see docs/how-to/reindexing.md."
 )
 
 

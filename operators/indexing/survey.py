@@ -3,20 +3,25 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import OURS
+from operators.clients.qdrant.collections.generations import Choice, alias_of, resolve
 from operators.indexing.inspection import Lack, Owner, Wanted, lack
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
+
+_ANY: Final = Choice()
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
     """One collection, by the name that the configuration has for it.
 
-    `physical` is the collection's own name; it differs if the configured name is an alias. `info` and `lack` are None
+    `physical` is the collection's own name; it differs if the configured name is an alias. `target` is the collection
+    that the alias has, where another is used. `info` and `lack` are None
     where the collection isn't there or could not be read; `error` tells the two apart. Without an `owner` it is another
     program's, or isn't there.
     """
@@ -27,6 +32,7 @@ class Surveyed:
     lack: Lack | None = None
     owner: Owner | None = None
     error: BackendError | None = None
+    target: str | None = None
 
     @property
     def foreign(self) -> bool:
@@ -34,20 +40,27 @@ class Surveyed:
         return self.info is not None and self.owner is None
 
 
-async def survey(qdrant: QdrantClient, settings: QdrantSettings, wanted: Wanted, timeout: float) -> list[Surveyed]:
+async def survey(
+    qdrant: QdrantClient, settings: QdrantSettings, wanted: Wanted, timeout: float, choice: Choice = _ANY
+) -> list[Surveyed]:
     """Every configured collection, all asked at once, each within `timeout` seconds."""
     aliases = await _aliases(qdrant, timeout)
 
     async def one(name: str) -> Surveyed:
-        physical = aliases.get(name, name)
+        alias = alias_of(name, aliases)
+        physical = aliases[alias] if alias is not None else name
         try:
             # That it isn't there is no failure of Qdrant, and is not logged as one.
-            if not await qdrant.exists(name, timeout=timeout):
+            if alias is None and not await qdrant.exists(name, timeout=timeout):
                 return Surveyed(name, physical)
-            info = await qdrant.collection_info(name, timeout=timeout)
+            found = await resolve(qdrant, name, aliases, choice, timeout)
         except BackendError as error:
             return Surveyed(name, physical, error=error)
-        return Surveyed(name, physical, info, lack(wanted, info), _owner(settings, name, info))
+        if (info := found.info) is None:
+            return Surveyed(name, physical)
+        target = physical if found.physical != physical else None
+        owner = _owner(settings, name, info)
+        return Surveyed(name, found.physical, info, lack(wanted, info), owner, target=target)
 
     return list(await asyncio.gather(*map(one, settings.physical)))
 

@@ -63,7 +63,8 @@ class Capabilities:
     - `most` is how many points one search may return, `values` how many values one facet may count, None without a
       bound; `exact`: whether a search may pass the vector index by; `hnsw_ef`: how many candidates it may look at in
       that index; `conditions`: how many conditions a filter may have, None without a bound.
-    - `expires`: its documents expire at the time that they name.
+    - `expires`: its documents expire at the time that they name. `alias` is the name to ask it by where the key may not
+      ask by its own; None: its own.
     - `indexed`: for each field what its index can be asked for, None where filters need no index. `orders`: each field
       that an index gives an order by, with the index's type, None where all that is configured is there.
       `groups`: each field that an index tells the values of apart, None likewise.
@@ -90,6 +91,7 @@ class Capabilities:
     fuzzy: bool | None = None
     making: int = 0
     expires: bool = False
+    alias: str | None = None
 
     @property
     def keywords(self) -> bool:

@@ -141,6 +141,12 @@ class InFlight:
     steps: list[Step] = field(default_factory=list)
     started: float = 0.0
 
+    @property
+    def collection(self) -> str:
+        """The name by which Qdrant is asked: one collection answers the whole query, whatever becomes of an alias."""
+        able = self.retrieval.capabilities
+        return able.alias or able.name or self.asked.collection
+
     def passed(self, step: str, candidates: int | None = None) -> None:
         """Count a step that the query has passed since `started`, and note it if the query is to be debugged."""
         seconds = time.monotonic() - self.started

@@ -11,7 +11,7 @@ from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
 from operators.ranking.grouping import Group, Grouping, group
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
-from operators.ranking.relevance import relevance
+from operators.ranking.relevance import Relevance
 from operators.ranking.run import Matches, ModelScores, ScoreExplanations
 from schemas.errors import Reason
 from schemas.filters import OrderBy
@@ -89,7 +89,7 @@ class Outcome:
     vectors: Vectors = field(default_factory=dict)
     payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     neighbours: dict[str, Around] = field(default_factory=dict)
-    relevance: Mapping[str, float] = field(default_factory=dict)
+    relevance: Relevance | None = None
     grouping: Grouping | None = None
     groups: Mapping[str, Group] = field(default_factory=dict)
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
@@ -113,10 +113,14 @@ class Outcome:
         self.rank(second_phase(recipe, Ranked(self.candidates, self.ranked.run), model, self.vectors))
 
     def judge(self, least: float) -> None:
-        """Work out how well each candidate fits the query, and drop those that fit less than that."""
-        if self.ranked is not None:
-            self.relevance = relevance(self.candidates, self.legs.get(VECTOR), self.ranked.run)
-            self.candidates = [each for each in self.candidates if self.relevance.get(each.id, 1.0) >= least]
+        """Drop the candidates that fit the query less than that; results say how well they fit."""
+        if self.ranked is None:
+            return
+        found = self.relevance = Relevance(self.legs.get(VECTOR), self.ranked.run)
+        # A relevance is no less than 0.
+        if least > 0:
+            kept = ((each, found.of(each.id)) for each in self.candidates)
+            self.candidates = [each for each, fit in kept if fit is None or fit >= least]
 
     def group(self, grouping: Grouping | None) -> None:
         """Let the best candidate of each group stand for it; None: each stands for itself."""

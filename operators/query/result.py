@@ -315,8 +315,8 @@ def _member(
     }
     if view.returned is not None and view.returned.neighbours:
         hit["neighbours"] = view.neighbours(outcome.neighbours.get(id_, ((), ())))
-    if id_ in outcome.relevance:
-        hit["relevance"] = outcome.relevance[id_]
+    if outcome.relevance is not None and (fit := outcome.relevance.of(id_)) is not None:
+        hit["relevance"] = fit
     if outcome.explanations is not None:
         explained = outcome.explanations.by_id[id_]
         stages = [{**step, "values": {}} if step["stage"] in unseen else step for step in explained.stages]

@@ -187,7 +187,7 @@ class Searches:
         groups = _groups(query, seen)
         if groups is not None:
             searches = {leg: _with_groups(search, groups) for leg, search in searches.items()}
-        return {(leg, query.asked.collection): search for leg, search in searches.items()}
+        return {(leg, query.collection): search for leg, search in searches.items()}
 
     def _keyword(self, query: InFlight, leg: str, seen: Condition, common: Condition) -> Search | Unfinished:
         searched = self._by_keywords if leg == KEYWORD else self._by_context_keywords

@@ -4,10 +4,10 @@ Scores only order the candidates of one query: the best has about the same one w
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.candidate import Leg
 from operators.ranking.fusion import bound
 from operators.ranking.run import Measure, Run
 
@@ -24,31 +24,37 @@ _SHARES: Final[Mapping[Measure, Callable[[float], float]]] = {
 """A model's score as a share of 1, by what it is."""
 
 
-def relevance(candidates: Sequence[Candidate], vector: Leg | None, run: Run) -> dict[str, float]:
-    """Each candidate's relevance by its id: the mean of the parts that are known, weighted; empty where none is.
+class Relevance:
+    """The relevance of a query's candidates, each worked out where it is asked for: a page has a few of them."""
 
-    - The share of the query's words that it has, each by its weight, a word that no candidate has among them: 0.25.
-    - Its cosine, at least 0; of one that the vector leg did not return, the bound: 0.2.
-    - The model's score; of one that it did not read, the least of those that it read: 0.55.
+    __slots__ = ("_parts", "_whole")
 
-    Source: own.
-    """
-    parts: list[tuple[float, Mapping[str, float], float]] = []
-    if run.shares is not None:
-        parts.append((_WORDS, run.shares.sum_of(run.shares.weights), 0.0))
-    if vector is not None and vector.ids:
-        parts.append((_COSINE, vector.scores_by_id(), bound(vector)))
-    model = run.model
-    if model is not None and not model.selects and model.scores and model.measure in _SHARES:
-        shares = {id_: _SHARES[model.measure](score) for id_, score in model.scores.items()}
-        parts.append((_MODEL, shares, min(shares.values())))
-    if not parts:
-        return {}
-    whole = math.fsum(weight for weight, _, _ in parts)
-    totals = [0.0] * len(candidates)
-    for weight, of, least in parts:
-        for index, each in enumerate(candidates):
-            share = of.get(each.id, least)
-            # A comparison costs a third of calls of min and max, and this runs for each candidate of each query.
-            totals[index] += weight * (share if 0.0 < share < 1.0 else min(1.0, max(0.0, share)))
-    return {each.id: round(total / whole, _DECIMALS) for each, total in zip(candidates, totals, strict=True)}
+    def __init__(self, vector: Leg | None, run: Run) -> None:
+        """The parts that are known: the weight of each, a share by id, the share of other ids, and what turns scores
+        into shares.
+        """
+        self._parts: list[tuple[float, Mapping[str, float], float, Callable[[float], float]]] = []
+        if run.shares is not None:
+            self._parts.append((_WORDS, run.shares.sum_of(run.shares.weights), 0.0, _SHARES["share"]))
+        if vector is not None and vector.ids:
+            self._parts.append((_COSINE, vector.scores_by_id(), bound(vector), _SHARES["share"]))
+        model = run.model
+        if model is not None and not model.selects and model.scores and model.measure in _SHARES:
+            self._parts.append((_MODEL, model.scores, min(model.scores.values()), _SHARES[model.measure]))
+        self._whole = math.fsum(weight for weight, *_ in self._parts)
+
+    def of(self, id_: str) -> float | None:
+        """A candidate's relevance: the mean of the parts that are known, weighted; None where none is.
+
+        - The share of the query's words that it has, each by its weight, a word that no candidate has among them: 0.25.
+        - Its cosine, at least 0; of one that the vector leg did not return, the bound: 0.2.
+        - The model's score; of one that it did not read, the least of those that it read: 0.55.
+
+        Source: own.
+        """
+        if not self._parts:
+            return None
+        total = 0.0
+        for weight, known, least, share in self._parts:
+            total += weight * share(known.get(id_, least))
+        return round(total / self._whole, _DECIMALS)

@@ -105,7 +105,7 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, list[str]] | None:
         missing = self.missing(query)
-        return ((self.name, query.asked.collection), missing) if missing else None
+        return ((self.name, query.collection), missing) if missing else None
 
     @override
     async def call(
@@ -118,7 +118,7 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
 
     @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:
-        collection = query.asked.collection
+        collection = query.collection
         return f"retrieve {collection}", {
             "db.system.name": "qdrant",
             "db.operation.name": "retrieve",

@@ -20,12 +20,13 @@ from operators.query.in_flight import Found, InFlight
 from operators.query.outcome import is_given
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
-from operators.ranking.candidate import Candidate, Leg, union
+from operators.ranking.candidate import Candidate, Leg, in_tie_order, union
 from operators.ranking.coverage import find_matches, find_misspelt
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
 from operators.runtime.stage import Batch, Batches, run_step, split
 from operators.stages.leg import is_searched
+from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.recipes.stages import Coverage
 from schemas.result import (
@@ -210,6 +211,10 @@ def _why_skipped(query: InFlight, leg: str) -> Reason:
 
 def _matches(query: InFlight, legs: Sequence[Leg]) -> Matches | None:
     retrieval = query.retrieval
+    first = next((leg.payloads[0] for leg in in_tie_order(legs) if leg.ids), {MARKS: ""})
+    # One without marks is enough for nothing to be known: collections of other tools have none.
+    if not isinstance(first.get(MARKS), str):
+        return None
     return find_matches(retrieval.words, union(legs), retrieval.columns, identifiers=retrieval.identifiers)
 
 

@@ -147,12 +147,12 @@ class Leg(QueryStage[Search | Apart, Found]):
     @override
     def wants(self, item: InFlight) -> bool:
         searches = item.retrieval.searches
-        return searches is not None and (self.name, item.asked.collection) in searches
+        return searches is not None and (self.name, item.collection) in searches
 
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, Search | Apart]:
         assert query.retrieval.searches is not None
-        collection = query.asked.collection
+        collection = query.collection
         return self.request_of(collection, query.retrieval.searches[self.name, collection])
 
     @override

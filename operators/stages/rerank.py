@@ -116,7 +116,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         stage = query.asked.plan.recipe.reranking
         context = stage.context if stage is not None and not self.picking and able.dense_context else 0.0
         neighbours = {id_: query.outcome.payloads.get(id_, {}).get(NEIGHBOURS, ()) for id_ in unread if context}
-        given = text, unread, query.asked.collection, asked.namespace, embedding, known, watermark
+        given = text, unread, query.collection, asked.namespace, embedding, known, watermark
         seen = query.asked.access_filter
         return self.name, RerankRequest(*given, able.tokens, able.exact, neighbours, context, seen)
 

@@ -248,6 +248,22 @@ class Settings(BaseSettings):
         """SHA-256 of every value that can change what the index stores of a document."""
         return _hash(self._index_content())
 
+    def making_hash(self, collection: str) -> str:
+        """SHA-256 of the settings by which documents are read, embedded and analysed for a Qdrant collection.
+
+        Names of collections do not count, nor what may be changed for the documents to come.
+        """
+        content = self._index_content()
+        shaping = {"dimension", "vectors", "context", "search_fields", "read_fields"}
+        return _hash(
+            {
+                **{name: content[name] for name in ("embedder", "sparse_encoder", "defaults")},
+                "qdrant": {name: value for name, value in content["qdrant"].items() if name in shaping},
+                "bm25": self.qdrant.analyser(collection).model_dump(mode="json"),
+                "documents": self.documents.model_dump(mode="json", include={"envelope", "columns"}),
+            }
+        )
+
     def config_hash(self) -> str:
         """SHA-256 of every value that can change an answer: not of addresses, secrets and sizes of queues."""
         return _hash(

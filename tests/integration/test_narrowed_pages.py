@@ -84,7 +84,7 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
         def write(documents: Sequence[Json]) -> None:
             numbered, silent = enumerate(documents, 1), Console(quiet=True)
-            ingest_with_bar(running.settings.kafka, EMBEDDED, "shop", numbered, len(documents), silent, 60)
+            ingest_with_bar(running.settings.kafka.indexing, EMBEDDED, "shop", numbered, len(documents), silent, 60)
 
         with (
             running.indexing(),

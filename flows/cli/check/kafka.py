@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from flows.assembly.clients import InProcess
+from flows.assembly.collections import indexing_kafka
 from flows.assembly.delivery import kafka_client
 from flows.cli.check import Finding, Level
 from operators.delivery import groups, topics
@@ -18,7 +19,7 @@ _PROBE: Final = "check"
 """End of a transactional id that no replica has."""
 
 
-def kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
+def kafka(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     """The findings about the broker, and about all that the flows need of it."""
     section = settings.kafka
     try:
@@ -46,7 +47,7 @@ def kafka(settings: Settings, _: InProcess) -> Iterator[Finding]:
     describes = MEMBERS not in missing_features
     yield _group(section, queries, "rankstream run", "error", describes=describes)
     # The credentials of the search flow need not be those of the indexing flow.
-    yield _group(section.indexing, documents, "rankstream index", "warning", describes=describes)
+    yield _group(indexing_kafka(settings, in_process), documents, "rankstream index", "warning", describes=describes)
     if TRANSACTIONS not in missing_features:
         yield from _transactions(settings)
 

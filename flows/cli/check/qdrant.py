@@ -8,6 +8,7 @@ from flows.assembly.collections import survey_collections
 from flows.cli.check import Finding, Level
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.analysers import expires, mixed_contexts
+from operators.clients.qdrant.collections.generations import generation_of, settings_of
 from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.indexing.inspection import describe, format_schema
 from operators.indexing.suitability import CORRECT, INDEX_AGAIN, Problem, absent, problems, vectors
@@ -68,6 +69,13 @@ def _collection(settings: Settings, subject: str, surveyed: "Surveyed") -> Itera
     assert info is not None
     alias = f", by its alias {surveyed.name}" if surveyed.physical != surveyed.name else ""
     yield Finding("ok", subject, f"the collection {surveyed.physical} is there{alias}, with {info.points} points")
+    if surveyed.target is not None:
+        what = f"the alias has {surveyed.target}, made with other settings: flows stay with {surveyed.physical}"
+        yield Finding("warning", subject, what, "Use the configuration of the new index: docs/how-to/reindexing.md.")
+    noted = generation_of(info) is not None
+    if noted and surveyed.target is None and settings_of(info) != settings.making_hash(surveyed.name):
+        what = "rankstream index does not start: rankstream reindex made the collection with other settings"
+        yield Finding("error", subject, what, INDEX_AGAIN)
     yield _owner(subject, surveyed)
     if surveyed.owner is not None and not expires(info):
         level: Level = "warning" if settings.documents.expire_after else "ok"

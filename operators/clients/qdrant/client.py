@@ -221,6 +221,20 @@ class QdrantClient:
         """The collection of each alias that the key may see; raises BackendError."""
         return await self._ask(None, "/aliases", None, read_aliases, _now() + timeout, method="GET")
 
+    async def change_aliases(self, targets: Mapping[str, str | None], *, timeout: float) -> None:
+        """Give each alias to its collection, or take it away (None), all in one step; raises BackendError."""
+        actions: list[dict[str, Any]] = []
+        for alias, collection in targets.items():
+            actions.append({"delete_alias": {"alias_name": alias}})
+            if collection is not None:
+                actions.append({"create_alias": {"alias_name": alias, "collection_name": collection}})
+        path = "/collections/aliases"
+        await self._ask(None, path, {"actions": actions}, read_done, _now() + timeout, repeatable=False)
+
+    async def drop_collection(self, collection: str, *, timeout: float) -> None:
+        """Delete a collection with its documents; raises BackendError."""
+        await self._ask(collection, "", None, read_done, _now() + timeout, method="DELETE")
+
     async def create_collection(self, collection: str, config: "models.CreateCollection", *, timeout: float) -> None:
         """Create a collection; raises BackendError (status 409 when it is there already)."""
         body = config.model_dump(mode="json", exclude_none=True)
@@ -241,6 +255,7 @@ class QdrantClient:
         *,
         method: str = "POST",
         wait: bool = False,
+        repeatable: bool = True,
     ) -> Result:
         left = deadline - _now()
         if left <= 0:
@@ -258,8 +273,8 @@ class QdrantClient:
                 reason = str(error) if type(error) is ValueError else "no result in it"
             raise BackendBadResponse(f"{self.backend.name}: {reason}")
 
-        # Requests that wait are writes; so is a creation, the only other PUT.
-        reads = not wait and method != "PUT"
+        # Requests that wait are writes; so are creations and deletions.
+        reads = repeatable and not wait and method not in {"PUT", "DELETE"}
         return await self.backend.ask(whole, body, read_result, timeout=left, method=method, repeatable=reads)
 
     def limits_of(self, collection: str) -> Limits:

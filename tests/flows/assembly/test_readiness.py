@@ -13,6 +13,7 @@ from aiohttp import web
 from bench.stubs import served
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.resources import Ping, Resources
+from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.indexing.collection import configuration
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
@@ -39,7 +40,7 @@ def pinging(url: str) -> Iterator[tuple[Ping, Clients, EventLoopThread]]:
     with Resources() as resources:
         resources.register("calls", calls.close)
         clients = Clients.of(given, InProcess(given), METRICS)
-        clients.register(resources, calls, given.qdrant)
+        clients.register(resources, calls, given.qdrant, Catalogue(clients.qdrant, given.qdrant))
         yield resources.pings["qdrant"], clients, calls
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Leg
-from operators.ranking.relevance import relevance
+from operators.ranking.pipeline import Ranked
+from operators.ranking.relevance import Relevance
 from operators.ranking.run import Facts, Matches, Measure, ModelScores
 from schemas.recipes import SHIPPED
 from tests.operators.ranking.payloads import RECIPES, any_single, by_model, facts, pool
@@ -22,7 +23,13 @@ def fit(model: ModelScores | None = None, matches: Matches | None = None, legs: 
     """The relevance of each candidate of `hybrid`."""
     ranked = rank(SHIPPED["hybrid"], legs, Facts(matches=matches), model)
     found = next((leg for leg in legs if leg.name == "vector"), None)
-    return relevance(ranked.candidates, found, ranked.run)
+    return of_all(ranked, found)
+
+
+def of_all(ranked: Ranked, found: Leg | None) -> dict[str, float]:
+    """The relevance of each candidate, where it has one."""
+    fits = Relevance(found, ranked.run)
+    return {each.id: fit for each in ranked.candidates if (fit := fits.of(each.id)) is not None}
 
 
 def test_relevance_by_hand() -> None:
@@ -84,7 +91,7 @@ def test_relevance_is_from_0_to_1(name: str) -> None:
         random = Random(seed)
         legs = pool(random, any_single)
         ranked = by_model(random, RECIPES[name], legs, facts(random))
-        found = relevance(ranked.candidates, next((leg for leg in legs if leg.name == "vector"), None), ranked.run)
+        found = of_all(ranked, next((leg for leg in legs if leg.name == "vector"), None))
         assert all(0.0 <= value <= 1.0 for value in found.values())
         assert found.keys() in ({candidate.id for candidate in ranked.candidates}, set())
 
@@ -98,6 +105,6 @@ def test_what_is_better_fits_no_worse(cosine: float, nearer: float, score: float
     def of(near: float, said: float) -> float:
         legs = [vector(("a", near))]
         ranked = rank(recipe("score", "rerank"), legs, Facts(), ModelScores({"a": said}, 1, measure="logit"))
-        return relevance(ranked.candidates, legs[0], ranked.run)["a"]
+        return of_all(ranked, legs[0])["a"]
 
     assert of(cosine, score) <= of(nearer, higher)

@@ -5,7 +5,8 @@ Rules
 - Until Qdrant has described a collection, and while it isn't there, it is taken for one of rankstream's own.
 - A description stays when a later reading fails.
 - A collection that the key may not see, or that fails, takes nothing from the others.
-- An alias is the collection that it stands for; it may be given to another one at any time.
+- An alias is the collection that it stands for; it may be given to another one at any time. A flow with other settings
+  than that one's stays where it is (`generations`).
 - Qdrant does not distinguish one making of a collection from the next one of its name. One is noticed if the collection
   isn't there at a reading, or is described otherwise, or if another tool's has fewer points than before.
 """
@@ -13,6 +14,7 @@ Rules
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -20,6 +22,7 @@ import structlog
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import Analysers, Bm25, expires, mixed_contexts
+from operators.clients.qdrant.collections.generations import Choice, Resolved, alias_of, resolve
 from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.query.collection import MOST, Capabilities
 from operators.query.filters import ORDERING, Ask
@@ -38,10 +41,10 @@ _GROUPING: Final = frozenset({Ask.KEYWORD, Ask.INTEGER, Ask.BOOL, Ask.UUID})
 _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
 """Scores that are smaller for more similar documents: to rank by them would be to rank the wrong way round."""
 
+_STAYS: Final = "the alias of a collection has one that was made with other settings, or for another consumer group"
+
 _SOON: Final = 0.5
 """Seconds after which an outage is looked into again."""
-
-_NOT_FOUND: Final = 404
 
 Seen = Callable[[str, CollectionInfo | None], None]
 """Gets a collection's description at each reading, None where it isn't there; called on the loop that reads."""
@@ -51,15 +54,23 @@ class Catalogue:
     """The configured collections; raises ConfigError for an analyser's parameters that the model refuses.
 
     `hides`: some sources see fewer documents than others, and contexts that don't separate them are not searched.
+    `choice`: the flow's choice among the generations of an index.
     """
 
     def __init__(
-        self, qdrant: QdrantClient, settings: QdrantSettings, seen: Seen = lambda *_: None, *, hides: bool = False
+        self,
+        qdrant: QdrantClient,
+        settings: QdrantSettings,
+        seen: Seen = lambda *_: None,
+        *,
+        hides: bool = False,
+        choice: Choice | None = None,
     ) -> None:
         self._qdrant = qdrant
         self._settings = settings
         self._seen = seen
         self._hides = hides
+        self._choice = choice or Choice()
         self._analysers = Analysers(settings)
         self._capabilities: dict[str, Capabilities] = {}
         self._warned: set[tuple[str, str]] = set()
@@ -95,25 +106,25 @@ class Catalogue:
     async def read(self, timeout: float) -> dict[str, BackendError]:
         """Read the description of each collection within `timeout` seconds; return the errors of those that failed."""
         collections = self._settings.physical
-        aliases, described = await asyncio.gather(
-            self._aliases(timeout), asyncio.gather(*(self._info(collection, timeout) for collection in collections))
-        )
+        aliases = await self._aliases(timeout)
+        resolved = await asyncio.gather(*(self._resolve(collection, aliases, timeout) for collection in collections))
         errors = {}
-        for collection, info in zip(collections, described, strict=True):
-            if isinstance(info, BackendError):
-                errors[collection] = info
-                self._warn(collection, info)
+        for collection, found in zip(collections, resolved, strict=True):
+            if isinstance(found, BackendError):
+                errors[collection] = found
+                self._warn(collection, found)
                 continue
+            name, info = found.physical, found.info
             self._seen(collection, info)
-            name = aliases.get(collection, collection)
             self._note(collection, name, info)
             if info is None:
                 self._capabilities.pop(collection, None)
                 self._analysers.read(collection, None)
             else:
                 capabilities = self._capabilities[collection] = self._capable(collection, name, info)
-                # Documents are written to the collection by its own name.
-                self._qdrant.limits[capabilities.name] = self._qdrant.limits_of(collection)
+                if found.alias is not None:
+                    self._capabilities[collection] = capabilities = replace(capabilities, alias=found.alias)
+                    self._qdrant.limits[name] = self._qdrant.limits_of(found.alias)
                 self._analysers.read(collection, info.metadata)
         return errors
 
@@ -131,11 +142,19 @@ class Catalogue:
             # A key for some collections only may not list them: a name is then taken for a collection's own.
             return {}
 
-    async def _info(self, collection: str, timeout: float) -> CollectionInfo | BackendError | None:
+    async def _resolve(self, collection: str, aliases: Mapping[str, str], timeout: float) -> Resolved | BackendError:
+        present, _, _ = self._described.get(collection, (None, None, 0))
         try:
-            return await self._qdrant.collection_info(collection, timeout=timeout)
+            found = await resolve(self._qdrant, collection, aliases, self._choice, timeout, present)
         except BackendError as error:
-            return None if error.status == _NOT_FOUND else error
+            return error
+        alias = alias_of(collection, aliases)
+        other = alias is not None and aliases[alias] != found.physical
+        if other and (collection, found.physical) not in self._warned:
+            log.warning(_STAYS, collection=collection, used=found.physical)
+        # Another switch is told again.
+        (self._warned.add if other else self._warned.discard)((collection, found.physical))
+        return found
 
     def _capable(self, collection: str, name: str, info: CollectionInfo) -> Capabilities:
         names = self._settings.vectors

@@ -78,7 +78,7 @@ class Searched:
             each.retrieval.parsed = parse(text, MappingProxyType({}))
             each.retrieval.terms = self.catalogue.analyser(self.collection).query(text)
             each.cache.watermark = watermark
-            search = searches(each)[KEYWORD, "documents"]
+            search = searches(each)[KEYWORD, self.collection]
             assert isinstance(search, Search)
             asked.append(leg.request_of(self.collection, search))
         # As the stage makes calls: all that go together in one, and one for each of the others.

@@ -1,0 +1,266 @@
+"""`rankstream reindex`: a new generation of the index beside the one that answers, and the switch to it.
+
+Rules
+-----
+- The process is a replica of the indexing flow, in a consumer group of the new collections' own. So it is resumed from
+  its offsets, and further replicas share its work.
+- The aliases are switched once: when the group has caught up with the topic, and the numbers of documents agree.
+- After the switch the process goes on indexing until a replica of `rankstream index` is in its group, or a signal
+  comes: no event is missed in between.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+from typing import Annotated, Final
+
+import structlog
+import typer
+
+from flows.assembly.clients import InProcess
+from flows.assembly.collections import choice, ensure_collections, open_client
+from flows.assembly.delivery import kafka_client
+from flows.cli.output import Config, Json, emit, out, say
+from flows.process import logs
+from flows.process.replica import Replica, indexing_replica
+from flows.process.serve import serve
+from operators.clients.qdrant.collections.generations import Generation
+from operators.delivery import topics
+from operators.delivery.broker import reach
+from operators.delivery.groups import describe_group
+from operators.indexing import reindexing
+from operators.indexing.reindexing import CatchUp, Move, Plan, differing, unread
+from schemas.errors import ConfigError, FatalDelivery, RankstreamError
+from schemas.settings import KafkaSettings, Settings, load
+
+log = structlog.stdlib.get_logger(__name__)
+
+_TIMEOUT: Final = 60.0
+_TURN: Final = 0.5
+_QUIET: Final = 5.0
+"""Seconds between two lines of progress."""
+
+_COMPARISONS: Final = 10
+"""Comparisons of the counts, one a second, until they agree."""
+
+_EMBEDDED: Final = (
+    "qdrant.path: Qdrant's engine in this process has no aliases, and only one process can open the directory. Let"
+    " qdrant.path name a new directory, and index all documents into it; the old one stays as it is."
+)
+
+
+def reindex(
+    config: Config = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Give the aliases back to the collections before; nothing is deleted.")
+    ] = False,
+    drop_old: Annotated[
+        bool, typer.Option("--drop-old", help="Delete the collections that the present ones replaced.")
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Index again although the present collections have these settings.")
+    ] = False,
+    allow_differences: Annotated[
+        bool, typer.Option("--allow-differences", help="Switch although the numbers of documents differ.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Index all documents again, with the settings of this configuration, into new collections, and switch to them.
+
+    Queries and the indexing flow go on meanwhile. Stopped, it is resumed by the same command. After the switch it goes
+    on until `rankstream index` with this configuration has taken over, or until SIGTERM. Exit code 1 if it did not
+    switch.
+    """
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    if settings.qdrant.path is not None:
+        raise ConfigError(_EMBEDDED)
+    in_process = InProcess(settings)
+    names = settings.qdrant.physical
+    with open_client(settings, in_process) as ask:
+        if undo:
+            for move in ask(partial(reindexing.undo, names=names, timeout=_TIMEOUT), _TIMEOUT):
+                _tell(move, as_json)
+            return
+        if drop_old:
+            for name in ask(partial(reindexing.drop_old, names=names, timeout=_TIMEOUT), _TIMEOUT):
+                emit({"dropped": name}) if as_json else say(out, f"collection {name}: deleted")
+            return
+        found: Plan = ask(
+            partial(
+                reindexing.plan,
+                names=names,
+                choice=choice(settings),
+                unique=secrets.token_hex(4),
+                timeout=_TIMEOUT,
+                again=again,
+            ),
+            _TIMEOUT,
+        )
+        group_before = ask(
+            partial(
+                reindexing.group_before,
+                moves=found.moves,
+                default=settings.kafka.indexing.group_id,
+                timeout=_TIMEOUT,
+            ),
+            _TIMEOUT,
+        )
+    if found.generation is None:
+        for move in found.moves:
+            say(out, f"{move.name}: {move.after} was made with these settings; --again indexes once more")
+        return
+    reach(settings.kafka.bootstrap_servers)
+    _check_beginning(settings.kafka.model_copy(update={"group_id": found.generation.group}))
+    for move in found.moves:
+        generation = Generation(found.generation.group, move.before)
+        ensure_collections(_into(settings, [move]), in_process, generation=generation)
+    in_process.close()
+    renamed = _into(settings, found.moves)
+    replica = f"{settings.delivery.replica}-reindex"
+    renamed = renamed.model_copy(update={"delivery": renamed.delivery.model_copy(update={"replica": replica})})
+    run = _Run(renamed, found, group_before, allow_differences=allow_differences, as_json=as_json)
+    code = serve(renamed, {"reindex": run.build}, settings.telemetry.indexing_port)
+    run.stopping.set()
+    raise typer.Exit(code or (0 if run.switched else 1))
+
+
+def _into(settings: Settings, moves: Sequence[Move]) -> Settings:
+    """The same settings with the new collections, by their own names; a name without a move is left out."""
+    section, after = settings.qdrant, {move.name: move.after for move in moves}
+    parts = {
+        destination: {part: after[name] for part, name in held.items() if name in after}
+        for destination, held in section.collections.items()
+    }
+    named = {
+        "destinations": {each: after[name] for each, name in section.destinations.items() if name in after},
+        "collections": parts,
+        "analysers": {after[name]: each for name, each in section.analysers.items() if name in after},
+        "owned": [],
+    }
+    return settings.model_copy(update={"qdrant": section.model_copy(update=named)})
+
+
+def _tell(move: Move, as_json: bool) -> None:
+    if as_json:
+        emit({"name": move.name, "alias": move.alias, "before": move.before, "after": move.after})
+    else:
+        before = f", before {move.before}" if move.before is not None else ""
+        say(out, f"{move.name}: {move.after} answers from now on{before}")
+
+
+def _check_beginning(kafka: KafkaSettings) -> None:
+    """Raise FatalDelivery if the retention has cut documents off the topic that the group has not read."""
+    topic = kafka.topics.documents
+    with closing(kafka_client(kafka).bounded_reader(topic)) as reader:
+        committed = reader.committed()
+        cut = sorted(number for number, start in reader.positions().items() if start > 0 and committed[number] <= start)
+    policy = (topics.describe_topics(kafka)[topic] or {}).get("cleanup.policy", "delete")
+    if cut and "delete" in policy:
+        partitions = ", ".join(map(str, cut))
+        raise FatalDelivery(
+            f"{topic}: the retention has deleted the beginning of the partitions {partitions}, and documents with it."
+            " Send all documents again to a topic that keeps them (retention.ms -1), and let"
+            " kafka.topics.documents name it"
+        )
+
+
+class _Run:
+    """One run: the replica, and the thread that watches it, switches, and waits for a successor."""
+
+    def __init__(
+        self, settings: Settings, plan: Plan, group_before: str, *, allow_differences: bool, as_json: bool
+    ) -> None:
+        assert plan.generation is not None
+        self.stopping = threading.Event()
+        self.switched = False
+        self._settings = settings
+        self._moves = plan.moves
+        self._kafka = settings.kafka.model_copy(update={"group_id": plan.generation.group})
+        self._kafka_before = settings.kafka.model_copy(update={"group_id": group_before})
+        self._allow_differences = allow_differences
+        self._as_json = as_json
+
+    def build(self, settings: Settings, in_process: InProcess) -> Replica:
+        """The replica, watched from now on."""
+        replica = indexing_replica(settings, in_process)
+        threading.Thread(target=self._watch, args=(replica, in_process), name="reindexing", daemon=True).start()
+        return replica
+
+    def _watch(self, replica: Replica, in_process: InProcess) -> None:
+        try:
+            if self._catch_up() and self._agree(in_process):
+                with open_client(self._settings, in_process) as ask:
+                    ask(partial(reindexing.switch, moves=self._moves, timeout=_TIMEOUT), _TIMEOUT)
+                self.switched = True
+                for move in self._moves:
+                    _tell(move, self._as_json)
+                log.info("start rankstream index with this configuration", group=self._kafka.group_id)
+                self._await_successor()
+        except (RankstreamError, TimeoutError) as error:
+            log.error("reindexing failed", reason=str(error), switched=self.switched)
+        finally:
+            replica.stop()
+
+    def _catch_up(self) -> bool:
+        """True once the new index has what the topic has; False if the process stops before."""
+        catching_up, told, applied = CatchUp(), time.monotonic(), 0
+        with closing(kafka_client(self._kafka).bounded_reader(self._kafka.topics.documents)) as reader:
+            before = sum(reader.committed().values())
+            while not self.stopping.wait(_TURN):
+                ends, committed, now = reader.ends(), reader.committed(), time.monotonic()
+                if catching_up.look(ends, committed, now):
+                    return True
+                if now - told >= _QUIET:
+                    read = sum(committed.values()) - before
+                    rate = round((read - applied) / (now - told), 1)
+                    log.info("reindexing", documents=read, per_second=rate, left=unread(ends, committed))
+                    told, applied = now, read
+        return False
+
+    def _agree(self, in_process: InProcess) -> bool:
+        """True if each namespace has as many documents as before, apart from those of events that one index lacks."""
+        compared = [(move.before, move.after) for move in self._moves if move.before is not None]
+        topic = self._kafka.topics.documents
+        with (
+            open_client(self._settings, in_process) as ask,
+            closing(kafka_client(self._kafka).bounded_reader(topic)) as reader,
+            closing(kafka_client(self._kafka_before).bounded_reader(topic)) as reader_before,
+        ):
+            for attempt in range(_COMPARISONS):
+                if attempt and self.stopping.wait(1.0):
+                    return False
+                new, old = reader.committed(), reader_before.committed()
+                now = time.time()
+                counts = [
+                    tuple(
+                        ask(partial(reindexing.count, collection=each, now=now, timeout=_TIMEOUT), _TIMEOUT)
+                        for each in pair
+                    )
+                    for pair in compared
+                ]
+                slack = unread(reader.ends(), {number: min(new[number], old.get(number, 0)) for number in new})
+                different = {
+                    name: pair for before, after in counts for name, pair in differing(before, after, slack).items()
+                }
+                if not different:
+                    log.info("numbers of documents agree", namespaces=[after for _, after in counts], slack=slack)
+                    return True
+        for name, (before, after) in different.items():
+            log.warning("numbers of documents differ", namespace=name, before=before, after=after)
+        if not self._allow_differences:
+            log.error("not switched: --allow-differences switches all the same")
+        return self._allow_differences
+
+    def _await_successor(self) -> None:
+        while not self.stopping.wait(2 * _TURN):
+            try:
+                if describe_group(self._kafka).members > 1:
+                    log.info("rankstream index has taken over")
+                    return
+            except FatalDelivery:
+                # A broker that does not say so: a signal ends the process.
+                continue
