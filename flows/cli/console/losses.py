@@ -83,7 +83,7 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     fates: dict[str, Fate] = {}
 
     def add(id_: str, rank: int | None, stage: str | None, why: str) -> None:
-        known = whole.relevance.get(id_)
+        known = whole.relevance.of(id_) if whole.relevance is not None else None
         fates[id_] = Fate(
             id_, offered.get(id_, {}), rank, stage, why, known, id_ in scored if scored else None, titles.get(id_)
         )
@@ -160,8 +160,8 @@ def _twin(id_: str, before: Sequence[str], pool: CandidatePool) -> str | None:
 
 def _behind(id_: str, outcome: Outcome, whole: Outcome, least: float) -> tuple[str, str]:
     """The reason for which a candidate that the recipe keeps is no result."""
-    relevance = whole.relevance.get(id_, 1.0)
-    if relevance < least:
+    relevance = whole.relevance.of(id_) if whole.relevance is not None else None
+    if relevance is not None and relevance < least:
         return "min_relevance", f"its relevance is {relevance:.3f}, and at least {least:g} is asked for"
     if outcome.grouping is not None:
         candidate = next(each for each in whole.candidates if each.id == id_)
