@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any, Final
 
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome, ChromeOptions, Keys
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -86,8 +87,8 @@ class Browser:
         self.wait(lambda: self.all("#view > *") and not self.all("#view[aria-busy]"))
 
     def wait(self, condition: Callable[[], Any]) -> Any:
-        """Wait for what must come."""
-        return WebDriverWait(self.chrome, WITHIN, 0.03).until(lambda _: condition())
+        """Wait for what must come; an element that the page has replaced is looked for again."""
+        return WebDriverWait(self.chrome, WITHIN, 0.03, [StaleElementReferenceException]).until(lambda _: condition())
 
     def all(self, selector: str) -> list[WebElement]:
         """The elements of a CSS selector."""

@@ -101,7 +101,8 @@ def columns(browser: Browser) -> None:
     browser.says("#view", "RBO")
     browser.wait(lambda: "b=keyword" in browser.chrome.current_url)
     if browser.run("return innerWidth") < 600:
-        browser.one(".tabs [data-tab='1']").click()
+        browser.says(".tabs", "keyword")
+        browser.run("document.querySelector(\".tabs [data-tab='1']\").click()")
         assert len([each for each in browser.all(".list") if each.is_displayed()]) == 1
 
 
