@@ -15,6 +15,7 @@ from bench import (
     caching,
     comparison,
     micro,
+    models,
     paraphrases,
     payloads,
     quality,
@@ -139,6 +140,16 @@ def reranked(rounds: int, as_json: bool) -> int:
     """Measure the rerank operator; the exit code."""
     measured = {"machine": machine(), **reranking.figures(rounds)}
     _show(measured, as_json, report.reranking_table(measured))
+    return 0
+
+
+def modelled(arguments: argparse.Namespace) -> int:
+    """Measure the models in this process; the exit code."""
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    measured = {"machine": machine(), **models.figures(arguments.rounds, arguments.cache)}
+    if arguments.plot is not None:
+        models.plot(measured, arguments.plot)
+    _show(measured, arguments.json, report.models_table(measured, models.ROWS))
     return 0
 
 

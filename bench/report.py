@@ -108,6 +108,14 @@ def ranking_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def models_table(report: Mapping[str, Any], names: Mapping[str, str]) -> Table:
+    """A row a model's work: both rates a second of a core, and their ratio."""
+    shown = _table(f"{report['model']} in this process", "", "ours", "plain loop", "ratio")
+    for name, row in report["rows"].items():
+        shown.add_row(names[name], _ranged(row["ours"], 0), _ranged(row["loop"], 0), _ranged(row["ratio"], 3))
+    return shown
+
+
 def reranking_table(report: Mapping[str, Any]) -> Table:
     """A row a comparison: both sides, and their ratio."""
     shown = _table("Batching across queries", "", "ours", "the other", "ratio")

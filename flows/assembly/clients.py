@@ -258,7 +258,7 @@ def qdrant(settings: Settings, engine: Callable[[], Engine], metrics: FlowMetric
         embedded = EngineTransport(engine())
         endpoint = Endpoint("qdrant", "http://engine", embedded, max_body=_MAX_QDRANT_BODY, dialect=QDRANT)
         # The engine holds the interpreter while it writes: small writes let the searches in between.
-        return QdrantClient(endpoint, max_upsert=_MAX_ENGINE_UPSERT, fields=fields)
+        return QdrantClient(endpoint, max_upsert=_MAX_ENGINE_UPSERT, fields=fields, packs=True)
     headers = _headers("qdrant", section, _key_header("qdrant", section, "api-key"))
     pooled = transport("qdrant", section, section.url)
     endpoint = Endpoint("qdrant", section.url, pooled, headers, _MAX_QDRANT_BODY, QDRANT)

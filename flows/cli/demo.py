@@ -34,7 +34,7 @@ from flows.cli.ingestion import index_once, read_jsonl
 from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, out, print_result, say, stderr
 from flows.cli.query_client import QueryClient
 from flows.process import logs
-from flows.process.embedded import start_embedded
+from flows.process.embedded import embedded_settings, start_embedded
 from schemas.query import MAX_LIMIT
 from schemas.settings import Defaults, Settings, TelemetrySettings
 from schemas.texts import printable
@@ -155,6 +155,7 @@ QUERIES: Final = (
 )
 
 _ANSWER_TIMEOUT: Final = 60.0
+_DIGITS: Final = 16
 _CONFIG: Final = "rankstream.yaml"
 _DEFAULT: Final = Defaults().namespace
 
@@ -171,7 +172,7 @@ class Corpus:
     @classmethod
     def own(cls, path: Path, namespace: str | None) -> Self:
         """A JSON Lines file. What it held before it was changed is no part of its index."""
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]
         return cls(path.name, lambda: read_jsonl(path), f"own-{digest}", namespace)
 
     @classmethod
@@ -179,6 +180,10 @@ class Corpus:
         """The documentation of Python's standard library."""
         found = list(docstrings())
         return cls("the standard library's docstrings", lambda: found, "demo", NAMESPACE)
+
+    def directory_in(self, cache: Path) -> Path:
+        """The directory of the index: an index of other settings is none that can be opened with these."""
+        return cache / f"{self.directory}-{embedded_settings(cache).index_hash()[:_DIGITS]}"
 
 
 def demonstrate(
@@ -192,7 +197,7 @@ def demonstrate(
     spans = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
     provider.add_span_processor(SimpleSpanProcessor(spans))
-    directory = cache / corpus.directory
+    directory = corpus.directory_in(cache)
     with start_embedded(directory, provider=provider) as running:
         index_once(running, corpus.name, corpus.documents, directory, console)
         kafka = running.settings.kafka

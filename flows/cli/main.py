@@ -1,10 +1,12 @@
 """The command line. Exit codes: 0 ok, 1 failure, 2 usage or configuration."""
 
+import ast
 import importlib
 import importlib.metadata
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -53,8 +55,27 @@ def _options(
     pass
 
 
-def command_line(commands: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The command line with these commands."""
+def _load(name: str) -> Callable[..., None]:
+    """The function of a command."""
+    function: Callable[..., None] = getattr(importlib.import_module(f"flows.cli.{COMMANDS[name]}"), name)
+    return function
+
+
+def outline(name: str) -> Callable[..., None]:
+    """A command in its name and docstring alone, read from the source: importing all of them takes seconds."""
+    source = Path(__file__).parent.joinpath(*COMMANDS[name].split(".")).with_suffix(".py")
+    body = ast.parse(source.read_bytes()).body
+    [function] = (node for node in body if isinstance(node, ast.FunctionDef) and node.name == name)
+
+    def command() -> None:
+        pass
+
+    command.__name__, command.__doc__ = name, ast.get_docstring(function)
+    return command
+
+
+def command_line(commands: Iterable[str] = COMMANDS, load: Callable[[str], Callable[..., None]] = _load) -> typer.Typer:
+    """The command line with these commands, each as `load` gives it."""
     app = typer.Typer(
         name=_NAME,
         help="Streaming search: queries from Kafka, ranked results from Qdrant back to Kafka, each exactly once.",
@@ -64,7 +85,7 @@ def command_line(commands: Iterable[str] = COMMANDS) -> typer.Typer:
         callback=_options,
     )
     for name in commands:
-        app.command()(getattr(importlib.import_module(f"flows.cli.{COMMANDS[name]}"), name))
+        app.command()(load(name))
     return app
 
 
@@ -72,7 +93,7 @@ def main() -> None:
     """Run the command line; a failure is one line, not a traceback."""
     # To import a command takes longer than many commands take.
     named = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
-    app = command_line([named] if named in COMMANDS else COMMANDS)
+    app = command_line([named]) if named in COMMANDS else command_line(load=outline)
     try:
         code = app(standalone_mode=False, prog_name=_NAME)
     except typer.TyperException as error:

@@ -78,24 +78,31 @@ class Embedded:
         return self.running(search_replica)
 
 
+def embedded_settings(
+    index: Path, overrides: Mapping[str, Any] | None = None, servers: str = "127.0.0.1:1"
+) -> Settings:
+    """The settings of a process with everything in it, and a broker at these `servers`. Raises ConfigError."""
+    return load(
+        None,
+        {
+            "kafka": {"bootstrap_servers": servers},
+            "delivery": _DELIVERY,
+            "qdrant": {"path": str(index), "timeout": _TIMEOUT, "vectors": _VECTORS},
+            "embedder": {"timeout": _TIMEOUT},
+            "rerank": {"timeout": _TIMEOUT},
+            "limits": {"timeout": 60},
+            **(overrides or {}),
+        },
+    )
+
+
 @contextlib.contextmanager
 def start_embedded(
     index: Path, overrides: Mapping[str, Any] | None = None, provider: TracerProvider | None = None
 ) -> Iterator[Embedded]:
     """Start a broker and open the index in the directory `index`, with its collection. Raises ConfigError."""
     with EmbeddedBroker() as broker:
-        settings = load(
-            None,
-            {
-                "kafka": {"bootstrap_servers": broker.bootstrap_servers},
-                "delivery": _DELIVERY,
-                "qdrant": {"path": str(index), "timeout": _TIMEOUT, "vectors": _VECTORS},
-                "embedder": {"timeout": _TIMEOUT},
-                "rerank": {"timeout": _TIMEOUT},
-                "limits": {"timeout": 60},
-                **(overrides or {}),
-            },
-        )
+        settings = embedded_settings(index, overrides, broker.bootstrap_servers)
         with _on(broker, settings, provider) as running:
             ensure_collections(settings, running.in_process)
             yield running

@@ -36,7 +36,7 @@ from operators.clients.qdrant.answers import (
     read_updates,
     read_vectors,
 )
-from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks
+from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks, pack
 from operators.query.backend_answers import Hits, point_id
 from operators.query.field_map import SAME, FieldMap
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
@@ -72,13 +72,15 @@ class QdrantClient:
 
     `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise. `limits`
     are those of collections, as far as they are known: requests are made to fit. `fields` maps our names to those in
-    collections of other tools, for everything that is read.
+    collections of other tools, for everything that is read. `packs`: it is the engine in this process, which reads
+    vectors as bytes.
     """
 
     backend: Backend
     max_upsert: int = 24 * MIB
     limits: dict[str, Limits] = field(default_factory=dict)
     fields: FieldMap = SAME
+    packs: bool = False
 
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
@@ -184,7 +186,7 @@ class QdrantClient:
         """
         deadline = _now() + timeout
         body = _body(points=[], update_filter=condition)
-        encoded = (self._encode(point) for point in points)
+        encoded = (self._encode(pack(point) if self.packs else point) for point in points)
         most = self.limits_of(collection).points or len(points)
         for chunk in chunks(encoded, self.max_upsert - len(self._encode(body)), most):
             request = {**body, "points": chunk}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import orjson
 from qdrant_edge import (
     Bm25,
@@ -24,9 +25,12 @@ from qdrant_edge import (
     TokenizerType,
 )
 
+from operators.clients.qdrant.requests import unpack
 from operators.clients.qdrant_edge.refusals import Refusal, bad_request, out_of_range, wrong_input
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     # Names of the engine's type stubs only.
     from qdrant_edge import NamedVector
 
@@ -63,20 +67,31 @@ class VectorSchema:
             raise wrong_input("Conversion between sparse and regular vectors failed")
         if vector is not None:
             return vector
+        if (packed := unpack(value)) is not None:
+            return self._fitting_array(packed, name, where)
         if not isinstance(value, list):
             raise _no_vector()
         if not value or not isinstance(value[0], list):
-            self._check_size(_numbers(value), name, where)
+            self._check_size(len(_numbers(value)), name, where)
             return value
         if name not in self.multi:
             raise wrong_input("Conversion between multi and regular vectors failed")
         for row in value:
-            self._check_size(_numbers(row), name, where)
+            self._check_size(len(_numbers(row)), name, where)
         return value
 
-    def _check_size(self, row: list[float], name: str, where: str) -> None:
-        if len(row) != self.sizes[name]:
-            raise wrong_input(f"Vector dimension error: expected dim: {self.sizes[name]}, got {len(row)}{where}")
+    def _fitting_array(self, array: NDArray[np.float32], name: str, where: str) -> list[float] | list[list[float]]:
+        if array.ndim > 1 and name not in self.multi:
+            raise wrong_input("Conversion between multi and regular vectors failed")
+        if not np.isfinite(array).all():
+            raise _no_vector()
+        self._check_size(array.shape[-1], name, where)
+        checked: list[float] | list[list[float]] = array.tolist()
+        return checked
+
+    def _check_size(self, size: int, name: str, where: str) -> None:
+        if size != self.sizes[name]:
+            raise wrong_input(f"Vector dimension error: expected dim: {self.sizes[name]}, got {size}{where}")
 
 
 def _sparse_vector(value: object, field: str, *, query: bool) -> SparseVector | None:

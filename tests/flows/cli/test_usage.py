@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from bench.ports import free_port
-from flows.cli.main import main
+from flows.cli.demo import Corpus
+from flows.cli.main import command_line, main, outline
 
 EVALUATE = "evaluate --qrels qrels.txt"
 TUNE = "tune --qrels qrels.txt --pools documents.jsonl"
@@ -134,3 +136,35 @@ def test_a_command_imports_no_other_one() -> None:
     asked += "try: main()\nexcept SystemExit: print('flows.cli.run' in sys.modules, 'kafka' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True)
     assert done.stdout.splitlines()[-1] == "False False"
+
+
+def test_help_imports_no_command() -> None:
+    """The help of all commands needs neither the engine of the flows nor a client or a model."""
+    script = (
+        "import sys; sys.argv = ['rankstream', '--help']\n"
+        "from flows.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'bytewax', 'kafka', 'numpy', 'onnxruntime', 'pydantic_settings', 'qdrant_client'}\n"
+        "print('imported', *heavy & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "imported"
+
+
+def test_help_says_of_each_command_what_the_command_says() -> None:
+    """The help that is read from the sources is that of the functions."""
+    quick, whole = (
+        CliRunner().invoke(made, ["--help"]).output for made in (command_line(load=outline), command_line())
+    )
+    assert "replay" in quick
+    assert quick == whole
+
+
+def test_the_demo_has_an_index_for_each_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index made with other settings stays where it is, and the demo makes one beside it."""
+    corpus = Corpus("texts", list, "demo", None)
+    before = corpus.directory_in(tmp_path)
+    assert corpus.directory_in(tmp_path) == before
+    monkeypatch.setattr("flows.process.embedded._VECTORS", {})
+    assert corpus.directory_in(tmp_path) != before

@@ -1,14 +1,20 @@
 """The embedded engine: what survives a restart, which write wins, and what names mean."""
 
+import asyncio
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
+from operators.clients.http.transport import Endpoint
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.requests import pack
+from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from schemas.errors import ConfigError
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, UUID, done, refusal
@@ -214,3 +220,35 @@ def test_the_index_is_its_owners_alone(tmp_path: Path) -> None:
     for path, mode in ((tmp_path / "parent" / "new", 0o700), (old, 0o750)):
         with Engine(path):
             assert path.stat().st_mode & 0o777 == mode
+
+
+def test_packed_vectors_are_stored_as_those_in_numbers(engine: Engine) -> None:
+    """The client that packs arrays leaves the same vectors as the one that writes numbers, bit for bit."""
+    chance = np.random.default_rng(1)
+    arrays = {"dense": (2,), "tokens": (3, 2)}
+    vector: dict[str, Any] = {
+        name: np.round(chance.normal(size=shape), 4).astype(np.float32) for name, shape in arrays.items()
+    }
+    vector["bm25"] = {"indices": [3], "values": [0.5]}
+    stored = []
+    for packs in (False, True):
+        qdrant = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)), packs=packs)
+        asyncio.run(qdrant.upsert("docs", [{"id": int(packs), "vector": vector, "payload": {}}], timeout=10))
+        found = done(engine, "POST", "/collections/docs/points", {"ids": [int(packs)], "with_vector": True})
+        stored.append(found[0]["vector"])
+    assert stored[0] == stored[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("dense", np.ones(3, np.float32)),
+        ("dense", np.ones((2, 2), np.float32)),
+        ("dense", np.array([1.0, np.nan], np.float32)),
+        ("tokens", np.ones((2, 3), np.float32)),
+    ],
+)
+def test_packed_vectors_that_do_not_fit_are_refused(engine: Engine, name: str, array: Any) -> None:
+    """A packed vector of another dimension, another form or without a value is refused before the engine sees it."""
+    point = pack({"id": 1, "vector": {name: array}, "payload": {}})
+    assert refusal(engine, "PUT", "/collections/docs/points", {"points": [point]})[0] == 400
