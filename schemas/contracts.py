@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from schemas import headers as names
-from schemas.document import DocumentEvent
+from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass
 from schemas.fields import SCHEMA_VERSION
 from schemas.pool import CandidatePool
@@ -24,8 +24,12 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "query": QueryEvent,
     "result": ResultEvent,
     "document": DocumentEvent,
+    "deletion": DeletionEvent,
     "pool": CandidatePool,
 }
+
+_OTHERS: Final = {"documents": ("deletion",)}
+"""Channel -> messages of other schemas than its first."""
 
 _TRACE: Final = {
     "traceparent": {"type": "string", "description": "W3C Trace Context: the sender's span."},
@@ -67,7 +71,7 @@ def asyncapi() -> dict[str, Any]:
             topics.documents,
             "document",
             "receive",
-            "Document events: upserts and deletions. Key by id, so that a document's events stay in order.",
+            "Document events: upserts, patches and deletions. Key by id, so that a document's events stay in order.",
         ),
         "dead_letters": (topics.dead_letters, "dead_letter", "send", "Rejected messages, unchanged, and why."),
         "watermarks": (
@@ -89,7 +93,9 @@ def asyncapi() -> dict[str, Any]:
             name: {
                 "address": address,
                 "description": said,
-                "messages": {message: {"$ref": f"#/components/messages/{message}"}},
+                "messages": {
+                    each: {"$ref": f"#/components/messages/{each}"} for each in (message, *_OTHERS.get(name, ()))
+                },
             }
             for name, (address, message, _, said) in channels.items()
         },
@@ -97,7 +103,9 @@ def asyncapi() -> dict[str, Any]:
             f"{action}_{name}": {
                 "action": action,
                 "channel": {"$ref": f"#/channels/{name}"},
-                "messages": [{"$ref": f"#/channels/{name}/messages/{message}"}],
+                "messages": [
+                    {"$ref": f"#/channels/{name}/messages/{each}"} for each in (message, *_OTHERS.get(name, ()))
+                ],
             }
             for name, (_, message, action, _) in channels.items()
         },
@@ -118,7 +126,8 @@ def _messages() -> dict[str, Any]:
     return {
         "query": message("A query", "query.json"),
         "result": message("The result of a query", "result.json"),
-        "document": message("A document, or its deletion", "document.json"),
+        "document": message("A document, a change of it, or its deletion", "document.json"),
+        "deletion": message("The deletion of a namespace, or of its documents that match filters", "deletion.json"),
         "dead_letter": {
             "title": "A rejected message",
             "headers": {"type": "object", "properties": _dead_letter()["properties"]["headers"]["properties"]},

@@ -1,4 +1,4 @@
-"""The document event: an upsert or a delete, one JSON object a message on the documents topic."""
+"""The events of the documents topic, one JSON object a message: a document's, and the deletion of many by filter."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from schemas.fields import SCHEMA_VERSION, Name, SchemaVersion, Timestamp, Vector
+from schemas.fields import SCHEMA_VERSION, Name, SchemaVersion, Strict, Timestamp, Vector
+from schemas.filters import Filters
 from schemas.texts import nfc
 from schemas.wording import MAX_WORDED, join_first
 
@@ -52,6 +53,9 @@ PATCHES: Final = "_patches"
 
 PATCHED: Final = "_patched"
 """Payload key: a hash of the patches. A write that depends on them is applied only while they are the same."""
+
+FORGOTTEN: Final = "_forgotten"
+"""Payload key of a namespace's tombstone: versions, and the conditions of the documents that were forgotten."""
 
 EXPIRES_AT: Final = "expires_at"
 EXPIRES: Final = "_expires"
@@ -223,8 +227,32 @@ class DocumentEvent(BaseModel):
         return "\n".join(value for name in COLUMNS if (value := getattr(self, name)))
 
 
-def point_id(destination: str, namespace: str, document: str) -> str:
-    """The Qdrant point id of a document: UUIDv5 of destination, namespace and id, which may contain any characters."""
+DELETE_WHERE: Final = "delete_where"
+"""The `op` of a DeletionEvent."""
+
+
+class DeletionEvent(Strict):
+    """The deletion of all documents of a namespace, or of those that match the filters, up to a version.
+
+    Documents with a later version stay. None with an earlier one comes back, however late its event is.
+    """
+
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    op: Literal["delete_where"]
+    namespace: Name
+    filters: Filters = Field(default=[], description="As a query has them; missing: the whole namespace.")
+    destination: Name | None = None
+    collection: Name | None = Field(default=None, description="A part of the destination.")
+    updated_at: Timestamp | None = Field(
+        default=None, description="The version, as a document has it; missing: the message's timestamp."
+    )
+
+
+def point_id(destination: str, namespace: str, document: str = "") -> str:
+    """The Qdrant point id of a document: UUIDv5 of destination, namespace and id, which may contain any characters.
+
+    Without an id, which every document has, it is that of the namespace's tombstone.
+    """
     # Lengths keep ("a", "bc") and ("ab", "c") apart whatever the names hold.
     name = f"{len(destination)}:{destination}{len(namespace)}:{namespace}{document}"
     return str(uuid.uuid5(POINT_NAMESPACE, name))

@@ -1,6 +1,6 @@
 """The collections outside of the flows: surveyed, and made, by the commands and before the indexing flow starts."""
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flows.assembly import clients
 from flows.assembly.clients import InProcess
-from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.client import Filter, QdrantClient
 from operators.clients.qdrant.collections.generations import Choice, Generation, generation_of, note
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
@@ -119,6 +119,28 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[Step]") -> 
             )
             ask(taken, _BUILDING)
             yield step
+
+
+def count(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequence[Filter]]) -> list[int]:
+    """The numbers of points that each of these filters matches in the collection of that name of the configuration.
+
+    Of one that isn't there, 0. Raises BackendError.
+    """
+    surveyed = {each.name: each for each in survey_collections(settings, in_process, _SURVEY)}
+    for each in surveyed.values():
+        if each.error is not None:
+            raise each.error
+
+    async def counts(client: QdrantClient) -> list[int]:
+        return [
+            await client.count(surveyed[name].physical, where, timeout=_TIMEOUT) if surveyed[name].info else 0
+            for name, filters in wheres.items()
+            for where in filters
+        ]
+
+    with open_client(settings, in_process) as ask:
+        found: list[int] = ask(counts, _BUILDING)
+        return found
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication, group:
         decoder=query.document_decoder(settings),
         embedder=DocumentEmbedder(made.embedder, _TIMEOUT, given.signals.metrics.unreadable.inc),
         encoder=DocumentEncoder(made.sparse_encoder, _TIMEOUT) if made.sparse_encoder is not None else None,
-        writer=Writer(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT),
+        writer=Writer(made.qdrant, index.vectors, index.context, catalogue, _TIMEOUT, context),
         context=context,
         watermarks=settings.kafka.topics.watermarks,
         catalogue=catalogue,

@@ -23,6 +23,7 @@ from flows.process.embedded import Embedded
 from operators.delivery.broker import reach
 from operators.delivery.client import KafkaClient, PlainRecord, RecordRefused
 from operators.delivery.kafka_python import EMBEDDED, KAFKA, Dialect
+from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.settings import KafkaSettings, Topics
 from schemas.texts import printable
@@ -139,7 +140,7 @@ def _send(
                 number, document = following
                 value = orjson.dumps(document)
                 headers = ((_HEADER, f"{own}:{number}".encode()),)
-                records.append(PlainRecord(topic, str(document.get("id", "")).encode(), value, headers))
+                records.append(PlainRecord(topic, _key(document), value, headers))
                 size_of.append(len(value))
                 sent_bytes += len(value)
                 produced += 1
@@ -160,6 +161,13 @@ def _send(
                 return produced
             waited.report(done)
             time.sleep(_POLL)
+
+
+def _key(document: Mapping[str, Any]) -> bytes:
+    """The id; of a deletion of many all that says what is deleted, so that compaction keeps the latest of each."""
+    if document.get("op") == DELETE_WHERE:
+        return orjson.dumps({name: value for name, value in document.items() if name not in {"op", "updated_at"}})
+    return str(document.get("id", "")).encode()
 
 
 class _Waiting:

@@ -21,7 +21,7 @@ COMMANDS: Final = {
     "run": "run",
     "index": "run",
     "query": "query",
-    "console": "console",
+    "console": "console.command",
     "demo": "demo",
     "evaluate": "evaluate.command",
     "tune": "evaluate.tune",
@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "config": "config",
     "schema": "config",
     "replay": "replay",
+    "forget": "forget",
 }
 """In the order of the help: each is the function of this name in this module of the package."""
 

@@ -14,7 +14,8 @@ from operators.telemetry.export import tracer_provider
 from schemas.query import MAX_LIMIT
 from schemas.settings import load
 
-_EXAMPLE: Final = '{"field": "price", "op": "range", "value": {"lt": 50}}'
+EXAMPLE: Final = '{"field": "price", "op": "range", "value": {"lt": 50}}'
+"""A filter as a command takes it."""
 
 
 class Condition(dict[str, Any]):
@@ -30,7 +31,7 @@ def condition(text: str) -> Condition:
             raise typer.BadParameter(f"not JSON: {error.msg}") from None
     field, equals, value = text.partition("=")
     if not (field and equals):
-        raise typer.BadParameter(f"{text!r} is neither FIELD=VALUE nor a JSON object, such as {_EXAMPLE}")
+        raise typer.BadParameter(f"{text!r} is neither FIELD=VALUE nor a JSON object, such as {EXAMPLE}")
     try:
         return Condition(field=field, op="eq", value=orjson.loads(value))
     except orjson.JSONDecodeError:
@@ -52,7 +53,7 @@ def query(
             parser=condition,
             metavar="FIELD=VALUE",
             help="Condition on a field of the payload, or a filter as JSON, such as"
-            f" '{_EXAMPLE}'; may be repeated: all must hold.",
+            f" '{EXAMPLE}'; may be repeated: all must hold.",
         ),
     ] = None,
     profile: Annotated[str | None, typer.Option(help="Profile: fast, balanced, deep, or a configured one.")] = None,

@@ -20,7 +20,7 @@ import structlog
 from operators.delivery.output_record import Cause, OutputRecord
 from operators.query.message import Origin
 from operators.query.trace import Trace
-from schemas.document import DocumentEvent
+from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass
 from schemas.query import QueryEvent
 
@@ -29,7 +29,7 @@ log = structlog.stdlib.get_logger(__name__)
 INTERVAL: Final = 60.0
 """Seconds between two lines about dead letters that are logged together."""
 
-_FIELDS: Final = frozenset(QueryEvent.model_fields) | frozenset(DocumentEvent.model_fields)
+_FIELDS: Final = frozenset().union(*(each.model_fields for each in (QueryEvent, DocumentEvent, DeletionEvent)))
 
 Alike = tuple[str, DeadLetterClass, str]
 """The topic that messages came from, their class, and the stage that rejected them."""

@@ -16,6 +16,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Final, TypeVar
 
 import structlog
@@ -31,7 +32,9 @@ from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.indexing import patch
 from operators.indexing.decode import Occurrences
 from operators.indexing.document import (
+    DeletionInFlight,
     DocumentInFlight,
+    EventInFlight,
     change_of,
     chunks,
     deletion,
@@ -41,7 +44,9 @@ from operators.indexing.document import (
     read_by_patches,
     writable,
 )
+from operators.indexing.tombstones import Contexts, Deletion, Forgotten
 from operators.query.backend_answers import Embedding
+from operators.query.filters import check_indexes, condition, on_index
 from operators.query.terms import SparseVector
 from operators.ranking.content import is_blank
 from operators.ranking.run import stamp
@@ -145,22 +150,22 @@ async def write_all(
     return await bisect(items, write_some, thorough=True)
 
 
-class DocumentStage(AsyncStage[DocumentInFlight, Outcome]):
+class DocumentStage(AsyncStage[EventInFlight, Outcome]):
     """Asks a backend about documents, one call at a time. A document that the backend refuses is rejected alone."""
 
     bounds = IN_ORDER
 
     @override
-    def deadline(self, item: DocumentInFlight) -> float:
+    def deadline(self, item: EventInFlight) -> float:
         return math.inf
 
     @override
-    def request(self, item: DocumentInFlight) -> tuple[BatchKey, DocumentInFlight]:
+    def request(self, item: EventInFlight) -> tuple[BatchKey, EventInFlight]:
         # Every document has the same batch key, so that none overtakes another.
         return _BATCH_KEY, item
 
     @override
-    def on_result(self, item: DocumentInFlight, outcome: Outcome | BackendError) -> DocumentInFlight:
+    def on_result(self, item: EventInFlight, outcome: Outcome | BackendError) -> EventInFlight:
         if isinstance(outcome, BackendError):
             # Only refusals come here, and defects of ours, which have no status: everything else was waited out.
             status = isinstance(outcome, BackendBadResponse) and outcome.status is not None
@@ -169,7 +174,7 @@ class DocumentStage(AsyncStage[DocumentInFlight, Outcome]):
         self.on_answer(item, outcome)
         return item
 
-    def on_answer(self, document: DocumentInFlight, answer: Outcome) -> None:
+    def on_answer(self, document: EventInFlight, answer: Outcome) -> None:
         """Apply the backend's answer to the document."""
 
 
@@ -186,19 +191,21 @@ class DocumentTexts(DocumentStage[Vector | None]):
 
     @override
     async def call(
-        self, batch_key: BatchKey, documents: Sequence[DocumentInFlight], timeout: float
+        self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
     ) -> list[Vector | BackendError | None]:
         """The vector of each document that needs one."""
         outcomes: list[Vector | BackendError | None] = [None] * len(documents)
         encoder = self._encoder
         if encoder is None:
             return outcomes
-        needing = [
-            index for index, document in enumerate(documents) if document.event.op == "upsert" and self.needs(document)
-        ]
+        needing = {
+            index: document
+            for index, document in enumerate(documents)
+            if isinstance(document, DocumentInFlight) and document.event.op == "upsert" and self.needs(document)
+        }
 
         async def embed(indices: Sequence[int]) -> None:
-            texts = [documents[index].content for index in indices]
+            texts = [needing[index].content for index in indices]
             vectors = await encoder.embed(texts, purpose="document", timeout=self._timeout)
             for index, vector in zip(indices, vectors, strict=True):
                 outcomes[index] = vector
@@ -207,7 +214,7 @@ class DocumentTexts(DocumentStage[Vector | None]):
             await encoder.embed([CONTROL], purpose="document", timeout=self._timeout)
 
         if needing:
-            for index, error in zip(needing, await write_all(needing, embed, control), strict=True):
+            for index, error in zip(needing, await write_all([*needing], embed, control), strict=True):
                 outcomes[index] = error if error is not None else outcomes[index]
         return outcomes
 
@@ -232,9 +239,11 @@ class DocumentEmbedder(DocumentTexts[Embedding]):
         return document.event.vector is None
 
     @override
-    def on_answer(self, document: DocumentInFlight, answer: Embedding | None) -> None:
+    def on_answer(self, document: EventInFlight, answer: Embedding | None) -> None:
+        if answer is None or not isinstance(document, DocumentInFlight):
+            return
         document.embedding = answer
-        if answer is not None and not answer.readable:
+        if not answer.readable:
             self._count()
             self._unreadable.note(document.message)
 
@@ -252,25 +261,34 @@ class DocumentEncoder(DocumentTexts[SparseVector]):
         return not is_blank(document.content)
 
     @override
-    def on_answer(self, document: DocumentInFlight, answer: SparseVector | None) -> None:
-        document.encoding = answer
+    def on_answer(self, document: EventInFlight, answer: SparseVector | None) -> None:
+        if isinstance(document, DocumentInFlight):
+            document.encoding = answer
 
 
 class Writer(DocumentStage[InputError | None]):
-    """Writes documents to Qdrant: of each point the newest event, and never over a newer version.
+    """Writes documents to Qdrant: of each point the newest event, never over a newer version, and nothing forgotten.
 
     The terms of a collection are made by that collection's analyser. Patches are applied behind the other events of
-    their batch; what the index has of a point is read before and after each write that depends on it.
+    their batch; what the index has of a point is read before and after each write that depends on it. A deletion of
+    many is applied behind all events that were read before it.
     """
 
     def __init__(
-        self, qdrant: QdrantClient, names: Vectors, context: ContextSettings, catalogue: Catalogue, timeout: float
+        self,
+        qdrant: QdrantClient,
+        names: Vectors,
+        context: ContextSettings,
+        catalogue: Catalogue,
+        timeout: float,
+        contexts: Contexts | None = None,
     ) -> None:
         self._qdrant = qdrant
         self._names = names
         self._context = context
         self._catalogue = catalogue
         self._timeout = timeout
+        self._deletion = Deletion(qdrant, contexts, timeout)
 
     @property
     @override
@@ -278,15 +296,26 @@ class Writer(DocumentStage[InputError | None]):
         return "apply"
 
     @override
-    def on_answer(self, document: DocumentInFlight, answer: InputError | None) -> None:
+    def on_answer(self, document: EventInFlight, answer: InputError | None) -> None:
         if answer is not None:
             raise answer
 
     @override
     async def call(
-        self, batch_key: BatchKey, documents: Sequence[DocumentInFlight], timeout: float
+        self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
     ) -> list[InputError | BackendError | None]:
-        """One outcome a document; a document that a newer one of the batch replaces is done with it."""
+        """One outcome an event; a document that a newer one of the batch replaces is done with it."""
+        outcomes: dict[int, InputError | BackendError | None] = {}
+        for _, run in groupby(documents, type):
+            events = list(run)
+            outcomes |= await self._write([each for each in events if isinstance(each, DocumentInFlight)])
+            for each in events:
+                if isinstance(each, DeletionInFlight):
+                    outcomes[id(each)] = await self._forget(each)
+        return [outcomes.get(id(document)) for document in documents]
+
+    async def _write(self, documents: Sequence[DocumentInFlight]) -> dict[int, InputError | BackendError | None]:
+        """The outcomes of documents that have one."""
         outcomes: dict[int, InputError | BackendError | None] = {}
         by_collection: dict[str, list[DocumentInFlight]] = {}
         fit = []
@@ -303,16 +332,32 @@ class Writer(DocumentStage[InputError | None]):
             for op, write in (("upsert", self._upsert), ("delete", self._delete), ("patch", self._patch)):
                 if batch := [document for document in there if document.event.op == op]:
                     missing: set[int] = set()
-                    errors = await write_all(batch, partial(write, collection, missing))
+                    physical = self._assign_target(collection, batch)
+                    guarded = partial(self._deletion.guard, physical, write=partial(write, missing))
+                    errors = await write_all(batch, guarded)
                     outcomes.update(zip(map(id, batch), errors, strict=True))
                     outcomes.update({each: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for each in missing})
-        return [outcomes.get(id(document)) for document in documents]
+        return outcomes
 
-    async def _upsert(self, collection: str, _: set[int], batch: Sequence[DocumentInFlight]) -> None:
+    async def _forget(self, deletion: DeletionInFlight) -> InputError | BackendError | None:
+        """Delete what a deletion of many names. Its error, if it is refused."""
+        filters, indexed = deletion.event.filters, self._catalogue.of(deletion.collection).indexed
+        physical = self._assign_target(deletion.collection, [deletion])
+        conditions = [condition(on_index(each, indexed)) for each in filters]
+        forgotten = Forgotten.of(deletion.version, conditions)
+        try:
+            if indexed is not None:
+                check_indexes(filters, indexed)
+            [error] = await write_all([deletion], lambda _: self._deletion.forget(physical, deletion, forgotten))
+        except InputError as refused:
+            return refused
+        return error
+
+    async def _upsert(self, _: set[int], physical: str, batch: Sequence[DocumentInFlight]) -> None:
+        collection = batch[0].collection
         bm25 = self._catalogue.analyser(collection)
         counted = self._catalogue.of(collection).shards > 1
         made = partial(point, names=self._names, bm25=bm25, counted=counted, context=self._context)
-        physical = self._assign_target(collection, batch)
         for document in batch:
             document.patches = patch.NO_PATCHES
         await self._qdrant.upsert(physical, list(map(made, batch)), writable(batch), timeout=self._timeout)
@@ -340,15 +385,13 @@ class Writer(DocumentStage[InputError | None]):
                 due.append((document, payload))
         return due
 
-    async def _delete(self, collection: str, _: set[int], batch: Sequence[DocumentInFlight]) -> None:
-        physical = self._assign_target(collection, batch)
+    async def _delete(self, _: set[int], physical: str, batch: Sequence[DocumentInFlight]) -> None:
         most = self._qdrant.limits_of(physical).conditions
         for part in chunks(batch, most):
             await self._qdrant.delete(physical, deletion(part), timeout=self._timeout)
 
-    async def _patch(self, collection: str, missing: set[int], batch: Sequence[DocumentInFlight]) -> None:
+    async def _patch(self, missing: set[int], physical: str, batch: Sequence[DocumentInFlight]) -> None:
         """Apply patches, and read again until the index has them all. `missing` gets those that find no document."""
-        physical = self._assign_target(collection, batch)
         by_point: dict[str, list[DocumentInFlight]] = {}
         for document in batch:
             by_point.setdefault(document.point_id, []).append(document)
@@ -368,7 +411,7 @@ class Writer(DocumentStage[InputError | None]):
             if due:
                 await self._qdrant.change(physical, list(due.values()), timeout=self._timeout)
 
-    def _assign_target(self, collection: str, batch: Sequence[DocumentInFlight]) -> str:
+    def _assign_target(self, collection: str, batch: Sequence[EventInFlight]) -> str:
         """The collection to write to, which the documents' watermarks name: an alias may be given to another."""
         physical = self._catalogue.of(collection).name
         for document in batch:

@@ -29,7 +29,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.requests import Change
 from operators.indexing.apply import DocumentStage, write_all
-from operators.indexing.document import DocumentInFlight, moves
+from operators.indexing.document import DocumentInFlight, EventInFlight, moves
 from operators.indexing.neighbourhood import Member, Window, join_contents, windows, windows_of
 from operators.runtime.dispatcher import BatchKey
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER, VERSION
@@ -72,11 +72,13 @@ class ContextWriter(DocumentStage[None]):
 
     @override
     async def call(
-        self, batch_key: BatchKey, documents: Sequence[DocumentInFlight], timeout: float
+        self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
     ) -> list[BackendError | None]:
         """One outcome a document, each of which the index holds, or a newer one, or none after a deletion."""
         by_collection: dict[str, list[DocumentInFlight]] = {}
-        for document in (each for each in documents if moves(each, self.settings)):
+        # A deletion of many has written the contexts itself.
+        given = [each for each in documents if isinstance(each, DocumentInFlight)]
+        for document in (each for each in given if moves(each, self.settings)):
             by_collection.setdefault(self.catalogue.of(document.collection).name, []).append(document)
         refused: dict[int, BackendError | None] = {}
         for physical, there in by_collection.items():

@@ -8,12 +8,12 @@ import orjson
 import structlog
 
 from operators.indexing import patch
-from operators.indexing.document import DocumentInFlight
+from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.indexing.rows import from_debezium, read_tombstone, rename
 from operators.query.cloud_event import open_event
 from operators.query.collection import Destinations
 from operators.query.message import Message, check_headers, sent_at
-from schemas.document import COLUMNS, MAX_DOCUMENT_PARTS, DocumentEvent, point_id
+from schemas.document import COLUMNS, DELETE_WHERE, MAX_DOCUMENT_PARTS, DeletionEvent, DocumentEvent, point_id
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import HALF_REPLACED, check_dimension, validate
 from schemas.settings import DocumentSettings
@@ -45,7 +45,7 @@ class Occurrences:
 
 @dataclass(frozen=True, slots=True)
 class DocumentDecoder:
-    """Turns messages into documents under one configuration."""
+    """Turns messages into documents, and deletions of many, under one configuration."""
 
     max_bytes: int
     destinations: Destinations
@@ -57,15 +57,20 @@ class DocumentDecoder:
     searched: tuple[str, ...] = COLUMNS
     mended: Occurrences = field(default_factory=lambda: Occurrences(HALF_REPLACED))
 
-    def __call__(self, message: Message) -> DocumentInFlight:
-        """The document that the message brings. Raises InputError."""
+    def __call__(self, message: Message) -> DocumentInFlight | DeletionInFlight:
+        """The event that the message brings. Raises InputError."""
         check_headers(message)
-        event = validate(DocumentEvent, self._read(message))
+        given = self._read(message)
+        many = given.get("op") == DELETE_WHERE
+        event = validate(DeletionEvent, given) if many else validate(DocumentEvent, given)
         destination = event.destination if event.destination is not None else self.default_destination
         collection = self.destinations.collection(destination, event.collection)
-        check_dimension(event.vector, self.dimension)
         namespace = event.namespace if event.namespace is not None else self.default_namespace
-        updated = event.updated_at if event.updated_at is not None else _version(message)
+        version = round((event.updated_at if event.updated_at is not None else _version(message)) * 1000)
+        if isinstance(event, DeletionEvent):
+            place = point_id(destination, namespace)
+            return DeletionInFlight(message, event, destination, namespace, collection, place, version)
+        check_dimension(event.vector, self.dimension)
         document = DocumentInFlight(
             message=message,
             event=event,
@@ -73,7 +78,7 @@ class DocumentDecoder:
             namespace=namespace,
             collection=collection,
             point_id=point_id(destination, namespace, event.id),
-            version=round(updated * 1000),
+            version=version,
             read=self.read,
             lifetime=self.documents.expire_after.get(namespace),
         )

@@ -1,4 +1,4 @@
-"""The document in flight, and the point that it becomes."""
+"""The event in flight, and the point that a document becomes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +38,7 @@ from schemas.document import (
     TOKEN_IDS,
     VERSION,
     WHOLE_TITLE,
+    DeletionEvent,
     DocumentEvent,
     text_key,
     words_key,
@@ -54,30 +55,52 @@ _PLACING = ("created_at", CLASSIFICATION, LABELS)
 
 
 @dataclass(slots=True)
-class DocumentInFlight:
-    """One document event on its way.
+class EventInFlight:
+    """One event of the documents topic on its way.
 
-    `collection` is the configured name of a Qdrant collection, `physical` the collection's own name once
-    the document is written, and empty before. `read` are the fields whose texts the models read. `patches` are those of
-    the index that hold over an upsert. `lifetime` are the seconds until it expires where it has no `expires_at`, if its
-    collection `expires` documents.
+    `collection` is the configured name of a Qdrant collection, `physical` the collection's own name once the event is
+    applied, and empty before.
     """
 
     message: Message
-    event: DocumentEvent
+    event: DocumentEvent | DeletionEvent
     destination: str
     namespace: str
     collection: str
     point_id: str
     version: int
     physical: str = ""
+    answered: ClassVar = False
+
+    def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
+        """The refusal of the event's message."""
+        return Rejected(self.message, kind, stage, reason, field=field)
+
+
+@dataclass(slots=True)
+class DeletionInFlight(EventInFlight):
+    """The deletion of a namespace's documents; its point is the namespace's tombstone."""
+
+    event: DeletionEvent
+
+
+@dataclass(slots=True)
+class DocumentInFlight(EventInFlight):
+    """One document event on its way.
+
+    `read` are the fields whose texts the models read. `patches` are those of the index that hold over an upsert.
+    `lifetime` are the seconds until it expires where it has no `expires_at`, if its collection `expires` documents.
+    A `hidden` document is written without its namespace, so that no query finds it.
+    """
+
+    event: DocumentEvent
     embedding: Embedding | None = None
     encoding: SparseVector | None = None
     read: tuple[str, ...] = COLUMNS
     patches: patch.Patches = field(default_factory=dict)
     lifetime: float | None = None
     expires: bool = False
-    answered: ClassVar = False
+    hidden: bool = False
 
     @property
     def content(self) -> str:
@@ -85,10 +108,6 @@ class DocumentInFlight:
         if self.read == COLUMNS:
             return self.event.content
         return join_fields(self.event.model_dump(exclude=_NOT_PAYLOAD), self.read)
-
-    def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:
-        """The refusal of the document's message."""
-        return Rejected(self.message, kind, stage, reason, field=field)
 
 
 def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
@@ -131,6 +150,8 @@ def payload(
     written = {**_fields(event, exclude_none=True), **changes, **patch.fields(document.patches)}
     fields = {name: value for name, value in written.items() if value is not None}
     fields[NAMESPACE] = document.namespace
+    if document.hidden:
+        del fields[NAMESPACE]
     fields[DESTINATION] = document.destination
     fields[VERSION] = document.version
     if (content := fingerprint(document.content)) is not None:
@@ -271,19 +292,16 @@ def _sparse(terms: SparseVector) -> dict[str, Any]:
     return {"indices": terms.indices, "values": terms.values}
 
 
+def up_to(version: int) -> dict[str, Any]:
+    """The condition that a point has this version, or an earlier one."""
+    return {"key": VERSION, "range": {"lte": version}}
+
+
 def not_newer(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
     """The filter that matches those of the documents' points that may be written: as old as the event, or older."""
     return {
         "should": [
-            *(
-                {
-                    "must": [
-                        {"has_id": [document.point_id]},
-                        {"key": VERSION, "range": {"lte": document.version}},
-                    ]
-                }
-                for document in documents
-            ),
+            *({"must": [{"has_id": [document.point_id]}, up_to(document.version)]} for document in documents),
             {"is_empty": {"key": VERSION}},
         ]
     }

@@ -14,7 +14,7 @@ import structlog
 
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
-from operators.indexing.context import ContextWriter
+from operators.indexing.tombstones import Contexts, Deletion
 from schemas.document import EXPIRES
 from schemas.errors import BackendError
 
@@ -22,8 +22,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 EVERY: Final = 60.0
 """Seconds from one look for expired documents to the next."""
-
-_PAGE: Final = 256
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Expiry:
     qdrant: QdrantClient
     catalogue: Catalogue
     collections: tuple[str, ...]
-    context: ContextWriter | None
+    context: Contexts | None
     timeout: float
     clock: Callable[[], float] = time.time
 
@@ -54,17 +52,5 @@ class Expiry:
         if not capabilities.expires:
             return 0
         expired: dict[str, Any] = {"key": EXPIRES, "range": {"lte": round(self.clock() * 1000)}}
-        deleted = 0
-        while True:
-            found = await self.qdrant.scroll(
-                capabilities.name, {"must": [expired]}, limit=_PAGE, fields=False, timeout=self.timeout
-            )
-            if not found.records:
-                return deleted
-            ids = [record.id for record in found.records]
-            # A later version of one may have come meanwhile.
-            where = {"must": [{"has_id": ids}, expired]}
-            await self.qdrant.delete(capabilities.name, where, timeout=self.timeout)
-            if self.context is not None:
-                await self.context.update(capabilities.name, collection, ids)
-            deleted += len(ids)
+        deletion = Deletion(self.qdrant, self.context, self.timeout)
+        return await deletion.delete(capabilities.name, collection, expired)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from operators.clients.qdrant.answers import CollectionInfo
@@ -10,6 +10,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import OURS
 from operators.clients.qdrant.collections.generations import Choice, alias_of, resolve
 from operators.indexing.inspection import Lack, Owner, Wanted, lack
+from schemas.document import NAMESPACE
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 
@@ -54,12 +55,17 @@ async def survey(
             if alias is None and not await qdrant.exists(name, timeout=timeout):
                 return Surveyed(name, physical)
             found = await resolve(qdrant, name, aliases, choice, timeout)
+            if (info := found.info) is None:
+                return Surveyed(name, physical)
+            owner = _owner(settings, name, info)
+            if owner is not None and NAMESPACE in info.indexes:
+                # Every document has a namespace, and tombstones have none.
+                no_documents = {"must": [{"is_empty": {"key": NAMESPACE}}]}
+                tombstones = await qdrant.count(found.alias or found.physical, no_documents, timeout=timeout)
+                info = replace(info, points=max(0, info.points - tombstones))
         except BackendError as error:
             return Surveyed(name, physical, error=error)
-        if (info := found.info) is None:
-            return Surveyed(name, physical)
         target = physical if found.physical != physical else None
-        owner = _owner(settings, name, info)
         return Surveyed(name, found.physical, info, lack(wanted, info), owner, target=target)
 
     return list(await asyncio.gather(*map(one, settings.physical)))

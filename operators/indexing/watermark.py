@@ -5,12 +5,12 @@ from bytewax.dataflow import Stream, operator
 
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.way_out import WayOut
-from operators.indexing.document import DocumentInFlight
+from operators.indexing.document import EventInFlight
 from operators.query.message import Rejected
 from operators.runtime.stage import Batch, Batches
 
 
-def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
+def watermark(document: EventInFlight, topic: str) -> OutputRecord:
     """The record that says that a document is applied; of one key a transaction sends the last.
 
     Key `collection|namespace|documents partition`, value the document's offset: re-delivery doesn't move it.
@@ -24,7 +24,7 @@ def watermark(document: DocumentInFlight, topic: str) -> OutputRecord:
 def publish_watermarks(step_id: str, up: Batches, watermarks: str, way_out: WayOut) -> Stream[list[OutputRecord]]:
     """Applied documents and refused messages in, their terminal records out."""
 
-    def end(item: DocumentInFlight | Rejected) -> list[OutputRecord]:
+    def end(item: EventInFlight | Rejected) -> list[OutputRecord]:
         return way_out.refuse(item) if isinstance(item, Rejected) else [watermark(item, watermarks)]
 
     def process_batch(batches: list[tuple[str, Batch]]) -> list[list[OutputRecord]]:

@@ -30,6 +30,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from schemas.document import WHOLE_TITLE
+from schemas.errors import invalid
 from schemas.filters import (
     AnyFilter,
     AnyOf,
@@ -210,6 +211,18 @@ def missing_indexes(wanted: FieldFilter, indexed: Mapping[str, frozenset[Ask]]) 
         if not any_of & there:
             return sorted(any_of)
     return None
+
+
+def check_indexes(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[Ask]]) -> None:
+    """Raise InputError `invalid` for a filter on a field that no index answers, in a collection that needs one."""
+    for place, each in on_fields(wanted, "filters"):
+        if (lacking := missing_indexes(on_index(each, indexed), indexed)) is not None:
+            kinds = " or ".join(lacking) if len(lacking) < len(Ask) else "any"
+            problem = (
+                "the collection's strict mode refuses filters on fields without an index, and this one has no index of"
+                f" type {kinds}; add it to qdrant.indexes"
+            )
+            raise invalid(f"{place}.field", problem, each.field)
 
 
 def _asks_of(value: str | bool | int | float) -> frozenset[Ask]:

@@ -1,14 +1,14 @@
 """Admit: whether the query may be asked, and by which keywords, decided before any backend is called."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
-from operators.query.filters import Ask, condition, count, missing_indexes, on_fields, on_index
+from operators.query.filters import check_indexes, condition, count, on_fields
 from operators.query.in_flight import InFlight
 from operators.query.passages import Matcher
 from operators.query.returned import is_hidden
@@ -16,7 +16,7 @@ from operators.query.syntax.expression import parse
 from operators.query.syntax.trigrams import trigrams_of_query
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import Reason, invalid
-from schemas.filters import AnyFilter, Exists
+from schemas.filters import Exists
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, RetrievalStage
 
@@ -68,7 +68,7 @@ class Admission:
             if (reason := self.fields.refusal(each)) is not None:
                 raise invalid(f"{place}.field", reason, each.field)
         if capabilities.indexed is not None:
-            _check_filters(asked.filters, capabilities.indexed)
+            check_indexes(asked.filters, capabilities.indexed)
         conditions = sum(count(condition(each)) for each in asked.filters) if capabilities.conditions is not None else 0
         if capabilities.conditions is not None and conditions > capabilities.conditions:
             most = f"the collection's strict mode allows {capabilities.conditions} conditions (filter_max_conditions)"
@@ -157,14 +157,3 @@ def _check_order(field: str, known: Set[str]) -> None:
     if field not in known:
         there = f"there are {', '.join(sorted(known))}" if known else "no index of the collection gives an order"
         raise invalid("order_by.field", f"nothing to order by; {there}", field)
-
-
-def _check_filters(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[Ask]]) -> None:
-    for place, each in on_fields(wanted, "filters"):
-        if (lacking := missing_indexes(on_index(each, indexed), indexed)) is not None:
-            kinds = " or ".join(lacking) if len(lacking) < len(Ask) else "any"
-            problem = (
-                "the collection's strict mode refuses filters on fields without an index, and this one has no index of"
-                f" type {kinds}; add it to qdrant.indexes"
-            )
-            raise invalid(f"{place}.field", problem, each.field)

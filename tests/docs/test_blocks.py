@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel
 
 from operators.indexing.decode import tombstone
-from schemas.document import DocumentEvent
+from schemas.document import DeletionEvent, DocumentEvent
 from schemas.pool import CandidatePool
 from schemas.query import QueryEvent
 from schemas.result import Explained, ResultEvent
@@ -27,6 +27,7 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
     "query": QueryEvent,
     "result": ResultEvent,
     "document": DocumentEvent,
+    "deletion": DeletionEvent,
     "pool": CandidatePool,
     "explanation": Explained,
 }

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from schemas import headers as names
-from schemas.document import DocumentEvent
+from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass
 from schemas.query import QueryEvent
 from schemas.result import ResultEvent, Status
@@ -47,4 +47,5 @@ def test_every_status_is_named() -> None:
 @pytest.mark.parametrize(("name", "example"), re.findall(r"```json (\w+)\n(.*?)```", PAGE, re.DOTALL))
 def test_every_example_is_an_event(name: str, example: str) -> None:
     """The page's queries can be sent, and its results are real ones."""
-    MODELS[name].model_validate(orjson.loads(example))
+    models: dict[str, type[BaseModel]] = {**MODELS, "deletion": DeletionEvent}
+    models[name].model_validate(orjson.loads(example))

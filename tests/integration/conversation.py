@@ -118,7 +118,7 @@ class Conversation:
         futures = []
         for event in events:
             written.append(Written(event, time.monotonic()))
-            key, value = event["id"].encode(), json.dumps(event).encode()
+            key, value = event.get("id", "").encode(), json.dumps(event).encode()
             futures.append(self._producer.send(self._names["documents"], key=key, value=value))
         self._producer.flush()
         for each, future in zip(written, futures, strict=True):

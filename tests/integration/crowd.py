@@ -22,6 +22,8 @@ DOCUMENTS = 25
 ROUNDS = sized(12, nightly=22)
 QUERIES = 480
 CHANGES = 8
+FORGETTING = 4
+"""Rounds, in the last of which a namespace is forgotten."""
 
 CACHES = ("exact_cache", "semantic_cache")
 
@@ -97,12 +99,15 @@ def _converse(draw: random.Random, world: World, sources: list[str]) -> list[Ask
     written = world.write([source.document(*where, number) for where in everywhere for number in range(DOCUMENTS)])
     conversation.wait(lambda: all(world.acknowledged(_name(each.event), each) < 1e300 for each in written))
     asked: list[Asked] = []
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         queries = _round(draw, source, asked)
         where = draw.choice(everywhere)
         changes = [source.change(*where, draw.randrange(DOCUMENTS)) for _ in range(CHANGES)]
         half = len(queries) // 2
         conversation.ask(queries[:half])
+        if number % FORGETTING == FORGETTING - 1:
+            # Some of them come back, as later versions.
+            world.forget(*where)
         world.write(changes)
         conversation.ask(queries[half:])
         conversation.wait_answered()

@@ -143,6 +143,7 @@ class World:
     conversation: Conversation
     versions: dict[Name, list[Written]] = field(default_factory=dict)
     by_revision: dict[int, Name] = field(default_factory=dict)
+    forgotten: int = 0
     _at: dict[tuple[str, str | None, str], list[Name]] = field(default_factory=dict)
     _moves: dict[tuple[str, str], list[tuple[Name, Written]]] = field(default_factory=dict)
     _acknowledged: dict[int, float] = field(default_factory=dict)
@@ -159,6 +160,19 @@ class World:
             self.by_revision[event["rev"]] = name
             self._moves.setdefault((COLLECTIONS[name[:2]], name[2]), []).append((name, each))
         return written
+
+    def forget(self, place: tuple[str, str | None], namespace: str) -> None:
+        """Delete all documents of a namespace by one event, and wait until that is done: each has its deletion then."""
+        destination, part = place
+        named = {"destination": destination, "namespace": namespace, **({"collection": part} if part else {})}
+        [written] = self.conversation.write([{"op": "delete_where", **named}])
+        for name in self._at.get((*place, namespace), []):
+            self.forgotten += 1
+            gone = {"op": "delete", "id": name[3], "rev": -self.forgotten, **named}
+            each = Written(gone, written.sent, written.partition, written.offset)
+            self.versions[name].append(each)
+            self._moves.setdefault((COLLECTIONS[place], namespace), []).append((name, each))
+        self.conversation.wait(lambda: self.conversation.acknowledged(written, COLLECTIONS[place]) < NEVER)
 
     def acknowledged(self, name: Name, version: Written) -> float:
         """The time when this version was seen in a committed watermark."""

@@ -199,6 +199,7 @@ def test_all_of_it_was_tried(run: Run) -> None:
         stages["page"] += query.given is not None and query.dead is None and run.denial(query) is None
         stages[str(run.denial(query))] += 1
     assert len(run.asked) >= ROUNDS * QUERIES
+    assert run.world.forgotten > ROUNDS
     share = ROUNDS * QUERIES / 10_000
     # What is answered from where depends on the machine's pace, too: a tenth or so of what it usually is.
     least: dict[str, float] = {"exact_cache": 300, "followed": 30, "fast_path": 30, "structured": 100}

@@ -21,6 +21,7 @@ from schemas.settings.delivery import SchemaRegistrySettings
 from tests.kafka.registry import Registry, basic, framed
 from tests.operators.delivery.test_avro import record, written
 from tests.operators.indexing.documents import decoder as document_decoder
+from tests.operators.indexing.documents import read
 from tests.operators.samples import decoder, message
 
 QUERY: Final = record(query_id="string", text=["null", "string"], limit=["null", "int"])
@@ -107,7 +108,8 @@ def test_a_row_and_a_tombstone_in_avro_are_those_of_debezium(registry: Registry)
     id_, key_id = registry.register(json.dumps(ROW)), registry.register(json.dumps(KEY), subject="keys")
     row = framed(id_, written(ROW, {"sku": 7, "description": "A lamp.", "__deleted": "false"}))
     gone = message(None, key=framed(key_id, written(KEY, {"sku": 7})))
-    upsert, delete = map(rows, deserialise(registry.base_url, message(row), gone, ordered=True))
+    read_messages = deserialise(registry.base_url, message(row), gone, ordered=True)
+    upsert, delete = (read(rows, each) for each in read_messages)
     assert (upsert.event.op, upsert.event.id, upsert.event.text) == ("upsert", "7", "A lamp.")
     assert (delete.event.op, delete.event.id) == ("delete", "7")
 

@@ -18,10 +18,10 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.apply import Writer
 from operators.indexing.collection import ensure
 from operators.indexing.context import ContextWriter
-from operators.indexing.document import DocumentInFlight
+from operators.indexing.document import EventInFlight
 from schemas.errors import BackendError, InputError
 from schemas.settings import QdrantSettings
-from tests.operators.indexing.documents import document
+from tests.operators.indexing.documents import in_flight
 from tests.operators.samples import DIMENSION
 
 TIMEOUT: Final = 30.0
@@ -155,7 +155,7 @@ class Index:
             held.append(request)
             raise Crash
 
-        made = [document(offset, **event) for offset, event in enumerate(batch)]
+        made = in_flight(batch)
         with suppress(Crash):
             await self._written(self._client(Holding(self.engine, hold)), made)
         transport = EngineTransport(self.engine)
@@ -180,7 +180,7 @@ class Index:
 
     async def _indexer(self, batches: Sequence[Sequence[Event]], transport: httpx.AsyncBaseTransport) -> None:
         for batch in batches:
-            made = [document(offset, **event) for offset, event in enumerate(batch)]
+            made = in_flight(batch)
             while True:
                 try:
                     await self._written(self._client(transport), made)
@@ -188,20 +188,21 @@ class Index:
                     continue
                 break
 
-    async def write(self, made: Sequence[DocumentInFlight]) -> list[InputError | BackendError | None]:
+    async def write(self, made: Sequence[EventInFlight]) -> list[InputError | BackendError | None]:
         """Write documents without contexts: an outcome each."""
-        writer, _ = self._writers(self._client(EngineTransport(self.engine)))
-        return await writer.call("documents", made, TIMEOUT)
+        return await self.writer(EngineTransport(self.engine)).call("documents", made, TIMEOUT)
+
+    def writer(self, transport: httpx.AsyncBaseTransport) -> Writer:
+        """A writer that asks by this transport."""
+        return self._writers(self._client(transport))[0]
 
     def _writers(self, client: QdrantClient) -> tuple[Writer, ContextWriter]:
         catalogue = Catalogue(client, self.settings)
         names, context = self.settings.vectors, self.settings.context
-        return (
-            Writer(client, names, context, catalogue, TIMEOUT),
-            ContextWriter(client, names, context, catalogue, TIMEOUT),
-        )
+        contexts = ContextWriter(client, names, context, catalogue, TIMEOUT)
+        return Writer(client, names, context, catalogue, TIMEOUT, contexts if context.on else None), contexts
 
-    async def _written(self, client: QdrantClient, made: Sequence[DocumentInFlight]) -> None:
+    async def _written(self, client: QdrantClient, made: Sequence[EventInFlight]) -> None:
         writer, contexts = self._writers(client)
         for stage in (writer, contexts):
             assert await stage.call("documents", made, TIMEOUT) == [None] * len(made)

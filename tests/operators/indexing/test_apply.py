@@ -24,7 +24,7 @@ from schemas.errors import (
     InputError,
     Reason,
 )
-from tests.operators.indexing.documents import decoder, document
+from tests.operators.indexing.documents import decoder, document, read
 from tests.operators.indexing.neighbours import Index
 from tests.operators.indexing.neighbours import settings as configured
 from tests.operators.samples import DIMENSION, message
@@ -164,7 +164,7 @@ def test_what_the_index_refuses_has_an_error_of_its_own(tmp_path: Path) -> None:
     with Engine(tmp_path) as engine:
         index = Index(engine, configured())
         asyncio.run(index.create())
-        unfit = decoder(dimension=2)(message({"id": "unfit", "text": "x", "vector": [1.0, 0.0]}))
+        unfit = read(decoder(dimension=2), message({"id": "unfit", "text": "x", "vector": [1.0, 0.0]}))
         fine, refused = asyncio.run(index.write([document(vector=VECTOR), unfit]))
         assert fine is None
         assert isinstance(refused, BackendBadResponse)

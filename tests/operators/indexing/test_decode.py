@@ -16,7 +16,7 @@ from schemas.document import point_id
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import HALF_REPLACED
 from schemas.settings.qdrant import Vectors
-from tests.operators.indexing.documents import decoder, document
+from tests.operators.indexing.documents import decoder, document, read
 from tests.operators.samples import message
 
 Kind = DeadLetterClass
@@ -49,7 +49,7 @@ def test_poison_ends_as_its_class(value: Any, kind: DeadLetterClass) -> None:
 
 def test_a_tombstone_deletes_the_document_that_its_key_names() -> None:
     """A message without value is a deletion at its timestamp, whatever namespace and id hold."""
-    made = decoder()(replace(message(b""), value=None, key=b'["a/b", "d\\"1"]', timestamp=1.5))
+    made = read(decoder(), replace(message(b""), value=None, key=b'["a/b", "d\\"1"]', timestamp=1.5))
     assert (made.event.op, made.namespace, made.event.id, made.version) == ("delete", "a/b", 'd"1', 1500)
     assert made.point_id == point_id("default", "a/b", 'd"1')
 
@@ -88,7 +88,7 @@ def test_a_mended_document_is_said_once_a_minute() -> None:
     with capture_logs() as lines:
         for second in (0, 1, 2, 61):
             value = b'\xef\xbb\xbf{"id": "d", "text": "a secret \\ud83d"}'
-            assert decode(message(value, offset=second, clock=float(second))).event.text == "a secret \ufffd"
+            assert read(decode, message(value, offset=second, clock=float(second))).event.text == "a secret \ufffd"
     assert [(line["event"], line["offset"], line["count"]) for line in lines] == [
         (HALF_REPLACED, 0, 1),
         (HALF_REPLACED, 61, 3),
@@ -126,7 +126,7 @@ extras = st.dictionaries(
 def test_any_bytes_are_a_point_or_an_input_error(value: bytes) -> None:
     """Whatever can be decoded becomes a point that can be written as JSON; the rest is an InputError."""
     try:
-        made = decoder()(message(value))
+        made = read(decoder(), message(value))
     except InputError:
         return
     assert orjson.dumps(point(made, Vectors(), BM25))

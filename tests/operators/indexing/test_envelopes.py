@@ -12,7 +12,7 @@ from operators.indexing.document import DocumentInFlight
 from operators.indexing.rows import rename
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import DocumentSettings
-from tests.operators.indexing.documents import decoder
+from tests.operators.indexing.documents import decoder, read
 from tests.operators.samples import decoder as query_decoder
 from tests.operators.samples import message
 
@@ -35,7 +35,7 @@ def refused(value: Any, **changes: Any) -> tuple[DeadLetterClass, str]:
 
 def row(**columns: Any) -> DocumentInFlight:
     """The document of a row with these columns."""
-    return ROWS(message({**ROW, **columns}))
+    return read(ROWS, message({**ROW, **columns}))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_row_may_be_beside_its_schema() -> None:
 @pytest.mark.parametrize("key", [{"sku": 7, "tenant": "3"}, {"schema": {}, "payload": {"sku": "7", "tenant": 3}}])
 def test_a_tombstone_deletes_the_row_of_its_key(key: dict[str, Any]) -> None:
     """The key has the columns that name the row."""
-    found = ROWS(message(None, key=json.dumps(key).encode()))
+    found = read(ROWS, message(None, key=json.dumps(key).encode()))
     assert (found.event.op, found.event.id, found.namespace) == ("delete", "7", "3")
     assert ROWS(message(None, key=b'{"sku": 7}')).namespace == "public"
 
@@ -144,7 +144,7 @@ def test_a_tombstone_without_an_id_is_refused(key: bytes | None) -> None:
 def test_columns_name_fields_of_plain_documents_too() -> None:
     """Such a field comes from its column alone."""
     found = decoder(documents=DocumentSettings(columns={"text": "body", "title": "name"}))
-    event = found(message({"id": "d", "body": "content", "title": "T"})).event
+    event = read(found, message({"id": "d", "body": "content", "title": "T"})).event
     assert (event.text, event.title, event.model_extra) == ("content", None, {})
 
 

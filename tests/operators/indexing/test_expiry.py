@@ -16,7 +16,7 @@ from operators.indexing.context import ContextWriter
 from operators.indexing.expiry import Expiry
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import DocumentSettings
-from tests.operators.indexing.documents import decoder, document
+from tests.operators.indexing.documents import decoder, document, read
 from tests.operators.indexing.neighbours import TIMEOUT, Index, contexts, expected
 from tests.operators.indexing.neighbours import settings as configured
 from tests.operators.samples import DIMENSION, message
@@ -73,7 +73,7 @@ def test_a_namespace_has_a_default_age(tmp_path: Path) -> None:
             {"id": "own", "updated_at": 100.0, "expires_at": 400.0},
             {"id": "other", "updated_at": 100.0, "namespace": "acme"},
         ]
-        made = [aging(message({"text": "x", "vector": VECTOR, **event})) for event in events]
+        made = [read(aging, message({"text": "x", "vector": VECTOR, **event})) for event in events]
         assert asyncio.run(index.write(made)) == [None] * 3
         assert delete(index, 149.999) == 0
         assert delete(index, 150.0) == 1

@@ -25,7 +25,7 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings, Vectors
-from tests.operators.indexing.documents import decoder, document
+from tests.operators.indexing.documents import decoder, document, read
 from tests.operators.samples import DIMENSION, message
 
 FIELDS: Final = {"title": 2.0, "text": 1.0, "sku": 5.0, "attributes.brand": 2.0}
@@ -104,7 +104,7 @@ def test_a_point_marks_the_fields_of_its_terms() -> None:
 
 def test_models_read_the_fields_that_are_configured() -> None:
     """In their order, in the embedder's text, in the fingerprint, and in what the reranker reads of the payload."""
-    made = decoder(read=("title", "attributes.brand", "text"))(message({**SHOP[2]}, 0))
+    made = read(decoder(read=("title", "attributes.brand", "text")), message({**SHOP[2]}, 0))
     assert made.content == "Television\nSony\nBlue Lion\nBig."
     stored = payload(made)
     assert stored["_content"] == fingerprint(made.content)

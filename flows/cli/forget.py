@@ -1,0 +1,133 @@
+"""`rankstream forget`: a namespace, or those of its documents that match filters, are deleted and do not come back."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import typer
+
+from flows.assembly.clients import InProcess
+from flows.assembly.collections import count, indexing_kafka
+from flows.assembly.delivery import kafka_client
+from flows.cli.ingestion import ingest
+from flows.cli.output import Config, Json, emit, out, say, stderr
+from flows.cli.query import EXAMPLE, Condition, condition
+from flows.process import logs
+from operators.delivery.broker import reach
+from operators.indexing.tombstones import Forgotten, within
+from operators.query.filters import condition as in_qdrant
+from schemas.document import DELETE_WHERE, DeletionEvent
+from schemas.errors import ConfigError, InputError
+from schemas.event import validate
+from schemas.settings import QdrantSettings, Settings, load
+
+_UNCOUNTED: Final = "not counted: the index is open in another process. The log of the indexing flow has the counts"
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A destination, or a part of it, and the Qdrant collection that holds it."""
+
+    destination: str
+    part: str | None
+    collection: str
+
+
+def _targets(settings: QdrantSettings) -> Iterator[_Target]:
+    for destination, collection in settings.destinations.items():
+        yield _Target(destination, None, collection)
+        for part, held in settings.collections.get(destination, {}).items():
+            yield _Target(destination, part, held)
+
+
+def _counts(settings: Settings, event: DeletionEvent) -> tuple[int, int] | None:
+    """The numbers of documents that are to be forgotten, and that stay for a later version; None if none can tell."""
+    assert event.updated_at is not None
+    forgotten = Forgotten.of(round(event.updated_at * 1000), [in_qdrant(each) for each in event.filters])
+    wheres: dict[str, list[dict[str, Any]]] = {}
+    for target in _targets(settings.qdrant):
+        documents = within(target.destination, event.namespace)
+        both = ({"must": [*documents, each]} for each in (forgotten.condition(), forgotten.later()))
+        wheres.setdefault(target.collection, []).extend(both)
+    in_process = InProcess(settings)
+    try:
+        found = count(settings, in_process, wheres)
+    except ConfigError:
+        return None
+    finally:
+        in_process.close()
+    return sum(found[::2]), sum(found[1::2])
+
+
+def _documents(number: int) -> str:
+    return f"{number} document{'s' if number != 1 else ''}"
+
+
+def forget(
+    namespace: Annotated[str, typer.Option(help="Namespace (tenant) whose documents are deleted.")],
+    config: Config = None,
+    filters: Annotated[
+        list[Condition] | None,
+        typer.Option(
+            "--filter",
+            parser=condition,
+            metavar="FIELD=VALUE",
+            help=f"Delete only documents that match it; or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all"
+            " must hold. Default: the whole namespace.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete them. Default: print how many there are.")] = False,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=86_400, help="Seconds to wait for the indexing flow while nothing moves.")
+    ] = 600.0,
+    as_json: Json = False,
+) -> None:
+    """Delete a namespace, or its documents that match every filter, from all destinations; nothing older comes back.
+
+    Documents with a version later than now stay, and are counted. Without --yes nothing is deleted. The command ends
+    when the indexing flow has deleted them. Exit code 1 if it refuses to. See docs/how-to/deleting.md.
+    """
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    if settings.qdrant.of_another_tool:
+        raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
+    given: dict[str, Any] = {"op": DELETE_WHERE, "namespace": namespace, "filters": filters or []}
+    try:
+        event = validate(DeletionEvent, {**given, "updated_at": time.time()})
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from None
+    before = _counts(settings, event)
+    if not yes:
+        would = f"{_documents(before[0])} would be deleted" if before is not None else _UNCOUNTED
+        raise typer.BadParameter(f"{would}. Give --yes to delete them: they do not come back")
+    columns = settings.documents.columns
+    events = [
+        {
+            # As a producer of rows would write it.
+            columns.get(name, name): value
+            for name, value in {
+                **given,
+                "updated_at": event.updated_at,
+                "destination": target.destination,
+                **({"collection": target.part} if target.part is not None else {}),
+            }.items()
+        }
+        for target in _targets(settings.qdrant)
+    ]
+    reach(settings.kafka.bootstrap_servers)
+    kafka = indexing_kafka(settings, InProcess(settings))
+    done = ingest(kafka_client(kafka), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)
+    for rejected in done.rejected:
+        say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")
+    after = _counts(settings, event)
+    if before is None or after is None:
+        deleted = stayed = None
+        say(stderr, _UNCOUNTED)
+    else:
+        deleted, stayed = before[0] - after[0], after[1]
+    if as_json:
+        emit({"namespace": namespace, "deleted": deleted, "later_versions": stayed, "refused": len(done.rejected)})
+    elif deleted is not None and stayed is not None:
+        say(out, f"{_documents(deleted)} deleted; {stayed} with a later version stayed")
+    raise typer.Exit(1 if done.rejected else 0)

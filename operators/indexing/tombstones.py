@@ -1,0 +1,252 @@
+"""Tombstones: what was forgotten of a namespace, kept in the index, so that nothing older comes back.
+
+A namespace has one tombstone in each collection that forgot something of it: a point without vectors and without a
+namespace, so no query, count or scroll of documents finds it. It names versions, each with conditions: a document of
+this version or an earlier one that meets them is forgotten. Without conditions all are.
+
+Rules
+-----
+- A document's version is that of its upsert. A patch is no version of it: a filter sees the fields as the index has
+  them when the filter is applied.
+- A tombstone is written before the documents are deleted. So a crash in between is repaired when the event is read
+  again, and until then nothing new that is forgotten is written.
+- An indexer reads the tombstone before it writes a document, and once more behind its last write. It is done when the
+  second reading equals the first. Otherwise it applies what has come.
+
+Nothing older stays, in any order of the steps of any number of indexers. A write of an older document comes before
+or behind the scan of the deletion. If before, the scan sees and deletes it. If behind, the tombstone was written before
+it, so the second reading of its indexer has the tombstone, and that indexer deletes the document. If it ends before it
+can, its event is read again, and an event of a forgotten document deletes whatever the index has of it.
+
+An old document is never seen if its indexer has read the tombstone before. Where a whole namespace is forgotten, it is
+not written. Where a filter decides, only the index can tell: the document is written without its namespace, deleted if
+the filter matches, and given its namespace if not. A document that is written at the very moment of the deletion may be
+seen until its indexer has read the tombstone for the second time. Its watermark, or the repetition of it, then ends the
+cached answers that have it.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+import orjson
+import structlog
+
+from operators.clients.qdrant.answers import Payload
+from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.requests import Change
+from operators.indexing import patch
+from operators.indexing.document import DeletionInFlight, DocumentInFlight, up_to
+from operators.query.filters import Condition, count
+from schemas.document import DESTINATION, FORGOTTEN, GROUP, NAMESPACE, ORDER, PATCHED, VERSION, point_id
+from schemas.errors import invalid
+
+log = structlog.stdlib.get_logger(__name__)
+
+MOST_BYTES: Final = 256 * 1024
+"""Bytes of a tombstone as JSON: thousands of simple filters. Each batch of its namespace's documents reads it."""
+
+_PAGE: Final = 256
+_EVERYTHING: Final = "[]"
+
+
+class Forgotten(NamedTuple):
+    """The documents up to a version that meet the conditions; no conditions: all of the namespace.
+
+    The conditions are JSON: the index may give a number back with another last digit, a text never.
+    """
+
+    version: int
+    where: str = _EVERYTHING
+
+    @classmethod
+    def of(cls, version: int, conditions: Sequence[Condition]) -> "Forgotten":
+        """Those that meet all of these conditions."""
+        return cls(version, orjson.dumps(conditions).decode())
+
+    @property
+    def whole(self) -> bool:
+        """True if it is the whole namespace."""
+        return self.where == _EVERYTHING
+
+    def covers(self, other: "Forgotten") -> bool:
+        """True if nothing of the other is left beside this one."""
+        return self.version >= other.version and (self.whole or self.where == other.where)
+
+    def condition(self) -> Condition:
+        """The condition of a document of the namespace that is forgotten."""
+        return {"must": [up_to(self.version), *orjson.loads(self.where)]}
+
+    def later(self) -> Condition:
+        """The condition of one that stays for its version."""
+        return {"must": [{"key": VERSION, "range": {"gt": self.version}}, *orjson.loads(self.where)]}
+
+
+Tombstone = Sequence[Forgotten]
+Write = Callable[[str, Sequence[DocumentInFlight]], Awaitable[None]]
+
+
+def within(destination: str, namespace: str) -> list[Condition]:
+    """The conditions of a namespace's documents."""
+    named = {NAMESPACE: namespace, DESTINATION: destination}
+    return [{"key": key, "match": {"value": name}} for key, name in named.items()]
+
+
+def remember(tombstone: Tombstone, forgotten: Forgotten) -> Tombstone:
+    """The tombstone with one more, without those that another one covers."""
+    if any(each.covers(forgotten) for each in tombstone):
+        return tombstone
+    return [*(each for each in tombstone if not forgotten.covers(each)), forgotten]
+
+
+def is_forgotten(tombstone: Tombstone, version: int) -> bool:
+    """True if every document of this version is forgotten."""
+    return any(each.whole and each.version >= version for each in tombstone)
+
+
+def may_be_forgotten(tombstone: Tombstone, version: int) -> bool:
+    """True if a document of this version is forgotten, or may be by a filter."""
+    return any(each.version >= version for each in tombstone)
+
+
+def _read(payload: Payload) -> Tombstone:
+    return [Forgotten(version, where) for version, where in payload.get(FORGOTTEN) or ()]
+
+
+def _check_size(namespace: str, tombstone: Tombstone, size: int, most: int | None) -> None:
+    """Raise InputError `invalid` for a tombstone that is too large, or has more conditions than a filter may have."""
+    cure = "delete the whole namespace, or repeat filters, of which only the latest version is kept"
+    if size > MOST_BYTES:
+        what = f"the filters that were forgotten in a namespace have {MOST_BYTES} bytes at most; {cure}"
+        raise invalid("filters", f"{what}; in {namespace} they would have", size)
+    conditions = 2 + sum(count(each.condition()) for each in tombstone)
+    if most is not None and conditions > most:
+        what = f"the collection's strict mode allows {most} conditions (filter_max_conditions); {cure}"
+        raise invalid("filters", f"{what}; those forgotten in {namespace} would have", conditions)
+
+
+def _point_id(document: DocumentInFlight) -> str:
+    return point_id(document.destination, document.namespace)
+
+
+class Contexts(Protocol):
+    """Documents that are indexed together with their neighbours."""
+
+    async def update(self, physical: str, collection: str, ids: Collection[str]) -> None:
+        """Write the contexts that these documents of a collection are in, or were in."""
+        ...
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """Deletes documents by a condition, their words in the contexts of their neighbours first, and remembers it."""
+
+    qdrant: QdrantClient
+    contexts: Contexts | None
+    timeout: float
+
+    async def delete(self, physical: str, collection: str, condition: Condition) -> int:
+        """Delete the documents of a collection that meet the condition, and return their number.
+
+        `collection` is the name of `physical` in the configuration. Raises BackendError.
+        """
+        deleted = 0
+        while True:
+            found = await self.qdrant.scroll(
+                physical, {"must": [condition]}, limit=_PAGE, fields=False, timeout=self.timeout
+            )
+            if not found.records:
+                return deleted
+            ids = [record.id for record in found.records]
+            if self.contexts is not None:
+                # First they lose their place, then the neighbours are written: a crash leaves them to be found again.
+                gone = {GROUP: None, ORDER: None}
+                changes = [Change(id_, {}, gone, [condition]) for id_ in ids]
+                await self.qdrant.change(physical, changes, timeout=self.timeout)
+                await self.contexts.update(physical, collection, ids)
+            # A later version of one may have come meanwhile.
+            where = {"must": [{"has_id": ids}, condition]}
+            await self.qdrant.delete(physical, where, timeout=self.timeout)
+            deleted += len(ids)
+
+    async def _enforce(
+        self, physical: str, tombstones: Mapping[str, Tombstone], documents: Sequence[DocumentInFlight]
+    ) -> None:
+        """Delete what the tombstones say of these documents of a collection; show the hidden ones that stay."""
+        by_place: dict[str, list[DocumentInFlight]] = {}
+        for document in documents:
+            by_place.setdefault(_point_id(document), []).append(document)
+        for place, there in by_place.items():
+            oldest = min(document.version for document in there)
+            forgotten = [each.condition() for each in tombstones[place] if each.version >= oldest]
+            chosen = {"has_id": [document.point_id for document in there]}
+            condition = {"must": [chosen, {"should": forgotten}]}
+            await self.delete(physical, there[0].collection, condition)
+        shown = [
+            Change(
+                document.point_id,
+                {},
+                {NAMESPACE: document.namespace},
+                [{"key": VERSION, "match": {"value": document.version}}],
+            )
+            for document in documents
+            if document.hidden
+        ]
+        if shown:
+            await self.qdrant.change(physical, shown, timeout=self.timeout)
+
+    async def tombstones(self, physical: str, documents: Iterable[DocumentInFlight]) -> dict[str, Tombstone]:
+        """The tombstone of each document's namespace that has one, by its point. Raises BackendError."""
+        places = sorted({_point_id(document) for document in documents})
+        found = await self.qdrant.retrieve(physical, places, (FORGOTTEN,), timeout=self.timeout)
+        return {place: _read(payload) for place, payload in found.items()}
+
+    async def _add(self, physical: str, point: str, namespace: str, forgotten: Forgotten) -> None:
+        """Add to a namespace's tombstone. Raises InputError for one that becomes too large, and BackendError."""
+        while True:
+            found = await self.qdrant.retrieve(physical, [point], (FORGOTTEN, PATCHED), timeout=self.timeout)
+            before = found.get(point, {})
+            tombstone = remember(_read(before), forgotten)
+            if tombstone == _read(before):
+                return
+            written = [list(each) for each in tombstone]
+            _check_size(namespace, tombstone, len(orjson.dumps(written)), self.qdrant.limits_of(physical).conditions)
+            # As with patches: what another indexer has written meanwhile stays, and is read again.
+            fields = {FORGOTTEN: written, PATCHED: patch.mark({FORGOTTEN: (0, written)})}
+            condition = {"must": [patch.condition_of(before.get(PATCHED))]}
+            whole = {"id": point, "vector": {}, "payload": fields}
+            await self.qdrant.upsert(physical, [whole], condition, timeout=self.timeout)
+
+    async def forget(self, physical: str, deletion: DeletionInFlight, forgotten: Forgotten) -> None:
+        """Write a deletion of many into its tombstone, and delete. Raises InputError and BackendError."""
+        place = within(deletion.destination, deletion.namespace)
+        later = {"must": [*place, forgotten.later()]}
+        # What Qdrant cannot search by is refused here, and is in no tombstone.
+        await self.qdrant.count(physical, later, timeout=self.timeout)
+        await self._add(physical, deletion.point_id, deletion.namespace, forgotten)
+        deleted = await self.delete(physical, deletion.collection, {"must": [*place, forgotten.condition()]})
+        stayed = await self.qdrant.count(physical, later, timeout=self.timeout)
+        log.info(
+            "namespace forgotten",
+            collection=physical,
+            namespace=deletion.namespace,
+            deleted=deleted,
+            later_versions=stayed,
+        )
+
+    async def guard(self, physical: str, batch: Sequence[DocumentInFlight], write: Write) -> None:
+        """Write documents of a collection, and nothing forgotten: until no tombstone has come meanwhile."""
+        known = await self.tombstones(physical, batch)
+        while True:
+            of = {id(each): known.get(_point_id(each), ()) for each in batch}
+            late = [each for each in batch if may_be_forgotten(of[id(each)], each.version)]
+            for each in late:
+                each.hidden = each.event.op == "upsert"
+            # A patch that is as old changes nothing of what is left.
+            if living := [each for each in batch if not is_forgotten(of[id(each)], each.version)]:
+                await write(physical, living)
+            await self._enforce(physical, known, late)
+            found = await self.tombstones(physical, batch)
+            if found == known:
+                return
+            known = found
