@@ -143,7 +143,7 @@ def _index(running: Embedded, events: Sequence[dict[str, str]]) -> None:
     quiet = Console(quiet=True)
     with running.indexing():
         numbered = enumerate(events, 1)
-        ingest_with_bar(running.settings.kafka, EMBEDDED, "documents", numbered, len(events), quiet, _TIMEOUT)
+        ingest_with_bar(running.settings.kafka.indexing, EMBEDDED, "documents", numbered, len(events), quiet, _TIMEOUT)
 
 
 def _searched(running: Embedded, texts: Sequence[str]) -> float:

@@ -11,7 +11,6 @@ import os.path
 import pkgutil
 import shlex
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,12 +29,12 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from flows.cli.console.command import serve_embedded
 from flows.cli.ingestion import index_once, read_jsonl
 from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, out, print_result, say, stderr
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from flows.process.embedded import embedded_settings, start_embedded
-from flows.process.signals import StopSignals
 from schemas.query import MAX_LIMIT
 from schemas.settings import Defaults, Settings, TelemetrySettings
 from schemas.texts import printable
@@ -190,7 +189,8 @@ class Corpus:
 def demonstrate(
     cache: Path, corpus: Corpus, queries: Sequence[str], *, limit: int, serve: bool, console: Console
 ) -> Iterator[dict[str, Any]]:
-    """Index, once, and yield the result event of each query as it comes; with `serve`, go on until a signal.
+    """Index, once, and yield the result event of each query as it comes; with `serve`, go on until a signal, with
+    the console.
 
     Progress, and at the end the spans of the last query, go to `console`.
     """
@@ -210,12 +210,10 @@ def demonstrate(
                     event["namespace"] = corpus.namespace
                 yield from query_client.ask([event], _ANSWER_TIMEOUT)
             if serve:
-                stopped = threading.Event()
-                StopSignals(stopped.set)
                 served = f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
                 say(console, f"{served}; ask from another terminal:")
                 say(console, _command(_write_config(running.settings, directory), corpus))
-                stopped.wait()
+                serve_embedded(running, provider, spans, directory, console)
     console.print(span_tree(spans.get_finished_spans()))
 
 
@@ -234,7 +232,7 @@ def demo(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results per query.")] = 5,
     serve_on: Annotated[
-        bool, typer.Option("--serve", help="Keep the broker and the flow running until Ctrl-C.")
+        bool, typer.Option("--serve", help="Keep the broker and the flow running, with the console, until Ctrl-C.")
     ] = False,
     cache_dir: Annotated[
         Path, typer.Option(envvar="RANKSTREAM_CACHE_DIR", help="Directory for the model's graph and the index.")

@@ -21,7 +21,7 @@ COMMANDS: Final = {
     "run": "run",
     "index": "run",
     "query": "query",
-    "console": "console",
+    "console": "console.command",
     "demo": "demo",
     "evaluate": "evaluate.command",
     "tune": "evaluate.tune",

@@ -123,7 +123,7 @@ class PoolRanker:
         pool, event = read.pool, read.pool.query
         if self.explain:
             event = event.model_copy(update={"explain": True})
-        asked, outcome = self._rank(event, pool)
+        asked, outcome = self.run(event, pool)
         provenance = {
             "config_hash": self.config_hash,
             "models": {"embedder": None, "reranker": None},
@@ -140,11 +140,12 @@ class PoolRanker:
 
     def order(self, read: ReadPool) -> RankedPool:
         """All candidates of one pool, best first, whatever page its query asked for. Raises InputError."""
-        asked, outcome = self._rank(read.pool.query, read.pool)
+        asked, outcome = self.run(read.pool.query, read.pool)
         ranked = [(_judged_id(candidate, outcome), candidate.score) for candidate in outcome.candidates]
         return RankedPool(status_of(asked, outcome), ranked)
 
-    def _rank(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
+    def run(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
+        """The query as it was ranked, and its outcome with every candidate. Raises InputError."""
         outcome = Outcome()
         canonical = self._canonicalise(event, pool)
         plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)

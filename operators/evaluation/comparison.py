@@ -1,6 +1,8 @@
-"""Two systems compared on the same judged queries: a paired bootstrap, and the sign test. Pure."""
+"""Two systems compared on the same judged queries: a paired bootstrap, and the sign test; two lists of a query by their
+overlap. Pure.
+"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -137,3 +139,28 @@ def compare(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparis
     moves = [Move(query, value, second[metric][query]) for query, value in first[metric].items()]
     moves.sort(key=lambda move: (-abs(move.second - move.first), move.query))
     return Comparison(metric, means, sign_test(move.second - move.first for move in moves), tuple(moves))
+
+
+def jaccard(first: Collection[str], second: Collection[str]) -> float:
+    """The share of all documents of two lists that both have; 1 of two empty lists. Source: Jaccard 1901."""
+    every = {*first, *second}
+    return len({*first}.intersection(second)) / len(every) if every else 1.0
+
+
+def rank_biased_overlap(first: Sequence[str], second: Sequence[str], p: float = 0.9) -> float:
+    """The similarity of two rankings in which the first ranks count most: 1 of equal ones, 0 of lists without a common
+    document; of lists of different lengths the shorter's depth counts.
+
+    Source: Webber, Moffat and Zobel, A similarity measure for indefinite rankings, TOIS 2010: equation 30, RBO_ext.
+    """
+    depth = min(len(first), len(second))
+    if not depth:
+        return float(len(first) == len(second))
+    seen: set[str] = set()
+    common, summed = 0, 0.0
+    for rank, (one, other) in enumerate(zip(first, second, strict=False), 1):
+        # A document counts once both lists have shown it.
+        common += (one == other) + (one != other and one in seen) + (one != other and other in seen)
+        seen |= {one, other}
+        summed += common / rank * p**rank
+    return common / depth * p**depth + (1 - p) / p * summed

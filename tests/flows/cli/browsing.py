@@ -2,19 +2,25 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from flows.cli.console import Answers, ConsoleServer, choices
-from schemas.settings import load
+from flows.assembly.clients import InProcess
+from flows.cli.console.judgements import Judgements
+from flows.cli.console.overview import Overview
+from flows.cli.console.server import TOKEN, Console, ConsoleServer
+from flows.cli.console.workbench import Answers, Searcher, Workbench, configure
+from flows.cli.query_client import refusal
+from schemas.settings import Settings, load
 
 WITHIN: Final = 60.0
 JSON: Final = {"Content_Type": "application/json"}
-SEARCH: Final[Mapping[str, Any]] = {"text": "harbor", "recipes": ["rrf", "keyword"], "limit": 5}
+SEARCH: Final[Mapping[str, Any]] = {"text": "harbor", "columns": [{"recipe": "rrf"}, {"recipe": "keyword"}], "limit": 5}
 
 
 class Got(NamedTuple):
@@ -38,20 +44,56 @@ def ask(port: int, method: str, path: str, body: bytes | None = None, **headers:
         return Got(response.status, dict(response.getheaders()), response.read())
 
 
-def post(port: int, search: object, **headers: str) -> Got:
-    """The console's answer to a search, sent as the page does."""
-    return ask(port, "POST", "/search", orjson.dumps(search), **{**JSON, **headers})
+class Served(NamedTuple):
+    """A console that is served, and its workbench."""
+
+    server: ConsoleServer
+    console: Console
+    bench: Workbench
+
+    @property
+    def port(self) -> int:
+        """Its port."""
+        return self.server.port
+
+    def post(self, name: str, body: object, **headers: str) -> Got:
+        """The answer to a request of the API, sent as the page does."""
+        token = {TOKEN: self.console.token} if self.console.token is not None else {}
+        return ask(self.port, "POST", f"/api/{name}", orjson.dumps(body), **{**JSON, **token, **headers})
+
+    def get(self, name: str, **headers: str) -> Got:
+        """The same without a body."""
+        return ask(self.port, "GET", f"/api/{name}", None, **{TOKEN: self.console.token or "", **headers})
+
+
+def nothing(searches: Sequence[Mapping[str, Any]]) -> Answers:
+    """A refusal for each query."""
+    return Answers([refusal("q", "invalid", "not today") for _ in searches], None)
+
+
+def workbench(directory: Path, answer: Searcher, settings: Settings | None = None) -> Workbench:
+    """A workbench whose searches `answer` answers, with a recipe `mine`; nothing listens at its Qdrant."""
+    its = settings or load(
+        None,
+        {
+            "qdrant": {"url": "http://127.0.0.1:9"},
+            "embedder": {"kind": "none"},
+            "recipes": {"mine": {"stages": ["rrf"]}},
+        },
+    )
+    overview = Overview(its, InProcess(its), own_broker=True)
+    return Workbench({"main": configure("main", its, answer)}, Judgements(directory / "j.qrels"), overview)
 
 
 @contextmanager
-def serving(answer: Callable[[Sequence[Mapping[str, Any]]], Answers], origin: str | None = None) -> Iterator[int]:
-    """A console whose searches `answer` answers, with a recipe `mine`, perhaps behind a proxy; its port."""
-    settings = load(None, {"qdrant": {"url": "http://localhost:6333"}, "recipes": {"mine": {"stages": ["rrf"]}}})
-    with ConsoleServer(0, choices(settings), answer, origin) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield server.port
-        finally:
-            server.shutdown()
-            thread.join()
+def serving(bench: Workbench, origin: str | None = None) -> Iterator[Served]:
+    """A console, perhaps behind a proxy."""
+    console = Console(bench, origin)
+    server = ConsoleServer(console, 0)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield Served(server, console, bench)
+    finally:
+        server.stop()
+        thread.join()

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from flows.cli.console.server import TOKEN
 from flows.cli.evaluate.evaluation import events
 from schemas.recipes import SHIPPED
 from tests import warm
+from tests.flows.cli.browsing import ask
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +136,7 @@ def test_evaluate_takes_models_recipes_and_index_of_a_configuration(tmp_path: Pa
 
 @pytest.mark.weights
 def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
-    """`demo --serve` prints a command that, from another terminal, has a question answered."""
+    """`demo --serve` prints a command that, from another terminal, has a question answered, and its console's link."""
     documents = tmp_path / "d.jsonl"
     documents.write_text('{"id": "tide", "text": "The tide rises under the moon."}\n')
     command = [sys.executable, "-m", "flows.cli", "demo", "--documents", str(documents), "--serve"]
@@ -146,6 +148,10 @@ def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
         try:
             assert demo.stdout is not None
             printed = next(line for line in demo.stdout if line.startswith("rankstream query "))
+            link = next(line for line in demo.stdout if line.startswith("console: ")).split()[1]
+            address, _, token = link.partition("/#token=")
+            began = ask(int(address.rpartition(":")[2]), "GET", "/api/begin", None, **{TOKEN: token})
+            assert [each["name"] for each in began.json["configurations"]] == ["demo"]
             _, *arguments = shlex.split(printed)
             asked = rankstream(*arguments, "--json")
             assert asked.returncode == 0, asked.stderr

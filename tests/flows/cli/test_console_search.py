@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,25 +18,21 @@ from rich.console import Console
 
 from bench.ports import free_port
 from flows.assembly.delivery import kafka_client
-from flows.cli.console import searcher
+from flows.cli.console.server import TOKEN
+from flows.cli.console.workbench import searcher
 from flows.cli.ingestion import index_once
 from flows.cli.query_client import Unanswered
 from flows.process.embedded import start_embedded
 from operators.delivery.client import PlainRecord
 from operators.delivery.embedded_broker import EmbeddedBroker
 from schemas.errors import FatalDelivery
-from schemas.result import ResultEvent
 from schemas.settings import KafkaSettings, Topics
-from tests.flows.cli.browsing import WITHIN, ask, post
+from tests.flows.cli.browsing import JSON, WITHIN, Served, ask
+from tests.flows.cli.console_flow import shop
 from tests.repeated import repeated
 
 pytestmark = pytest.mark.slow
 
-TEXTS = {
-    "tide": "The tide rises under the moon.",
-    "bread": "Bread rises with yeast.",
-    "moon": "The moon and the moon.",
-}
 SEARCHES: tuple[Mapping[str, Any], ...] = ({"text": "harbor", "recipe": "rrf"}, {"text": "harbor", "recipe": "keyword"})
 
 
@@ -70,7 +67,7 @@ def answering(settings: KafkaSettings, topics: Topics) -> Iterator[list[str]]:
         yield traces
 
 
-def test_recipes_are_asked_side_by_side(kafka: KafkaSettings) -> None:
+def test_columns_are_asked_side_by_side(kafka: KafkaSettings) -> None:
     """Both queries are there before either is answered, and the answers are in their order, whichever comes first."""
     tracer = TracerProvider().get_tracer("console")
     with answering(kafka, kafka.topics) as traces:
@@ -94,43 +91,150 @@ def test_without_the_flow_it_is_late_and_not_for_ever(kafka: KafkaSettings) -> N
 
 
 @contextmanager
-def running(config: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The command, and the port of its page, which it prints."""
+def running(config: Path, directory: Path) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
+    """The command, and the port and the token of its page, which it prints."""
     command = [sys.executable, "-m", "flows.cli", "console", "--port", "0", "--config", str(config)]
+    command += ["--judgements", str(directory / "j.qrels")]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "RANKSTREAM_"))}
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            line = process.stdout.readline()
+            line = process.stdout.readline().strip()
             assert line.startswith("console: http://127.0.0.1:")
-            yield process, int(line.rpartition(":")[2])
+            address, _, token = line.partition("/#token=")
+            yield process, int(address.rpartition(":")[2]), token
         finally:
             process.kill()
 
 
 def test_two_recipes_are_compared_through_the_flow(tmp_path: Path) -> None:
-    """The command's page has the results of each recipe, explained, and what the flow refuses; Ctrl-C ends it."""
-    documents = [{"id": name, "text": text} for name, text in TEXTS.items()]
+    """The command's page has the results of each recipe, and what the flow refuses; Ctrl-C ends it."""
+    texts = {"tide": "The tide rises under the moon.", "bread": "Bread rises.", "moon": "The moon and the moon."}
+    documents = [{"id": name, "text": text} for name, text in texts.items()]
     overrides = {"embedder": {"kind": "none"}, "rerank": {"kind": "none"}}
     with start_embedded(tmp_path / "index", overrides) as flow:
         index_once(flow, "texts", lambda: documents, tmp_path / "index", Console(quiet=True))
         config = tmp_path / "rankstream.yaml"
         kafka = {"bootstrap_servers": flow.settings.kafka.bootstrap_servers}
         config.write_bytes(orjson.dumps({"kafka": kafka, "qdrant": {"url": "http://127.0.0.1:9"}}))
-        with flow.searching(), running(config) as (process, port):
-            assert ask(port, "GET", "/").status == 200
-            search = {"text": "moon", "recipes": ["rrf", "keyword"], "limit": 2}
-            results = post(port, search).json["results"]
-            refused = post(port, {**search, "recipes": ["", "nowhere"]}).json["results"]
+        with flow.searching(), running(config, tmp_path) as (process, port, token):
+            headers: dict[str, Any] = {**JSON, TOKEN: token}
+
+            def search(*recipes: str) -> Any:
+                body = {"text": "moon", "limit": 2, "columns": [{"recipe": each} for each in recipes]}
+                return ask(port, "POST", "/api/search", orjson.dumps(body), **headers).json["columns"]
+
+            found, refused = search("rrf", "keyword"), search("", "nowhere")
+            overview = ask(port, "GET", "/api/overview", **headers).json
             process.send_signal(signal.SIGINT)
             assert process.wait(WITHIN) == 0
             assert process.stderr is not None
             assert "Traceback" not in process.stderr.read()
-    for result in results:
-        ResultEvent.model_validate(result)
-        assert [hit["id"] for hit in result["results"]] == ["moon", "tide"]
-        assert result["results"][0]["explanation"]["legs"].keys() == {"keyword"}
-    assert [result["provenance"]["recipe"] for result in results] == ["rrf", "keyword"]
-    assert [result["status"] for result in refused] == [results[0]["status"], "invalid"]
-    assert refused[0]["provenance"]["recipe"] == "hybrid"
-    assert refused[1]["error"]["field"] == "recipe"
+    assert [[card["id"] for card in column["cards"]] for column in found] == [["moon", "tide"]] * 2
+    assert [column["recipe"] for column in found] == ["rrf", "keyword"]
+    assert [column["status"] for column in refused] == [found[0]["status"], "invalid"]
+    assert "not configured" in refused[1]["error"]["reason"]
+    assert [one["error"] is not None for one in overview["collections"]] == [True]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A console of the shop."""
+    with shop(tmp_path_factory.mktemp("shop")) as found:
+        yield found
+
+
+def search(served: Served, text: str, *columns: Mapping[str, Any], **more: Any) -> Any:
+    """The answer to a search in the shop."""
+    body = {"text": text, "namespace": "store", "columns": columns or ({},), **more}
+    got = served.post("search", body)
+    assert got.status == 200, got.body
+    return got.json
+
+
+def test_the_first_page_says_what_is_indexed(served: Served) -> None:
+    """Namespaces with counts, fields with examples, languages, the last document's time, and queries that find."""
+    found = served.get("overview").json
+    [one] = found["collections"]
+    assert {each["name"]: each["count"] for each in one["namespaces"]} == {"store": 400, "help": 40, "evil": 3}
+    fields = {each["name"]: each for each in one["fields"]}
+    assert fields["brand"]["examples"]
+    assert 0 < fields["brand"]["share"] < 1
+    assert {"en", "de", "ja"} <= {each["name"] for each in one["languages"]}
+    assert abs(one["last"] / 1000 - time.time()) < 3600
+    for example in found["examples"]:
+        assert search(served, example["text"], namespace=example["namespace"])["columns"][0]["cards"], example
+    assert {each["level"] for each in served.get("health").json["backends"]} == {"ok"}
+
+
+def test_a_parameter_ranks_the_recorded_candidates_again(served: Served) -> None:
+    """The same values give the flow's own order; others move documents, and the flow agrees when it is asked."""
+    [column] = search(served, "makita drill 18v")["columns"]
+    own = [card["id"] for card in column["cards"]]
+    again = served.post("rank", {"key": column["key"], "column": {}}).json
+    assert [card["id"] for card in again["cards"]] == own
+    assert [card["score"] for card in again["cards"]] == pytest.approx([card["score"] for card in column["cards"]])
+    changed = {"overrides": {"coverage": {"weight": 0}}}
+    moved = served.post("rank", {"key": column["key"], "column": changed}).json
+    asked = search(served, "makita drill 18v", changed)["columns"][0]
+    assert [card["score"] for card in moved["cards"]] == pytest.approx([card["score"] for card in asked["cards"]])
+    assert [card["score"] for card in moved["cards"]] != pytest.approx([card["score"] for card in column["cards"]])
+    assert all(card["fields"].get("category") for card in moved["cards"] if card["id"] in own)
+    wrong = served.post("rank", {"key": column["key"], "column": {"overrides": {"coverage": {"weight": -1}}}})
+    assert (wrong.status, "coverage.weight" in wrong.json["error"]) == (400, True)
+
+
+def test_another_configuration_ranks_the_same_candidates(served: Served) -> None:
+    """A configuration without a flow of its own ranks in this process, by recipes that the flow lacks."""
+    found = search(served, "makita", {}, {"config": "other", "recipe": "plain"})
+    assert [column["recipe"] for column in found["columns"]] == ["hybrid", "plain"]
+    assert [column["again"] for column in found["columns"]] == [False, True]
+    [compared] = found["comparisons"]
+    assert 0 < compared["rbo"] <= 1
+
+
+def test_why_is_it_not_here(served: Served) -> None:
+    """Each way to be missing has its answer: no such id, another namespace, a filter, no word, the page's end."""
+    filters = [{"field": "lang", "op": "eq", "value": "en"}]
+    [column] = search(served, "makita drill 18v", filters=filters, limit=2)["columns"]
+    served.get("overview")
+
+    def why(id_: str) -> Any:
+        return served.post("why", {"key": column["key"], "id": id_}).json
+
+    assert why(column["cards"][0]["id"])["verdict"] == "It is here, at rank 1."
+    lost = served.post("lost", {"key": column["key"]}).json["lost"]
+    assert "It is a result, at rank 3" in why(next(each["id"] for each in lost if each["rank"] == 3))["verdict"]
+    assert why("nowhere")["verdict"] == "No document in the namespace store has this id."
+    assert "help" in why("aide-retractation")["hint"]
+    assert "lang eq en" in why("de-lackrolle")["verdict"]
+    hammer = why("mallet-rubber")
+    assert hammer["verdict"] == "The document is there, and no leg retrieved it."
+    assert any("none of the query's words" in each["said"] for each in hammer["tests"])
+
+
+def test_a_set_is_run_compared_and_tuned(served: Served) -> None:
+    """The figures are those of the metrics by query; equal columns do not differ; tuning reports its intervals."""
+    queries = [each["id"] for each in served.get("set").json["queries"] if each["relevant"]][:12]
+    first, second = served.post("run", {"columns": [{}, {"recipe": "keyword"}], "queries": queries}).json["columns"]
+    assert first["any@10"].keys() == set(queries)
+    assert sum(first["any@10"].values()) > 6
+    compared = served.post("compare-runs", {"first": first, "second": second}).json
+    moves = [abs(each["second"] - each["first"]) for each in compared["queries"]]
+    assert moves == sorted(moves, reverse=True)
+    assert compared["means"]["nDCG@10"]["low"] <= compared["means"]["nDCG@10"]["difference"]
+    assert served.post("tune", {"column": {}, "wanted": ["nothing.weight"]}).status == 400
+    assert served.post("tune", {"column": {}, "wanted": ["coverage.weight=0,1"]}).status == 200
+    while (state := served.get("tuning").json)["state"] in {"recording", "tuning"}:
+        time.sleep(0.1)
+    assert state["state"] == "done", state
+    assert {"first", "second", "low", "high"} <= state["means"]["nDCG@10"].keys()
+
+
+def test_times_say_what_answered(served: Served) -> None:
+    """The waterfall has the flow's stages and the deadline."""
+    [column] = search(served, "gartenschere")["columns"]
+    found = served.post("time", {"key": column["key"]}).json
+    assert {"keyword", "hybrid_merge"} <= {row["name"] for row in found["rows"]}
+    assert found["cache"] is None
+    assert 0 < found["total"] < found["deadline"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.evaluation.comparison import Interval, Move, Verdict, compare
+from operators.evaluation.comparison import Interval, Move, Verdict, compare, jaccard, rank_biased_overlap
 from operators.evaluation.metrics import by_query, evaluate
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 2}, "q4": {"d": 1}, "q5": {"e": 0}}
@@ -61,3 +61,16 @@ def test_the_order_of_the_input_does_not_matter(
     assert evaluate(before, qrels) == evaluate(first, QRELS)
     shuffled = compare(by_query(before, qrels), by_query(after, qrels), "nDCG@10", 0)
     assert shuffled == compare(by_query(first, QRELS), by_query(second, QRELS), "nDCG@10", 0)
+
+
+@given(st.permutations("abcdefgh"), st.permutations("abcdefgh"))
+def test_equal_rankings_overlap_wholly(first: list[str], second: list[str]) -> None:
+    """1 of equal lists only, 0 of lists without a common document, the same in both directions, first ranks first."""
+    there = rank_biased_overlap(first, second)
+    assert there == pytest.approx(rank_biased_overlap(second, first))
+    assert (there == pytest.approx(1)) == (first == second)
+    assert rank_biased_overlap(first, [each.upper() for each in second]) == 0
+    top, bottom = ["b", "a", *"cdefgh"], [*"abcdef", "h", "g"]
+    assert rank_biased_overlap("abcdefgh", bottom) > rank_biased_overlap("abcdefgh", top)
+    assert jaccard(first[:4], second[:4]) == len({*first[:4]} & {*second[:4]}) / len({*first[:4]} | {*second[:4]})
+    assert (rank_biased_overlap([], []), jaccard([], []), rank_biased_overlap([], ["a"])) == (1, 1, 0)

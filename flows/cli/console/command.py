@@ -1,0 +1,120 @@
+"""`rankstream console`: a page on loopback on which ranking is searched, compared, explained, changed and judged."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from rich.console import Console as RichConsole
+
+from flows.assembly.clients import InProcess
+from flows.assembly.delivery import connect
+from flows.cli.console.judgements import Judgements
+from flows.cli.console.overview import Overview
+from flows.cli.console.server import Console, ConsoleServer
+from flows.cli.console.timeline import trace_spans
+from flows.cli.console.workbench import Answers, Workbench, configure, searcher
+from flows.cli.output import Config, out, say
+from flows.process import logs
+from flows.process.embedded import Embedded
+from flows.process.signals import StopSignals
+from operators.telemetry.export import tracer_provider
+from schemas.errors import ConfigError
+from schemas.settings import KafkaSettings, load
+
+QRELS: Final = Path("judgements.qrels")
+
+_ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?")
+
+
+def console(
+    config: Config = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port of the page on 127.0.0.1; 0: any that is free.")
+    ] = 8082,
+    origin: Annotated[
+        str | None,
+        typer.Option(help="Address at which a proxy on this machine serves the page: https://console.example.com."),
+    ] = None,
+    other: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Another YAML configuration to compare with; may be repeated. One of the same topics ranks the same"
+            " candidates in this process.",
+        ),
+    ] = None,
+    judgements: Annotated[
+        Path, typer.Option(dir_okay=False, help="File for judgements in TREC format (qrels), which `evaluate` reads.")
+    ] = QRELS,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="JSON Lines file of a query set; judged queries are added to it. Default: beside the judgements.",
+        ),
+    ] = None,
+) -> None:
+    """Serve a page on which to search, compare, explain, change and judge rankings, until Ctrl-C.
+
+    Only browsers on this machine reach it, by the link that it prints, or a proxy on it. Each search is a query event
+    for each column, through Kafka.
+    """
+    if origin is not None and not _ORIGIN.fullmatch(origin):
+        raise ConfigError("--origin: expected a scheme and a host in lower case, such as https://console.example.com")
+    settings = load(config)
+    logs.configure(settings.telemetry)
+    tracer = tracer_provider().get_tracer("rankstream.console")
+    name = config.stem if config is not None else "default"
+    configurations = {name: configure(name, settings, searcher(settings.kafka, tracer))}
+    for path in other or ():
+        if path.stem in configurations:
+            raise ConfigError(f"--other: {path}: a configuration is called {path.stem} already")
+        its = load(path)
+        ask = None if _same_flow(settings.kafka, its.kafka) else searcher(its.kafka, tracer)
+        configurations[path.stem] = configure(path.stem, its, ask)
+    in_process = InProcess(settings)
+    try:
+        bench = Workbench(configurations, Judgements(judgements, queries), Overview(settings, in_process))
+        server = ConsoleServer(Console(bench, origin), port)
+        connect(settings.kafka)
+        StopSignals(server.stop)
+        say(out, f"console: {server.link}")
+        server.serve()
+    finally:
+        in_process.close()
+
+
+def _same_flow(one: KafkaSettings, other: KafkaSettings) -> bool:
+    """True if a query of the one is answered by the flow of the other."""
+    return (one.bootstrap_servers, one.topics.queries) == (other.bootstrap_servers, other.topics.queries)
+
+
+def serve_embedded(
+    running: Embedded, provider: TracerProvider, spans: InMemorySpanExporter, directory: Path, console: RichConsole
+) -> None:
+    """Serve the console of a broker and a flow in this process, until a signal; judgements are kept in `directory`.
+
+    It has the spans of its queries, and keeps those of the last ones only.
+    """
+    settings = running.settings
+    ask = searcher(settings.kafka, provider.get_tracer("rankstream.console"), client=running.kafka)
+
+    def ask_alone(searches: Sequence[Mapping[str, Any]]) -> Answers:
+        spans.clear()
+        return ask(searches)
+
+    def spans_of(trace_id: str) -> Sequence[ReadableSpan]:
+        return trace_spans(spans.get_finished_spans(), trace_id)
+
+    overview = Overview(settings, running.in_process, own_broker=True)
+    configurations = {"demo": configure("demo", settings, ask_alone)}
+    bench = Workbench(configurations, Judgements(directory / QRELS), overview, spans_of)
+    server = ConsoleServer(Console(bench), 0)
+    StopSignals(server.stop)
+    say(console, f"console: {server.link}")
+    server.serve()

@@ -1,0 +1,120 @@
+"""Judgements that are made on the page: a qrels file that `evaluate` reads, and the set of queries that it is about.
+
+A grade is written at once, to a new file that takes the old one's place. Queries that are judged and are not in the set
+are added to its file, so that both files are what `evaluate --qrels --queries` takes.
+"""
+
+import hashlib
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from flows.cli.evaluate.evaluation import read_qrels
+from flows.cli.ingestion import numbered_jsonl
+from schemas.errors import DeadLetterClass, InputError
+from schemas.texts import nfc
+
+GRADES: Final = range(4)
+"""Grades of a document: 0 is not relevant, 3 is perfect."""
+
+
+class Judgements:
+    """The grades of a qrels file, and the queries of a set, by id."""
+
+    def __init__(self, qrels: Path, queries: Path | None = None) -> None:
+        """Read both files, as far as they are there. Raises InputError naming the wrong line."""
+        self.qrels = qrels
+        self.queries = queries if queries is not None else qrels.with_name(f"{qrels.stem}.queries.jsonl")
+        self._lock = threading.Lock()
+        self.grades: dict[str, dict[str, int]] = {}
+        self.set: dict[str, dict[str, Any]] = {}
+        if qrels.exists():
+            self.grades = {query: dict(grades) for query, grades in read_qrels(qrels).items()}
+        if queries is not None and not queries.exists():
+            raise InputError(DeadLetterClass.INVALID, f"{queries}: no such file")
+        if self.queries.exists():
+            for number, query in numbered_jsonl(self.queries):
+                if not isinstance(id_ := query.get("query_id"), str):
+                    where = f"{self.queries}:{number}"
+                    raise InputError(DeadLetterClass.INVALID, f"{where}: query_id: missing, or not a string")
+                self.set[id_] = query
+
+    def query_of(self, text: str, namespace: str) -> str:
+        """The id of a query with this text in this namespace: the set's, or one that is made of both."""
+        asked = " ".join(nfc(text).split())
+        for id_, query in self.set.items():
+            if (
+                " ".join(nfc(str(query.get("text"))).split()) == asked
+                and query.get("namespace", namespace) == namespace
+            ):
+                return id_
+        identity = f"{namespace}\n{asked}".encode()
+        return f"q-{hashlib.blake2b(identity, digest_size=6).hexdigest()}"
+
+    def grades_of(self, query: str) -> Mapping[str, int]:
+        """The grades of a query's documents."""
+        return self.grades.get(query, {})
+
+    def judge(self, text: str, namespace: str, document: str, grade: int | None) -> int | None:
+        """Give a document a grade, None takes it back, and return the one before. Raises InputError and OSError."""
+        if grade is not None and grade not in GRADES:
+            raise InputError(DeadLetterClass.INVALID, f"grade: 0 to {GRADES[-1]} is expected ({grade})")
+        if not text.strip():
+            raise InputError(DeadLetterClass.INVALID, "text: a query without a text can't be judged")
+        if not document or document != "".join(document.split()):
+            raise InputError(DeadLetterClass.INVALID, f"id: qrels have no ids with spaces ({document[:80]!r})")
+        with self._lock:
+            query = self.query_of(text, namespace)
+            if any(each.isspace() for each in query):
+                raise InputError(DeadLetterClass.INVALID, f"query_id: qrels have no ids with spaces ({query[:80]!r})")
+            before = self.grades_of(query).get(document)
+            changed = {id_: dict(grades) for id_, grades in self.grades.items()}
+            of_query = changed.setdefault(query, {})
+            if grade is None:
+                of_query.pop(document, None)
+            else:
+                of_query[document] = grade
+            if not of_query:
+                del changed[query]
+            self._write(changed)
+            self.grades = changed
+            if query not in self.set and grade is not None:
+                self._add(query, text, namespace)
+            return before
+
+    def _write(self, grades: Mapping[str, Mapping[str, int]]) -> None:
+        """Write all grades to a file of its own first: nobody reads half of them."""
+        lines = [f"{query} 0 {id_} {grade}\n" for query, of in grades.items() for id_, grade in of.items()]
+        temporary = self.qrels.with_name(f".{self.qrels.name}.{os.getpid()}")
+        temporary.write_text("".join(lines), encoding="utf-8")
+        temporary.replace(self.qrels)
+
+    def _add(self, query: str, text: str, namespace: str) -> None:
+        event = {"query_id": query, "namespace": namespace, "text": text}
+        ended = not self.queries.exists() or not (read := self.queries.read_bytes()) or read.endswith(b"\n")
+        with self.queries.open("ab") as file:
+            file.write((b"" if ended else b"\n") + orjson.dumps(event) + b"\n")
+        self.set[query] = event
+
+    def to_view(self) -> dict[str, Any]:
+        """The set for the page, with the number of judged documents of each query, and where both are kept."""
+        return {
+            "queries": [
+                {
+                    "id": id_,
+                    "text": query.get("text"),
+                    "namespace": query.get("namespace"),
+                    "kind": query.get("kind"),
+                    "judged": len(self.grades_of(id_)),
+                    "relevant": sum(grade > 0 for grade in self.grades_of(id_).values()),
+                }
+                for id_, query in self.set.items()
+            ],
+            "qrels": str(self.qrels),
+            "file": str(self.queries),
+            "judged": sum(len(grades) for grades in self.grades.values()),
+        }

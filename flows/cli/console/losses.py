@@ -1,0 +1,253 @@
+"""The fate of every candidate of a pool: its rank among the results, or the stage at which it was lost, and why.
+
+It is found by ranking the pool again by the beginnings of the recipe. A document that no leg offered is asked for by
+its id alone: the legs then say what they would have given it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from flows.cli.rank import PoolRanker, ReadPool
+from operators.query.outcome import Outcome
+from operators.ranking.content import content, fingerprint
+from operators.ranking.grouping import key_of
+from schemas.document import CONTENT
+from schemas.pool import CandidatePool
+from schemas.recipes import MAX_DISTANCE, Recipe
+from schemas.recipes.stages import Dedupe, DistanceStage, Reflections
+
+_ALL: Final = {"min_relevance": 0.0, "group_size": 0, "explain": False, "order_by": None}
+"""Changes to a query after which nothing is dropped behind its recipe."""
+
+
+@dataclass(frozen=True)
+class Fate:
+    """One candidate: its place in each leg, its rank among all results, from 1, or the stage that lost it, and why.
+
+    `read`: the model has read it; None if no model read any.
+    """
+
+    id: str
+    legs: Mapping[str, tuple[int, float]]
+    rank: int | None = None
+    lost_at: str | None = None
+    why: str = ""
+    relevance: float | None = None
+    read: bool | None = None
+    title: str | None = None
+
+
+@dataclass(frozen=True)
+class Fates:
+    """Every candidate of a pool, the results first; the page ends with rank `page_end`."""
+
+    by_id: Mapping[str, Fate]
+    page_end: int
+    read: int
+
+    @property
+    def lost(self) -> list[Fate]:
+        """Those that are not among the results, and those behind the page."""
+        return [fate for fate in self.by_id.values() if fate.rank is None or fate.rank > self.page_end]
+
+
+def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
+    """The fate of each candidate of the pool. Raises InputError, as ranking it does."""
+    pool, event = read.pool, read.pool.query
+    asked, outcome = ranker.run(event, pool)
+    recipe = asked.plan.recipe
+    everything = event.model_copy(update=_ALL)
+    _, whole = ranker.run(everything, pool)
+    offered: dict[str, dict[str, tuple[int, float]]] = {}
+    for leg in pool.legs:
+        for rank, hit in enumerate(leg.hits):
+            offered.setdefault(hit.id, {}).setdefault(leg.name, (rank, hit.score))
+    lost: dict[str, tuple[str, str]] = {}
+    left = set(offered)
+    previous: list[str] = list(offered)
+    for beginning in _beginnings(recipe):
+        if not left - {each.id for each in whole.candidates} - lost.keys():
+            break
+        _, after = replace(ranker, recipe=beginning).run(everything, pool)
+        there = [each.id for each in after.candidates]
+        stage = beginning.stages[-1]
+        for id_ in left - set(there) - lost.keys():
+            lost[id_] = stage.name, _reason(stage, id_, offered[id_], previous, pool, recipe)
+        previous = there
+    for each in whole.candidates:
+        lost.pop(each.id, None)
+    read_by_model = outcome.rerank_scores.read if outcome.rerank_scores is not None else 0
+    scored = set(outcome.rerank_scores.scores) if outcome.rerank_scores is not None else set()
+    titles = _titles(pool)
+    fates: dict[str, Fate] = {}
+
+    def add(id_: str, rank: int | None, stage: str | None, why: str) -> None:
+        known = whole.relevance.of(id_) if whole.relevance is not None else None
+        fates[id_] = Fate(
+            id_, offered.get(id_, {}), rank, stage, why, known, id_ in scored if scored else None, titles.get(id_)
+        )
+
+    for rank, each in enumerate(outcome.candidates, event_skip(pool) + 1):
+        add(each.id, rank, None, "")
+    for each in whole.candidates:
+        if each.id not in fates:
+            add(each.id, None, *_behind(each.id, outcome, whole, asked.plan.min_relevance))
+    for id_ in offered:
+        if id_ not in fates:
+            add(id_, None, *lost.get(id_, (recipe.stages[-1].name, "the recipe leaves it out")))
+    return Fates(fates, event_skip(pool) + event.page_size, read_by_model)
+
+
+def event_skip(pool: CandidatePool) -> int:
+    """The number of results on the pages before the pool's."""
+    return pool.skip
+
+
+def _titles(pool: CandidatePool) -> dict[str, str]:
+    return {
+        hit.id: title for leg in pool.legs for hit in leg.hits if isinstance(title := hit.payload.get("title"), str)
+    }
+
+
+def _beginnings(recipe: Recipe) -> Sequence[Recipe]:
+    stages = list(recipe.written.items())
+    return [
+        Recipe.parse(
+            recipe.name,
+            {
+                "stages": [{name: dict(parameters)} for name, parameters in stages[: count + 1]],
+                MAX_DISTANCE: recipe.max_distance,
+            },
+        )
+        for count in range(len(stages))
+    ]
+
+
+def _reason(
+    stage: Any, id_: str, legs: Mapping[str, Any], before: Sequence[str], pool: CandidatePool, recipe: Recipe
+) -> str:
+    """The reason for which a stage dropped a candidate, in a sentence."""
+    limit = getattr(stage, "limit", 0)
+    if isinstance(stage, Dedupe) and (twin := _twin(id_, before, pool)) is not None:
+        return f"it has the same content as {twin}, which stands before it"
+    if limit > 0 and len(before) > limit:
+        return f"the stage keeps {limit} candidates"
+    if stage is recipe.stages[0] or stage.name == recipe.fusion.name:
+        if not set(legs) & set(recipe.fusion.legs):
+            return f"only {', '.join(sorted(legs))} found it, which the recipe gives no weight"
+        if recipe.max_distance:
+            return f"its distance is above {recipe.max_distance:g} (max_distance)"
+        return "the recipe leaves reflections out, or what has no score"
+    if isinstance(stage, DistanceStage) and recipe.max_distance:
+        return f"its distance is above {recipe.max_distance:g} (max_distance)"
+    if isinstance(stage, Reflections):
+        return "it is a reflection, and these are left out"
+    return f"the stage {stage.name} drops it"
+
+
+def _twin(id_: str, before: Sequence[str], pool: CandidatePool) -> str | None:
+    payloads = {hit.id: hit.payload for leg in pool.legs for hit in leg.hits}
+
+    def mark(one: str) -> Any:
+        payload = payloads.get(one, {})
+        known = payload.get(CONTENT)
+        return known if known is not None else fingerprint(content(payload))
+
+    own = mark(id_)
+    return next((one for one in before if one != id_ and own is not None and mark(one) == own), None)
+
+
+def _behind(id_: str, outcome: Outcome, whole: Outcome, least: float) -> tuple[str, str]:
+    """The reason for which a candidate that the recipe keeps is no result."""
+    relevance = whole.relevance.of(id_) if whole.relevance is not None else None
+    if relevance is not None and relevance < least:
+        return "min_relevance", f"its relevance is {relevance:.3f}, and at least {least:g} is asked for"
+    if outcome.grouping is not None:
+        candidate = next(each for each in whole.candidates if each.id == id_)
+        key = key_of(candidate.payload, outcome.grouping.field)
+        best = next((one for one, of in outcome.groups.items() if any(each.id == id_ for each in of.candidates)), None)
+        return "group", f"{best or 'another'} stands for its group: {outcome.grouping.field} {key}"
+    return "page", "it is not among the results"
+
+
+def describe(fate: Fate, page_end: int, read: int) -> dict[str, Any]:
+    """The answer to *why is X not here?* about a candidate: a verdict, what could change it, and its legs."""
+    if fate.rank is not None and fate.rank <= page_end:
+        verdict, hint = f"It is here, at rank {fate.rank}.", ""
+    elif fate.rank is not None:
+        verdict = f"It is a result, at rank {fate.rank}: the page ends with rank {page_end}."
+        hint = "Ask for more results, or change the weights so that it rises."
+        if fate.read is False:
+            verdict += f" The model did not read it: it reads the first {read} candidates."
+            hint = "A profile with a greater rerank_top has the model read it, too."
+    else:
+        verdict, hint = f"It was lost at {fate.lost_at}: {fate.why}.", _HINTS.get(fate.lost_at or "", "")
+    legs = [{"name": name, "rank": rank + 1, "score": score} for name, (rank, score) in fate.legs.items()]
+    return {"id": fate.id, "title": fate.title, "verdict": verdict, "hint": hint, "legs": legs, "tests": []}
+
+
+_HINTS: Final = {
+    "min_relevance": "Lower min_relevance in Parameters.",
+    "dedupe": "A recipe without dedupe shows both documents.",
+    "group": "Raise group_size, or do not group.",
+}
+
+
+def to_view(fates: Fates) -> list[dict[str, Any]]:
+    """The lost candidates for the page: those behind it by rank, then the dropped ones by stage."""
+    rows = sorted(fates.lost, key=lambda fate: (fate.rank is None, fate.rank or 0))
+    return [
+        {
+            "id": fate.id,
+            "title": fate.title,
+            "rank": fate.rank,
+            "where": fate.lost_at or ("behind the page" if fate.read is not False else "not read by the model"),
+            "why": fate.why
+            or (f"rank {fate.rank}" if fate.read is not False else f"rank {fate.rank}, beyond rerank_top"),
+            "legs": {name: rank + 1 for name, (rank, _) in fate.legs.items()},
+            "relevance": fate.relevance,
+        }
+        for fate in rows
+    ]
+
+
+def missing(
+    id_: str,
+    namespace: str,
+    found: Mapping[str, Any] | None,
+    alone: Mapping[str, Any],
+    pool: CandidatePool,
+    failing: Sequence[str],
+    elsewhere: Sequence[str],
+) -> dict[str, Any]:
+    """The answer about a document that no leg offered.
+
+    `found` is the document, if the namespace has it; `alone` the result of the query narrowed to its id; `failing` are
+    the filters that leave it out, and `elsewhere` other namespaces that have the id.
+    """
+    answer: dict[str, Any] = {"id": id_, "title": None, "hint": "", "legs": [], "tests": []}
+    if found is None:
+        there = f"The namespace {', '.join(elsewhere)} has it." if elsewhere else "Index it, or check the id."
+        return {**answer, "verdict": f"No document in the namespace {namespace} has this id.", "hint": there}
+    answer["title"] = found["payload"].get("title")
+    if failing:
+        verdict = f"The document is there, and a filter leaves it out: {'; '.join(failing)}."
+        return {**answer, "verdict": verdict, "hint": "Remove the filter, or correct the document's field."}
+    hit = next((each for each in alone["results"] if each["id"] == id_), None)
+    for leg in pool.legs:
+        last = min((each.score for each in leg.hits), default=None)
+        own = hit["legs"].get(leg.name) if hit is not None else None
+        bound = f"the last of its {len(leg.hits)} candidates has {last:.3f}" if last is not None else "it found nothing"
+        if own is None:
+            none = (
+                "none of the query's words stands in it" if leg.name == "keyword" else "it does not find the document"
+            )
+            said = f"{none}; {bound}"
+        else:
+            said = f"it would score {own['score']:.3f}; {bound}"
+        answer["tests"].append({"leg": leg.name, "said": said, "score": own["score"] if own else None, "last": last})
+    hint = "A profile with a greater over_sample asks the legs for more candidates."
+    if hit is None or not hit["legs"]:
+        hint = "No leg can find it by this text: add the words to the document, or search by a field that has them."
+    return {**answer, "verdict": "The document is there, and no leg retrieved it.", "hint": hint}

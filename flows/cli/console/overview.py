@@ -1,0 +1,167 @@
+"""The first page: what is indexed, example queries from it, and the health of each backend."""
+
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from flows.assembly.clients import InProcess
+from flows.assembly.collections import Ask, open_client
+from flows.assembly.query import destinations
+from flows.cli.check.command import SECTIONS
+from operators.query.collection import Destinations
+from schemas.document import DESTINATION, LANG, NAMESPACE, VERSION
+from schemas.errors import BackendError, ConfigError
+from schemas.settings import Settings
+
+_TIMEOUT: Final = 5.0
+_SAMPLE: Final = 200
+"""Documents that are read for the fields, their examples and the example queries."""
+
+_NAMESPACES: Final = 200
+_EXAMPLES: Final = 3
+_QUERIES: Final = 6
+_SHORT: Final = 80
+
+_CODES: Final = ("sku", "mpn", "ean", "isbn", "gtin", "part_number")
+_KEEP: Final = 10.0
+"""Seconds for which the health is not asked for again."""
+
+
+class Overview:
+    """The index of these settings, as far as it can be read.
+
+    `own_broker`: Kafka is a part of this process, and needs no check.
+    """
+
+    def __init__(self, settings: Settings, in_process: InProcess, *, own_broker: bool = False) -> None:
+        self._settings = settings
+        self._in_process = in_process
+        self._skipped = {"kafka", "clock"} if own_broker else {"clock"}
+        self._lock = threading.Lock()
+        self._health: tuple[float, list[dict[str, Any]]] | None = None
+        self.namespaces: Sequence[str] = [settings.defaults.namespace]
+
+    def read(self) -> dict[str, Any]:
+        """Every collection with its namespaces, fields and example queries; one that can't be read has its error."""
+        try:
+            with open_client(self._settings, self._in_process) as ask:
+                found = [self._collection(ask, name) for name in self._settings.qdrant.physical]
+        except (ConfigError, BackendError) as error:
+            return {"collections": [], "examples": [], "error": str(error)}
+        names = [each["name"] for one in found for each in one["namespaces"]]
+        self.namespaces = list(dict.fromkeys([*names, self._settings.defaults.namespace]))
+        examples = [example for one in found for example in one.pop("examples")]
+        return {"collections": found, "examples": examples[:_QUERIES], "error": None}
+
+    def _collection(self, ask: Ask, name: str) -> dict[str, Any]:
+        view: dict[str, Any] = {"name": name, "namespaces": [], "fields": [], "languages": [], "examples": []}
+        view |= {
+            "points": None,
+            "last": None,
+            "error": None,
+            "destinations": _destinations_of(destinations(self._settings.qdrant), name),
+        }
+        try:
+            info = ask(lambda client: client.collection_info(name, timeout=_TIMEOUT), _TIMEOUT)
+            page = ask(lambda client: client.scroll(name, limit=_SAMPLE, timeout=_TIMEOUT), _TIMEOUT)
+        except (BackendError, TimeoutError) as error:
+            return view | {"error": str(error) or "no answer in time"}
+        payloads = [record.payload for record in page.records]
+        view["points"], view["fields"] = info.points, _fields(payloads, info.indexes)
+        view["languages"] = _values(payloads, LANG)
+        view["sampled"] = len(payloads)
+        with suppress(BackendError, TimeoutError):
+            counts = ask(
+                lambda client: client.facet(name, NAMESPACE, limit=_NAMESPACES, exact=True, timeout=_TIMEOUT), _TIMEOUT
+            )
+            ranked = sorted(counts.items(), key=lambda each: (-each[1], str(each[0])))
+            view["namespaces"] = [{"name": str(each), "count": count} for each, count in ranked]
+        with suppress(BackendError, TimeoutError):
+            newest = {"key": VERSION, "direction": "desc"}
+            last = ask(lambda client: client.scroll(name, limit=1, order_by=newest, timeout=_TIMEOUT), _TIMEOUT)
+            view["last"] = next((record.payload.get(VERSION) for record in last.records), None)
+        return view | {"examples": _queries(payloads)}
+
+    def health(self) -> list[dict[str, Any]]:
+        """A line for each backend: ok, warning or error, what is so, and what to do."""
+        with self._lock:
+            if self._health is None or time.monotonic() - self._health[0] > _KEEP:
+                self._health = (
+                    time.monotonic(),
+                    [
+                        line
+                        for part, section in SECTIONS.items()
+                        if part not in self._skipped
+                        for line in self._ask(section)
+                    ],
+                )
+            return self._health[1]
+
+    def _ask(self, section: Any) -> list[dict[str, Any]]:
+        try:
+            findings = list(section(self._settings, self._in_process))
+        except (ConfigError, BackendError, OSError) as error:
+            return [{"level": "error", "subject": section.__name__, "what": str(error), "remedy": None}]
+        # A line for a backend: what is worst of it.
+        order = ("error", "warning", "ok")
+        worst = min(findings, key=lambda each: order.index(each.level))
+        subject = section.__name__
+        return [{"level": worst.level, "subject": subject, "what": worst.what, "remedy": worst.remedy}]
+
+
+def _destinations_of(of: Destinations, collection: str) -> list[str]:
+    return sorted(name for name, physical in of.destinations.items() if physical == collection)
+
+
+def _fields(payloads: Sequence[Mapping[str, Any]], indexes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each field of the documents: the share that has it, if it is indexed, and examples."""
+    counts = Counter(name for payload in payloads for name in payload if not name.startswith("_"))
+    return [
+        {
+            "name": name,
+            "share": count / len(payloads),
+            "indexed": name in indexes,
+            "examples": list(_examples(payload.get(name) for payload in payloads)),
+        }
+        for name, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        if name != DESTINATION
+    ]
+
+
+def _examples(values: Iterable[Any]) -> list[str]:
+    shown = (_show(value) for value in values if value is not None and value != "")
+    return list(dict.fromkeys(shown))[:_EXAMPLES]
+
+
+def _show(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
+
+
+def _values(payloads: Sequence[Mapping[str, Any]], field: str) -> list[dict[str, Any]]:
+    counts = Counter(str(value) for payload in payloads if (value := payload.get(field)))
+    return [{"name": name, "count": count} for name, count in counts.most_common()]
+
+
+def _queries(payloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Queries that this index answers: the first words of titles in several languages, and a code if there is one."""
+    found: list[dict[str, Any]] = []
+    spread: dict[tuple[Any, Any], Mapping[str, Any]] = {}
+    for payload in payloads:
+        if isinstance(payload.get("title"), str):
+            spread.setdefault((payload.get(NAMESPACE), payload.get(LANG)), payload)
+    for payload in payloads:
+        code = next((value for name in _CODES if isinstance(value := payload.get(name), str)), None)
+        if code is not None:
+            found.append({"text": code, "namespace": payload.get(NAMESPACE)})
+            break
+    titles = [*spread.values(), *payloads[len(payloads) // 3 :: max(1, len(payloads) // 6)]]
+    for payload in titles:
+        title = payload.get("title")
+        if isinstance(title, str) and (words := " ".join(re.findall(r"[\w.'-]+", title)[:4])):
+            found.append({"text": words, "namespace": payload.get(NAMESPACE)})
+    return list({(each["text"], each["namespace"]): each for each in found}.values())[:_QUERIES]

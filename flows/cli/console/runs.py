@@ -1,0 +1,167 @@
+"""A run over a set of queries: each column's metrics by query, their comparison, and tuning that starts from there."""
+
+import threading
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.cli.console.judgements import Judgements
+from flows.cli.console.parameters import shorten_overrides
+from flows.cli.console.workbench import COLUMNS, Column, Workbench
+from flows.cli.evaluate.compare import compare_values, moves, summarise
+from flows.cli.evaluate.evaluation import DEPTH
+from flows.cli.evaluate.tune import Rules, parse_wanted, recipes_with, shorten_definition, tune_recipe
+from flows.cli.rank import ReadPool
+from operators.evaluation.metrics import TABLE, by_query
+from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
+
+AT_ONCE: Final = 8
+"""Queries under way at a time: pools are large, and an embedded broker drops what it can't hold."""
+
+TRIALS: Final = 60
+
+
+class Batch(BaseModel):
+    """Some queries of the set, to be asked by each column."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    columns: Annotated[list[Column], Field(min_length=1, max_length=COLUMNS)]
+    queries: Annotated[list[str], Field(min_length=1, max_length=64)]
+
+
+class Compared(BaseModel):
+    """The values of two columns: metric -> query -> value."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    first: dict[str, dict[str, float]]
+    second: dict[str, dict[str, float]]
+    metric: str = "nDCG@10"
+
+
+class Tuning(BaseModel):
+    """Parameters of a column's recipe to tune on the judged queries, as `tune` takes them."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    column: Column
+    wanted: Annotated[list[str], Field(min_length=1, max_length=16)]
+    metric: str = "nDCG@10"
+
+
+def measure_batch(bench: Workbench, batch: Batch) -> list[dict[str, dict[str, float]]]:
+    """Each column's values of every metric by query, of those queries that have a relevant document.
+
+    Raises RankstreamError and OSError.
+    """
+    judged = {query: bench.judgements.grades_of(query) for query in batch.queries}
+    found = []
+    for column in batch.columns:
+        ranked: dict[str, list[str]] = {}
+        for start in range(0, len(batch.queries), AT_ONCE):
+            some = batch.queries[start : start + AT_ONCE]
+            events = [_query_fields(bench.judgements, each) for each in some]
+            ranked |= zip(some, bench.order(column, events, DEPTH), strict=True)
+        found.append(by_query(ranked, judged))
+    return found
+
+
+def _query_fields(judgements: Judgements, query: str) -> dict[str, Any]:
+    if query not in judgements.set:
+        raise InputError(DeadLetterClass.INVALID, f"queries: the set has none of this id ({query[:80]!r})")
+    asked = judgements.set[query]
+    return {name: asked[name] for name in ("text", "namespace", "filters") if asked.get(name) is not None}
+
+
+def compare_runs(compared: Compared) -> dict[str, Any]:
+    """The means of both with their intervals, and each query's values, the greatest difference first.
+
+    Raises InputError for an unknown metric, and without a judged query.
+    """
+    _check_metric(compared.metric)
+    if compared.first.keys() != TABLE.keys() or compared.second.keys() != TABLE.keys():
+        raise InputError(DeadLetterClass.INVALID, f"first, second: {', '.join(TABLE)} are expected")
+    found = compare_values(compared.first, compared.second, compared.metric, 0)
+    return {**summarise(found), "queries": moves(found)}
+
+
+def _check_metric(metric: str) -> None:
+    if metric not in TABLE:
+        raise InputError(DeadLetterClass.INVALID, f"metric: one of {', '.join(TABLE)} is expected ({metric[:80]!r})")
+
+
+class Tuner:
+    """Tunes one recipe at a time, on a thread of its own."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._state: dict[str, Any] = {"state": "idle"}
+
+    def start(self, tuning: Tuning) -> dict[str, Any]:
+        """Begin. Raises InputError if another one is under way, or for what can't be tuned."""
+        _check_metric(tuning.metric)
+        recipe = self._bench.recipe(tuning.column)
+        try:
+            wanted = [parse_wanted(each) for each in tuning.wanted]
+            [recipe] = recipes_with([recipe], wanted)
+        except (ConfigError, ValueError) as error:
+            raise InputError(DeadLetterClass.INVALID, f"wanted: {error}") from error
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                raise InputError(DeadLetterClass.INVALID, "tuning: another one is under way")
+            self._state = {"state": "recording", "tried": 0, "trials": TRIALS}
+            self._thread = threading.Thread(target=self._run, args=(tuning, wanted), name="tuning", daemon=True)
+            self._thread.start()
+        return self.read()
+
+    def read(self) -> dict[str, Any]:
+        """The state: idle, recording, tuning with the number of tried settings, done with the report, or failed."""
+        return dict(self._state)
+
+    def _run(self, tuning: Tuning, wanted: Sequence[Any]) -> None:
+        bench = self._bench
+        recipe = bench.recipe(tuning.column)
+        judged = {query: grades for query, grades in bench.judgements.grades.items() if query in bench.judgements.set}
+        tried = 0
+
+        def note() -> None:
+            nonlocal tried
+            tried += 1
+            self._state = {"state": "tuning", "tried": tried, "trials": TRIALS}
+
+        try:
+            pools = list(self._pools(tuning.column, list(judged)))
+            ranker = bench.of(tuning.column).ranker
+            rules = Rules(metric=tuning.metric, trials=TRIALS)
+            tuned = tune_recipe(ranker, recipe, pools, wanted, judged, rules, note)
+            report = tuned.report()
+            plain = bench.plain_recipe(tuning.column)
+            overrides = {stage: dict(each) for stage, each in tuned.recipe.written.items()}
+            section = {"recipes": {recipe.name: shorten_definition(tuned.recipe)}}
+            self._state = {
+                "state": "done",
+                "verdict": tuned.verdict(),
+                "values": [{"path": path, "value": value} for path, value in report["values"].items()],
+                "metric": rules.metric,
+                "means": report["means"],
+                "chosen_on": report["chosen_on"],
+                "judged_on": report["judged_on"],
+                "overrides": shorten_overrides(plain, overrides),
+                "yaml": yaml.safe_dump(section, sort_keys=False, allow_unicode=True),
+            }
+        except (RankstreamError, OSError) as error:
+            self._state = {"state": "failed", "error": str(error)}
+
+    def _pools(self, column: Column, queries: Sequence[str]) -> "Sequence[ReadPool]":
+        bench, found = self._bench, []
+        asked = column.model_copy(update={"rerank": True, "min_relevance": None})
+        for start in range(0, len(queries), AT_ONCE):
+            some = queries[start : start + AT_ONCE]
+            events = [{**_query_fields(bench.judgements, each), "query_id": each} for each in some]
+            found += bench.record(asked, events)
+        return found

@@ -1,0 +1,409 @@
+"""The server of the page: Starlette on uvicorn, on loopback, for a user who has the link that the command prints.
+
+- Requests need the token of that link, unless a proxy serves the page, which authenticates whoever comes.
+- A page of another site can neither read from it nor have it search: requests under another host's name, from another
+  origin or site, or in a form that browsers send without asking are refused. A link of another site gets the page with
+  its search filled in, and the user decides whether to search.
+- The page's files are the package's own. No other script, style or address is loaded, and none stands within the page.
+- A request has PATIENCE seconds to arrive.
+"""
+
+import asyncio
+import hmac
+import logging
+import mimetypes
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final, TypeVar
+
+import orjson
+import uvicorn
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
+from flows.cli.console.workbench import Column, Search, Workbench
+from flows.cli.query_client import Unanswered
+from operators.delivery.client import RecordRefused
+from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
+from schemas.wording import MAX_WORDED, explain_problem, join_first
+
+log = logging.getLogger(__name__)
+
+HOST: Final = "127.0.0.1"
+
+MAX_BODY: Final = 1024 * 1024
+"""Bytes of a request's body."""
+
+PATIENCE: Final = 5.0
+"""Seconds that a request may take to arrive."""
+
+TOKEN: Final = "x-rankstream-token"  # noqa: S105  the name of a header
+
+_OWN: Final = frozenset({"same-origin", "none"})
+"""Sec-Fetch-Site of the page's own requests, and of an address that the user typed."""
+
+_JSON: Final = "application/json"
+_CONNECTIONS: Final = 64
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # A page that opened this one must not lead it to another search afterwards.
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Keyed(_Strict):
+    """A search of the page, and a document."""
+
+    key: str
+    id: str = ""
+
+
+class Ranking(_Strict):
+    """A search of the page, ranked again by another column."""
+
+    key: str
+    column: Column
+
+
+class Keys(_Strict):
+    """Searches of the page."""
+
+    keys: list[str]
+
+
+class Writing(_Strict):
+    """A column and its search, to be written."""
+
+    column: Column
+    search: dict[str, Any] = {}
+
+
+class Grade(_Strict):
+    """The grade of a document for a text; None takes it back."""
+
+    text: str
+    namespace: str
+    id: str
+    grade: int | None
+
+
+def answer_json(value: object, status: int = HTTPStatus.OK) -> Response:
+    """A value as JSON."""
+    return Response(orjson.dumps(value), status, media_type=_JSON)
+
+
+def refuse(status: int, reason: str) -> Response:
+    """An error in words."""
+    return answer_json({"error": reason}, status)
+
+
+def read_page() -> dict[str, tuple[str, bytes]]:
+    """The files of the page by their names, each with its media type."""
+    found = {}
+    for file in (files("flows.cli.console") / "page").iterdir():
+        kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+        found[file.name] = f"{kind}; charset=utf-8", file.read_bytes()
+    return found
+
+
+class Console:
+    """The application: `bench` answers, `origin` is where a proxy serves the page, `port` where it is reached."""
+
+    def __init__(self, bench: Workbench, origin: str | None = None) -> None:
+        self.token = secrets.token_urlsafe(24) if origin is None else None
+        self.port = 0
+        self._bench = bench
+        self._origin = origin
+        self._files = read_page()
+        tuner = Tuner(bench)
+        posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
+            ("search", Search, bench.search),
+            ("rank", Ranking, lambda asked: bench.rank(asked.key, asked.column)),
+            ("compare", Keys, lambda asked: bench.compare(asked.keys)),
+            ("explain", Keyed, lambda asked: bench.explain(asked.key, asked.id)),
+            ("lost", Keyed, lambda asked: bench.lost(asked.key)),
+            ("why", Keyed, lambda asked: bench.why(asked.key, asked.id)),
+            ("time", Keyed, lambda asked: bench.time(asked.key)),
+            ("parameters", Column, bench.parameters),
+            ("write", Writing, lambda asked: bench.write(asked.column, asked.search)),
+            (
+                "judge",
+                Grade,
+                lambda asked: {"before": bench.judgements.judge(asked.text, asked.namespace, asked.id, asked.grade)},
+            ),
+            ("run", Batch, lambda asked: {"columns": measure_batch(bench, asked)}),
+            ("compare-runs", Compared, compare_runs),
+            ("tune", Tuning, tuner.start),
+        ]
+        gets: dict[str, Callable[[], Any]] = {
+            "begin": bench.begin,
+            "overview": bench.overview.read,
+            "health": lambda: {"backends": bench.overview.health()},
+            "set": bench.judgements.to_view,
+            "tuning": tuner.read,
+        }
+        self._app = Starlette(
+            routes=[
+                Route("/", self._page),
+                Route("/page/{name}", self._file),
+                *(Route(f"/api/{name}", self._post(kind, work), methods=["POST"]) for name, kind, work in posts),
+                *(Route(f"/api/{name}", self._get(work)) for name, work in gets.items()),
+            ],
+            exception_handlers={404: _nothing, 405: _no_method},
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Of ASGI: answer a request, or refuse it, always under the same headers."""
+
+        async def send_guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+                message["headers"] = [*message.get("headers", ()), *own]
+            await send(message)
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        refused = self._refuse_other_host(request) or self._refuse_other_site(request) or self._refuse_stranger(request)
+        # A browser that went away is not news.
+        with suppress(ClientDisconnect):
+            await (refused or self._app)(scope, receive, send_guarded)
+
+    @property
+    def _hosts(self) -> set[str]:
+        named = {f"{name}:{self.port}" for name in (HOST, "localhost")}
+        # Browsers leave out the port that HTTP has by default.
+        hosts = named | ({HOST, "localhost"} if self.port == 80 else set())
+        return hosts | ({self._origin.partition("://")[2]} if self._origin is not None else set())
+
+    def _refuse_other_host(self, request: Request) -> Response | None:
+        """The refusal of another host's name: a site that has its name lead here must not become this one's origin."""
+        named = request.headers.getlist("host")
+        if len(named) == 1 and named[0].lower() in self._hosts:
+            return None
+        return refuse(HTTPStatus.MISDIRECTED_REQUEST, f"Host: {' or '.join(sorted(self._hosts))} is expected")
+
+    def _refuse_other_site(self, request: Request) -> Response | None:
+        """The refusal of a request that a page of another site may send; its link may open the page."""
+        if _crosses(request) and request.url.path != "/":
+            return refuse(HTTPStatus.FORBIDDEN, "Sec-Fetch-Site: requests of other sites are refused")
+        ours = {f"http://{request.headers['host'].lower()}", self._origin}
+        if not ours.issuperset(request.headers.getlist("origin")):
+            return refuse(HTTPStatus.FORBIDDEN, "Origin: requests of other sites are refused")
+        return None
+
+    def _refuse_stranger(self, request: Request) -> Response | None:
+        """The refusal of an API request without the token; the page's files hold nothing of anybody's."""
+        if self.token is None or not request.url.path.startswith("/api/"):
+            return None
+        given = request.headers.get(TOKEN, "")
+        if hmac.compare_digest(given.encode(), self.token.encode()):
+            return None
+        return refuse(
+            HTTPStatus.UNAUTHORIZED, "the link is of another start of the console: open the one that it printed"
+        )
+
+    async def _page(self, request: Request) -> Response:
+        kind, html = self._files["index.html"]
+        if _crosses(request):
+            # It asks nothing by itself.
+            html = html.replace(b"<body>", b"<body data-linked>", 1)
+        return Response(html, media_type=kind)
+
+    async def _file(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._files or name == "index.html":
+            return _nothing(request, None)
+        kind, content = self._files[name]
+        return Response(content, media_type=kind)
+
+    def _get(self, work: Callable[[], Any]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(_: Request) -> Response:
+            return await _attempt(work)
+
+        return answer
+
+    def _post(self, kind: type[Body], work: Callable[[Body], Any]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            # Browsers ask before they send JSON to another site; nothing here answers that they may.
+            if request.headers.get("content-type", "").partition(";")[0].strip() != _JSON:
+                return refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {_JSON} is expected")
+            try:
+                body = await asyncio.wait_for(_read(request), PATIENCE)
+            except TimeoutError:
+                return refuse(HTTPStatus.REQUEST_TIMEOUT, f"the request did not arrive within {PATIENCE:g} s")
+            if body is None:
+                return refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MAX_BODY} bytes are expected")
+            try:
+                asked = parse_body(kind, body)
+            except InputError as error:
+                return refuse(HTTPStatus.BAD_REQUEST, str(error))
+            return await _attempt(partial(work, asked))
+
+        return answer
+
+
+def parse_body(kind: type[Body], body: bytes) -> Body:
+    """The request's body. Raises InputError that names what is wrong."""
+    try:
+        given = orjson.loads(body)
+        # What is nested more deeply than it can be written again could not be sent.
+        orjson.dumps(given)
+        return kind.model_validate(given)
+    except orjson.JSONDecodeError as error:
+        raise InputError(DeadLetterClass.NOT_JSON, f"not JSON: {error.msg}") from error
+    except orjson.JSONEncodeError as error:
+        raise InputError(DeadLetterClass.INVALID, f"not sent: {error}") from error
+    except ValidationError as error:
+        found = error.errors()
+        problems = ((".".join(map(str, item["loc"])), explain_problem(item, kind)) for item in found[:MAX_WORDED])
+        lines = (": ".join(filter(None, each)) for each in problems)
+        raise InputError(DeadLetterClass.INVALID, join_first(lines, len(found[MAX_WORDED:]))) from error
+
+
+async def _read(request: Request) -> bytes | None:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY:
+            return None
+    return bytes(body)
+
+
+async def _attempt(work: Callable[[], Any]) -> Response:
+    """The answer of work on a thread, or its error in words."""
+    try:
+        return answer_json(await run_in_threadpool(work))
+    except InputError as error:
+        return refuse(HTTPStatus.BAD_REQUEST, str(error))
+    except (RankstreamError, OSError) as error:
+        return refuse(_status(error), str(error))
+    except Exception as error:  # noqa: BLE001  its kind is logged: a message may quote a text
+        log.error("a request failed: %s", type(error).__name__)
+        return refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"the console failed: {type(error).__name__}")
+
+
+def _status(error: Exception) -> HTTPStatus:
+    """The HTTP status that tells who failed."""
+    if isinstance(error, Unanswered):
+        return HTTPStatus.GATEWAY_TIMEOUT
+    cause = error.__cause__
+    too_large = isinstance(cause, RecordRefused) and cause.refusal.of_size
+    return HTTPStatus.REQUEST_ENTITY_TOO_LARGE if too_large else HTTPStatus.BAD_GATEWAY
+
+
+def _crosses(request: Request) -> bool:
+    """True if a page of another site, or of another server on this machine, led here. Old browsers don't say."""
+    return not _OWN.issuperset(request.headers.getlist("sec-fetch-site"))
+
+
+def _nothing(_: Request, __: Any) -> Response:
+    return refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+
+
+def _no_method(_: Request, __: Any) -> Response:
+    return refuse(HTTPStatus.METHOD_NOT_ALLOWED, "there is no such request")
+
+
+class _Patient(H11Protocol):
+    """A connection whose request arrives in time, or that is closed: a silent one holds nothing."""
+
+    patience = PATIENCE
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(self.patience, self._give_up)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._timer.cancel()
+        elif self._timer.cancelled():
+            self._timer = self.loop.call_later(self.patience, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _give_up(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+
+class ConsoleServer:
+    """Serves a console until it is stopped. It listens from its making on, so that its port is known."""
+
+    def __init__(self, console: Console, port: int) -> None:
+        """Listen on `port` of 127.0.0.1, 0 for any free one. Raises ConfigError if that is not possible."""
+        try:
+            self._socket = socket.create_server((HOST, port), reuse_port=False)
+        except OSError as error:
+            why = f"--port: cannot listen on {HOST}:{port} ({error.strerror})"
+            raise ConfigError(f"{why}; name another one, or 0 for any that is free") from None
+        console.port = self._socket.getsockname()[1]
+        self._console = console
+        config = uvicorn.Config(
+            console,
+            http=_Patient,
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=1,
+        )
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self._server = uvicorn.Server(config)
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return self._console.port
+
+    @property
+    def link(self) -> str:
+        """The address of the page, with the token in its fragment, which browsers send to nobody."""
+        token = f"#token={self._console.token}" if self._console.token is not None else ""
+        return f"http://{HOST}:{self.port}/{token}"
+
+    def serve(self) -> None:
+        """Serve until `stop` is called, on any thread; signals are the caller's."""
+        with self._socket:
+            asyncio.run(self._server._serve([self._socket]))
+
+    def stop(self) -> None:
+        """Have `serve` return."""
+        self._server.should_exit = True
+        self._server.force_exit = True

@@ -1,0 +1,450 @@
+"""The workbench behind the page: it asks queries, keeps late pools, and ranks them again in this process."""
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Annotated, Any, Final, NamedTuple
+
+import orjson
+from opentelemetry.trace import Tracer, format_trace_id
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from flows.assembly.delivery import connect
+from flows.cli.console import losses
+from flows.cli.console.columns import compare_columns, to_cards, to_column
+from flows.cli.console.explanation import waterfall
+from flows.cli.console.judgements import Judgements
+from flows.cli.console.overview import Overview
+from flows.cli.console.parameters import controls, shorten_overrides, write_forms
+from flows.cli.console.timeline import SpansOf, timeline
+from flows.cli.query_client import Event, QueryClient
+from flows.cli.rank import PoolRanker, ReadPool
+from operators.delivery.client import KafkaClient
+from schemas.errors import DeadLetterClass, InputError
+from schemas.recipes import Recipe, RecipeError
+from schemas.settings import KafkaSettings, Settings
+from schemas.settings.ranking import BALANCED
+
+COLUMNS: Final = 3
+_POOLS: Final = 32
+"""Pools that are kept; the page of an older one asks again."""
+
+TIMEOUT: Final = 30.0
+"""Seconds to wait for an answer, as `rankstream query` does by default."""
+
+_PARTS: Final = {"passages": 2, "text": 300}
+
+
+class Answers(NamedTuple):
+    """One result event for each query, in the order of the queries, and the trace that they are in, if there is one."""
+
+    results: list[dict[str, Any]]
+    trace_id: str | None
+
+
+Searcher = Callable[[Sequence[Mapping[str, Any]]], Answers]
+
+
+class Column(BaseModel):
+    """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    config: str = ""
+    recipe: str = ""
+    profile: str = ""
+    overrides: dict[str, JsonValue] = {}
+    rerank: bool = True
+    min_relevance: float | None = None
+
+
+class Search(BaseModel):
+    """A search of the page: fields of a query event, which the search flow judges, and the columns."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    columns: Annotated[list[Column], Field(min_length=1, max_length=COLUMNS)]
+    text: Any = None
+    namespace: Any = None
+    limit: Any = None
+    filters: Any = None
+
+    def events(self) -> list[dict[str, Any]]:
+        """The query events, one for each column, without their ids."""
+        same = {name: each for name, each in self.model_dump(exclude={"columns"}).items() if each is not None}
+        asked = {"explain": True, "debug": True, "record": True, "return": dict(_PARTS)}
+        return [{**same, **asked, **_event_fields(column)} for column in self.columns]
+
+
+def _event_fields(column: Column) -> dict[str, Any]:
+    """The fields of a query event that a column says."""
+    said: dict[str, Any] = {name: getattr(column, name) for name in ("recipe", "profile") if getattr(column, name)}
+    if column.overrides:
+        said["overrides"] = column.overrides
+    if not column.rerank:
+        said["rerank"] = False
+    if column.min_relevance is not None:
+        said["min_relevance"] = column.min_relevance
+    return said
+
+
+@dataclass
+class Shelved:
+    """A column's query: its event, its pool if it was recorded, and its result as it was ranked last."""
+
+    event: Mapping[str, Any]
+    column: Column
+    result: Mapping[str, Any]
+    asked: Mapping[str, Any]
+    read: ReadPool | None
+    known: Mapping[str, Mapping[str, Any]]
+    trace_id: str | None
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One configuration by its name, how it ranks pools, and how its flow is asked; None: it has none of its own."""
+
+    name: str
+    settings: Settings
+    ranker: PoolRanker
+    ask: Searcher | None
+
+
+def configure(name: str, settings: Settings, ask: Searcher | None) -> Configuration:
+    """A configuration that ranks with explanations."""
+    return Configuration(name, settings, PoolRanker.of(settings, None, explain=True), ask)
+
+
+@dataclass
+class Workbench:
+    """The state of one console; the first configuration is that of the flow that it asks."""
+
+    configurations: Mapping[str, Configuration]
+    judgements: Judgements
+    overview: Overview
+    spans: SpansOf = lambda _: ()
+    _recent: OrderedDict[str, Shelved] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def main(self) -> Configuration:
+        """The configuration of the flow that is asked."""
+        return next(iter(self.configurations.values()))
+
+    def of(self, column: Column) -> Configuration:
+        """The column's configuration. Raises InputError."""
+        if not column.config:
+            return self.main
+        if column.config not in self.configurations:
+            known = ", ".join(self.configurations)
+            raise InputError(DeadLetterClass.INVALID, f"config: there are {known} ({column.config[:80]!r})")
+        return self.configurations[column.config]
+
+    def recipe(self, column: Column) -> Recipe:
+        """The column's recipe, with its overrides. Raises InputError."""
+        recipe = self.plain_recipe(column)
+        try:
+            return recipe.overridden(column.overrides)
+        except RecipeError as error:
+            raise InputError(DeadLetterClass.INVALID, str(error)) from error
+
+    def plain_recipe(self, column: Column) -> Recipe:
+        """The column's recipe as it is configured. Raises InputError."""
+        settings = self.of(column).settings
+        profile = settings.profiles.get(column.profile) or settings.profiles[BALANCED]
+        name = column.recipe or profile.recipe
+        if name not in settings.recipes:
+            known = ", ".join(sorted(settings.recipes))
+            raise InputError(DeadLetterClass.INVALID, f"recipe: not configured; there are {known} ({name[:80]!r})")
+        return settings.recipes[name]
+
+    def begin(self) -> dict[str, Any]:
+        """The names that a search may have, and the default search."""
+        return {
+            "configurations": [
+                {
+                    "name": each.name,
+                    "asked": each.ask is not None,
+                    "recipes": sorted(each.settings.recipes),
+                    "profiles": {name: profile.recipe for name, profile in each.settings.profiles.items()},
+                }
+                for each in self.configurations.values()
+            ],
+            "defaults": {"namespace": self.main.settings.defaults.namespace, "profile": BALANCED},
+            "namespaces": list(self.overview.namespaces),
+        }
+
+    def search(self, search: Search) -> dict[str, Any]:
+        """Every column's results, and their comparison. Raises RankstreamError and OSError."""
+        events = search.events()
+        results: list[dict[str, Any]] = [{}] * len(events)
+        traces: list[str | None] = [None] * len(events)
+        for name in dict.fromkeys(self._asked_by(column).name for column in search.columns):
+            places = [place for place, column in enumerate(search.columns) if self._asked_by(column).name == name]
+            ask = self.configurations[name].ask
+            assert ask is not None
+            asked = [self._adapt(search.columns[place], events[place]) for place in places]
+            answered, trace_id = ask(asked)
+            for place, result in zip(places, answered, strict=True):
+                results[place], traces[place] = result, trace_id
+        columns = []
+        for column, event, result, trace_id in zip(search.columns, events, results, traces, strict=True):
+            shelved = self._shelve(column, event, result, trace_id)
+            columns.append({**self._view(shelved[1]), "key": shelved[0]})
+        return {"columns": columns, **self._compare([each["key"] for each in columns])}
+
+    def _asked_by(self, column: Column) -> Configuration:
+        own = self.of(column)
+        return own if own.ask is not None else self.main
+
+    def _adapt(self, column: Column, event: Mapping[str, Any]) -> dict[str, Any]:
+        """The event for the flow that is asked: one that lacks the column's recipe gives its candidates only."""
+        asked = dict(event)
+        if self.of(column).ask is None:
+            asked = {name: value for name, value in event.items() if name not in {"overrides", "min_relevance"}}
+            if asked.get("recipe") not in self.main.settings.recipes:
+                asked.pop("recipe", None)
+            if asked.get("profile") not in self.main.settings.profiles:
+                asked.pop("profile", None)
+        return asked
+
+    def _shelve(
+        self, column: Column, event: Mapping[str, Any], result: Mapping[str, Any], trace_id: str | None
+    ) -> tuple[str, Shelved]:
+        read = None
+        known = {hit["id"]: hit for hit in result["results"]}
+        if (pool := result.get("pool")) is not None:
+            read = self.main.ranker.read(orjson.dumps(pool))._replace(document={})
+        lean = {name: value for name, value in result.items() if name != "pool"}
+        shelved = Shelved(event, column, lean, lean, read, known, trace_id)
+        if read is not None and self.of(column).ask is None:
+            self._rank(shelved)
+        key = uuid.uuid4().hex
+        with self._lock:
+            self._recent[key] = shelved
+            while len(self._recent) > _POOLS:
+                self._recent.popitem(last=False)
+        return key, shelved
+
+    def recall(self, key: str) -> Shelved:
+        """The query of that key. Raises InputError if it is too long ago."""
+        with self._lock:
+            if key not in self._recent:
+                raise InputError(DeadLetterClass.INVALID, "key: this search is too long ago: search again")
+            self._recent.move_to_end(key)
+            return self._recent[key]
+
+    def rank(self, key: str, column: Column) -> dict[str, Any]:
+        """The results of a recorded pool by another column, in this process. Raises InputError."""
+        shelved = self.recall(key)
+        self._pool(shelved)
+        shelved.column = column
+        self._rank(shelved)
+        return {**self._view(shelved), "key": key}
+
+    def compare(self, keys: Sequence[str]) -> dict[str, Any]:
+        """The comparison of some columns. Raises InputError."""
+        return self._compare(keys)
+
+    def _pool(self, shelved: Shelved) -> ReadPool:
+        if shelved.read is None:
+            why = "; ".join(shelved.asked.get("warnings") or ()) or shelved.asked["status"]
+            raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {why}")
+        return shelved.read
+
+    def _prepare(self, shelved: Shelved) -> tuple[PoolRanker, ReadPool]:
+        """The ranker and the pool of a column, as if its query had asked for the column's recipe."""
+        read = self._pool(shelved)
+        column = shelved.column
+        changes = {
+            "overrides": column.overrides or None,
+            "rerank": column.rerank,
+            "min_relevance": column.min_relevance,
+            "recipe": column.recipe or None,
+            "profile": column.profile or None,
+        }
+        event = read.pool.query.model_copy(update=changes)
+        named = self.plain_recipe(column)
+        own = shelved.asked.get("provenance", {}).get("recipe")
+        ranker = self.of(column).ranker
+        # The pool's own recipe reads as many candidates as the flow's model did.
+        ranker = ranker if named.name == own else replace(ranker, recipe=named)
+        return ranker, read._replace(pool=read.pool.model_copy(update={"query": event}))
+
+    def _rank(self, shelved: Shelved) -> None:
+        self.recipe(shelved.column)
+        ranker, read = self._prepare(shelved)
+        shelved.result = ranker.rank(read)
+
+    def _view(self, shelved: Shelved) -> dict[str, Any]:
+        event = shelved.event
+        query = self.judgements.query_of(str(event.get("text") or ""), self._namespace(event))
+        cards = to_cards(shelved.result, self.judgements.grades_of(query), shelved.known)
+        lost = 0
+        if shelved.read is not None:
+            pool = shelved.read.pool
+            lost = len({hit.id for leg in pool.legs for hit in leg.hits}) - len(cards)
+        return {
+            **to_column(shelved.result, cards),
+            "again": shelved.result is not shelved.asked,
+            "lost": max(lost, 0),
+            "trace": shelved.trace_id,
+            "recorded": shelved.read is not None,
+        }
+
+    def _namespace(self, event: Mapping[str, Any]) -> str:
+        return str(event.get("namespace") or self.main.settings.defaults.namespace)
+
+    def _compare(self, keys: Sequence[str]) -> dict[str, Any]:
+        every = [self.recall(key) for key in keys]
+        if len(every) < 2:
+            return {"comparisons": []}
+        ids = [[hit["id"] for hit in each.result["results"]] for each in every]
+        return {"comparisons": compare_columns(ids, [self._ranks(each) for each in every])}
+
+    def _ranks(self, shelved: Shelved) -> dict[str, int]:
+        try:
+            ranker, read = self._prepare(shelved)
+            return {id_: rank for rank, (id_, _) in enumerate(ranker.order(read).ranked, 1)}
+        except InputError:
+            return {}
+
+    def explain(self, key: str, id_: str) -> dict[str, Any]:
+        """The waterfall of one result. Raises InputError."""
+        shelved = self.recall(key)
+        result = shelved.result
+        hit = next((each for each in result["results"] if each["id"] == id_), None)
+        if hit is None and shelved.read is not None:
+            # It is behind the page: the whole pool has it.
+            ranker, read = self._prepare(shelved)
+            event = read.pool.query.model_copy(update={"limit": 200})
+            result = ranker.rank(read._replace(pool=read.pool.model_copy(update={"query": event})))
+            hit = next((each for each in result["results"] if each["id"] == id_), None)
+        if hit is None or "explanation" not in hit:
+            raise InputError(DeadLetterClass.INVALID, f"id: no result has it ({id_[:80]!r})")
+        explanation = hit["explanation"]
+        title = hit["payload"].get("title") or shelved.known.get(id_, {}).get("payload", {}).get("title")
+        return {"id": id_, "title": title, "rank": hit["rank"], "score": hit["score"], "rows": waterfall(explanation)}
+
+    def lost(self, key: str) -> dict[str, Any]:
+        """The candidates that are not on the page. Raises InputError."""
+        ranker, read = self._prepare(self.recall(key))
+        fates = losses.trace(ranker, read)
+        return {"lost": losses.to_view(fates), "candidates": len(fates.by_id), "page": fates.page_end}
+
+    def why(self, key: str, id_: str) -> dict[str, Any]:
+        """The answer to *why is X not here?* for any id. Raises RankstreamError and OSError."""
+        shelved = self.recall(key)
+        ranker, read = self._prepare(shelved)
+        fates = losses.trace(ranker, read)
+        if id_ in fates.by_id:
+            return losses.describe(fates.by_id[id_], fates.page_end, fates.read)
+        event, own = shelved.event, {"field": "id", "op": "eq", "value": id_}
+        namespace, filters = self._namespace(event), list(event.get("filters") or ())
+        others = [each for each in self.overview.namespaces if each != namespace][:20]
+        same = {"namespace": namespace, "limit": 1}
+        asked = [
+            {**same, "filters": [own]},
+            {**event, "filters": [*filters, own], "record": False, "debug": False, "limit": 1},
+            *({**same, "filters": [each, own]} for each in filters),
+            *({"namespace": each, "limit": 1, "filters": [own]} for each in others),
+        ]
+        ask = self._asked_by(shelved.column).ask
+        assert ask is not None
+        found, alone, *rest = ask(asked).results
+        failing = [_put_into_words(each) for each, hits in zip(filters, rest, strict=False) if not hits["results"]]
+        there = [each for each, hits in zip(others, rest[len(filters) :], strict=True) if hits["results"]]
+        document = found["results"][0] if found["results"] else None
+        return losses.missing(id_, namespace, document, alone, read.pool, failing, there)
+
+    def time(self, key: str) -> dict[str, Any]:
+        """The waterfall of a query's time. Raises InputError."""
+        shelved = self.recall(key)
+        spans = self.spans(shelved.trace_id) if shelved.trace_id is not None else ()
+        deadline = self._asked_by(shelved.column).settings.limits.timeout
+        return {**timeline(shelved.asked, spans), "trace": shelved.trace_id, "deadline": deadline * 1000}
+
+    def record(self, column: Column, queries: Sequence[Mapping[str, Any]]) -> list[ReadPool]:
+        """The pools of some queries by a column. Raises RankstreamError and OSError."""
+        ask = self._asked_by(column).ask
+        assert ask is not None
+        found = []
+        events = [
+            self._adapt(column, {**query, "record": True, **_bare(), **_event_fields(column)}) for query in queries
+        ]
+        for result in ask(events).results:
+            if "pool" not in result:
+                raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {_failure(result)}")
+            found.append(self.main.ranker.read(orjson.dumps(result["pool"]))._replace(document={}))
+        return found
+
+    def order(self, column: Column, queries: Sequence[Mapping[str, Any]], depth: int) -> list[list[str]]:
+        """The ids of each query's first results by a column. Raises RankstreamError and OSError."""
+        own = self.of(column)
+        if own.ask is None:
+            ranker = replace(own.ranker, recipe=self.recipe(column), explain=False)
+            return [[id_ for id_, _ in ranker.order(read).ranked[:depth]] for read in self.record(column, queries)]
+        results = own.ask([{**query, "limit": depth, **_bare(), **_event_fields(column)} for query in queries]).results
+        for result in results:
+            if result["status"] in {"invalid", "denied", "failed"}:
+                raise InputError(DeadLetterClass.INVALID, f"a query was not answered: {_failure(result)}")
+        return [[hit["id"] for hit in result["results"]] for result in results]
+
+    def parameters(self, column: Column) -> dict[str, Any]:
+        """The controls of the column's recipe. Raises InputError."""
+        recipe = self.recipe(column)
+        return {"recipe": recipe.name, "stages": controls(recipe), "plain": controls(self.plain_recipe(column))}
+
+    def write(self, column: Column, search: Mapping[str, Any]) -> dict[str, str]:
+        """The column's recipe as YAML, query event and producer. Raises InputError."""
+        recipe, plain = self.recipe(column), self.plain_recipe(column)
+        short = shorten_overrides(plain, column.overrides)
+        kafka = self.of(column).settings.kafka
+        event = {"query_id": "q-1", **search, **_event_fields(column.model_copy(update={"overrides": short}))}
+        return write_forms(recipe, event, kafka.bootstrap_servers, kafka.topics.queries)
+
+
+def _bare() -> dict[str, Any]:
+    """Fields of a query whose documents nobody reads."""
+    return {"return": {"fields": [], "text": "none"}}
+
+
+def _failure(result: Mapping[str, Any]) -> str:
+    if result.get("error"):
+        return str(result["error"]["reason"])
+    if result.get("denied"):
+        return str(result["denied"]["reason"])
+    return "; ".join(result.get("warnings") or ()) or str(result["status"])
+
+
+def _put_into_words(condition: Any) -> str:
+    if isinstance(condition, Mapping) and "field" in condition:
+        return f"{condition['field']} {condition.get('op')} {condition.get('value')}"
+    return "a group of filters"
+
+
+def searcher(
+    settings: KafkaSettings, tracer: Tracer, timeout: float = TIMEOUT, client: KafkaClient | None = None
+) -> Searcher:
+    """A function that asks queries side by side, and returns their results in the same order, on any thread.
+
+    `client` reaches a broker of this process; None: the configured one.
+    """
+
+    def ask(searches: Sequence[Mapping[str, Any]]) -> Answers:
+        events: list[Event] = [{"query_id": f"console-{uuid.uuid4()}", **search} for search in searches]
+        # Each search has a query client of its own. So a client is used by one thread, and no search waits for another.
+        # A client that was kept would have to read all that others were answered in the meantime, too.
+        with (
+            tracer.start_as_current_span("search") as span,
+            QueryClient.connect(client or connect(settings), settings.topics, tracer) as query_client,
+        ):
+            found = {result["query_id"]: result for result in query_client.ask(events, timeout)}
+        context = span.get_span_context()
+        trace_id = format_trace_id(context.trace_id) if context.is_valid else None
+        return Answers([found[event["query_id"]] for event in events], trace_id)
+
+    return ask

@@ -1,0 +1,184 @@
+"""The console's pure parts: shares of scores, fates of candidates, controls, written forms, judgements."""
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.cli.console.columns import compare_columns
+from flows.cli.console.explanation import share_score, waterfall
+from flows.cli.console.judgements import Judgements
+from flows.cli.console.losses import describe, to_view, trace
+from flows.cli.console.parameters import controls, shorten_overrides, write_forms
+from flows.cli.console.timeline import timeline
+from flows.cli.evaluate.evaluation import read_judgements
+from flows.cli.rank import PoolRanker
+from operators.evaluation.metrics import parse_qrels
+from schemas.errors import InputError
+from schemas.recipes import SHIPPED, Recipe
+
+NOW = 1_700_000_000.0
+TEXTS = {"a": "the moon", "b": "the tide", "c": "The  Moon", "d": "bread", "e": "yeast", "f": "salt"}
+RANKER = PoolRanker.of(None, None, explain=True)
+
+
+def pool(recipe: str, **asked: Any) -> bytes:
+    """A pool of two legs; `c` has the content of `a`."""
+    legs = {"vector": "abcde", "keyword": "cdaf"}
+    hits = {
+        name: [
+            {"id": id_, "score": 1 - 0.15 * rank, "payload": {"text": TEXTS[id_], "title": "T"}}
+            for rank, id_ in enumerate(ids)
+        ]
+        for name, ids in legs.items()
+    }
+    query = {"query_id": "q", "text": "moon", "recipe": recipe, "limit": 2, "explain": True, **asked}
+    return orjson.dumps(
+        {"query": query, "now": NOW, "legs": [{"name": name, "hits": each} for name, each in hits.items()]}
+    )
+
+
+@pytest.mark.parametrize("recipe", sorted(SHIPPED))
+def test_the_parts_of_a_score_sum_to_it(recipe: str) -> None:
+    """Whatever the recipe: the bar is as long as the score, and no part is longer than the bar."""
+    for hit in RANKER(pool(recipe, limit=10))["results"]:
+        parts = dict(share_score(hit["explanation"]))
+        assert sum(parts.values()) == pytest.approx(hit["score"])
+        assert all(value <= hit["score"] + 1e-9 for value in parts.values())
+        assert waterfall(hit["explanation"])[-1]["end"] == pytest.approx(hit["score"])
+
+
+@given(before=st.floats(0.01, 10), model=st.floats(0.0, 1.0), weight=st.floats(0.0, 1.0), added=st.floats(-0.005, 5))
+def test_a_model_takes_its_share_of_all_parts(before: float, model: float, weight: float, added: float) -> None:
+    """The parts before it stay in their proportion, and a later stage adds a part or makes all smaller."""
+    legs = {
+        name: {"rank": 0, "score": 1.0, "contribution": share * before} for name, share in (("v", 0.25), ("k", 0.75))
+    }
+    mixed = weight * model + (1 - weight) * before
+    values = {"relevance": model}
+    stages = [
+        {"stage": "score", "input": None, "output": before, "parameters": {}, "values": {}},
+        {"stage": "rerank", "input": before, "output": mixed, "parameters": {"weight": weight}, "values": values},
+        {"stage": "x", "input": mixed, "output": mixed + added, "parameters": {}, "values": {}},
+    ]
+    parts = dict(share_score({"legs": legs, "stages": stages}))
+    assert sum(parts.values()) == pytest.approx(mixed + added, abs=1e-9)
+    if "v" in parts and "k" in parts and parts["k"] > 1e-6:
+        assert parts["k"] == pytest.approx(3 * parts["v"], rel=1e-6)
+
+
+def test_every_candidate_has_a_fate() -> None:
+    """Those on the page, those behind it, and a duplicate, which says of whom."""
+    fates = trace(RANKER, RANKER.read(pool("hybrid")))
+    assert fates.by_id.keys() == TEXTS.keys()
+    assert sorted(fate.rank for fate in fates.by_id.values() if fate.rank is not None) == [1, 2, 3, 4, 5]
+    [lost] = [fate for fate in fates.by_id.values() if fate.rank is None]
+    assert lost.lost_at == "dedupe"
+    twin = {"a": "c", "c": "a"}[lost.id]
+    said = describe(lost, fates.page_end, fates.read)["verdict"]
+    assert said.endswith(f"it has the same content as {twin}, which stands before it.")
+    assert [row["rank"] for row in to_view(fates)] == [3, 4, 5, None]
+
+
+def test_a_threshold_and_a_leg_without_weight_are_named() -> None:
+    """A candidate below min_relevance says its relevance; one that an unused leg found says which leg that is."""
+    below = trace(RANKER, RANKER.read(pool("hybrid", min_relevance=0.99)))
+    dropped = [fate for fate in below.by_id.values() if fate.lost_at == "min_relevance"]
+    assert dropped
+    assert all(fate.relevance is not None and f"is {fate.relevance:.3f}" in fate.why for fate in dropped)
+    alone = trace(RANKER, RANKER.read(pool("vector")))
+    fate = alone.by_id["f"]
+    why = "only keyword found it, which the recipe gives no weight"
+    assert (fate.rank, fate.lost_at, fate.why) == (None, "vector", why)
+
+
+def test_columns_are_compared_with_the_first() -> None:
+    """The moves are ranks upwards; what is alone says its rank in the other list, if it has one."""
+    [found] = compare_columns([["a", "b", "c"], ["c", "a", "d"]], [{"a": 1, "b": 2, "c": 3, "d": 9}, {"c": 1, "b": 7}])
+    assert found["moved"] == {"c": 2, "a": -1}
+    assert found["only_first"] == {"b": 7}
+    assert found["only_other"] == {"d": 9}
+    assert found["jaccard"] == 0.5
+    assert 0 < found["rbo"] < 1
+
+
+@pytest.mark.parametrize("recipe", sorted(SHIPPED))
+def test_every_parameter_has_a_control(recipe: str) -> None:
+    """Each has a kind, a description and its value; the slider of a number holds its value."""
+    made = SHIPPED[recipe]
+    found = {stage["stage"]: {each["name"]: each for each in stage["parameters"]} for stage in controls(made)}
+    assert found.keys() == {*made.parameters, ""}
+    for stage, values in made.parameters.items():
+        assert found[stage].keys() == values.keys()
+        for name, value in values.items():
+            control = found[stage][name]
+            assert control["about"] or name == "weights" or control["kind"] == "choice", name
+            if control["kind"] in {"number", "integer"} and value is not None:
+                assert control["low"] <= value <= control["high"]
+
+
+def test_a_changed_recipe_is_written_for_others() -> None:
+    """The YAML is a section that makes the same recipe; the producer's event is the query event."""
+    plain = SHIPPED["hybrid"]
+    overrides: dict[str, Any] = {"coverage": {"weight": 2.5}, "rerank": {"weight": 0.6}}
+    changed = plain.overridden(overrides)
+    assert shorten_overrides(plain, overrides) == {"coverage": {"weight": 2.5}}
+    event = {"query_id": "q-1", "text": 'a "moon"', "overrides": {"coverage": {"weight": 2.5}}, "rerank": True}
+    forms = write_forms(changed, event, "kafka:9092", "queries")
+    section = yaml.safe_load(forms["yaml"])["recipes"]
+    assert Recipe.parse("hybrid", section["hybrid"]).hash == changed.hash
+    assert orjson.loads(forms["event"]) == event
+    [literal] = [node.value for node in ast.walk(ast.parse(forms["producer"])) if isinstance(node, ast.Assign)][:1]
+    assert ast.literal_eval(literal) == event
+
+
+def test_judgements_are_what_evaluate_reads(tmp_path: Path) -> None:
+    """Grades and queries are in two files that `evaluate` takes; a grade is taken back, and they are read again."""
+    kept = Judgements(tmp_path / "j.qrels")
+    assert kept.judge("moon tide", "sea", "d1", 2) is None
+    assert kept.judge("moon  tide", "sea", "d1", 3) == 2
+    assert kept.judge("bread", "sea", "d2", 0) is None
+    assert kept.judge("bread", "sea", "d3", 1) is None
+    assert kept.judge("bread", "sea", "d3", None) == 1
+    judged = read_judgements(kept.qrels, kept.queries, None)
+    assert sorted(map(dict, judged.values()), key=str) == [{"d1": 3}, {"d2": 0}]
+    again = Judgements(tmp_path / "j.qrels")
+    assert (again.grades, again.set) == (kept.grades, kept.set)
+    assert parse_qrels((tmp_path / "j.qrels").read_text().splitlines()) == kept.grades
+    assert [each["text"] for each in again.to_view()["queries"]] == ["moon tide", "bread"]
+
+
+@pytest.mark.parametrize(
+    ("text", "id_", "grade", "said"),
+    [("a", "x y", 1, "no ids with spaces"), ("a", "x", 4, "grade: 0 to 3"), (" ", "x", 1, "without a text")],
+)
+def test_what_qrels_cannot_hold_is_refused(tmp_path: Path, text: str, id_: str, grade: int, said: str) -> None:
+    """The error says why, and nothing is written."""
+    kept = Judgements(tmp_path / "j.qrels")
+    with pytest.raises(InputError, match=said):
+        kept.judge(text, "n", id_, grade)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_queries_of_a_set_keep_their_ids(tmp_path: Path) -> None:
+    """A text of the set is judged under its id, and the set gets no second one; a new text is added behind it."""
+    queries = tmp_path / "q.jsonl"
+    queries.write_bytes(orjson.dumps({"query_id": "q7", "text": "moon", "namespace": "sea"}))
+    kept = Judgements(tmp_path / "j.qrels", queries)
+    kept.judge("moon", "sea", "d1", 1)
+    kept.judge("tide", "sea", "d1", 1)
+    assert kept.grades["q7"] == {"d1": 1}
+    assert [orjson.loads(line)["text"] for line in queries.read_bytes().splitlines()] == ["moon", "tide"]
+
+
+def test_legs_are_drawn_side_by_side() -> None:
+    """Stages follow one another; the legs begin together, and the next stage behind the slowest of them."""
+    times = {"embed": 4.0, "vector": 10.0, "keyword": 2.0, "rank": 1.0}
+    debug = {"stages_hit": list(times), "per_stage_latency_ms": times, "total_latency_ms": 20.0, "cache_hit": False}
+    rows = {row["name"]: row["start"] for row in timeline({"debug": debug})["rows"]}
+    assert rows == {"embed": 0.0, "vector": 4.0, "keyword": 4.0, "rank": 14.0}
