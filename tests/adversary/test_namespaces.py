@@ -8,6 +8,7 @@ import pytest
 from bench.kafka.broker import Broker
 from tests.adversary.lying import Lie
 from tests.adversary.tenants import EVENTS, POINTS, TENANTS, Tenants, running
+from tests.integration.deployment import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +80,7 @@ def test_an_alias_that_is_given_to_another_tenants_collection(tenants: Tenants) 
     assert given(tenants.ask("red", "live"))[0] == POINTS
     for target, other in (("blue", "red"), ("red", "blue"), ("blue", "red")):
         tenants.point("live", target)
-        assert given(tenants.ask(target, "live"))[0] == POINTS
+        # Until the flow looks again what the name stands for, all answers are those of the last target.
+        wait_until(lambda target=target: given(tenants.ask(target, "live"))[0] == POINTS)
         assert not any(given(tenants.ask(other, "live")))
     assert tenants.leaks() == []
