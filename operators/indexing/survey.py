@@ -1,14 +1,13 @@
 """The survey: the description of each configured collection by Qdrant, its owner, and its gaps."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import OURS
-from operators.clients.qdrant.collections.generations import Choice, alias_of, resolve
+from operators.clients.qdrant.collections.generations import Choice, alias_of, find_aliases, resolve
 from operators.indexing.inspection import Lack, Owner, Wanted, lack
 from schemas.document import NAMESPACE
 from schemas.errors import BackendError
@@ -50,7 +49,7 @@ async def survey(
     qdrant: QdrantClient, settings: QdrantSettings, wanted: Wanted, timeout: float, choice: Choice = _ANY
 ) -> list[Surveyed]:
     """Every configured collection, all asked at once, each within `timeout` seconds."""
-    aliases = await _aliases(qdrant, timeout)
+    aliases = await find_aliases(qdrant, timeout)
 
     async def one(name: str) -> Surveyed:
         alias = alias_of(name, aliases)
@@ -83,11 +82,3 @@ def _owner(settings: QdrantSettings, name: str, info: CollectionInfo) -> Owner |
     if OURS in info.metadata:
         return "metadata"
     return "configuration" if name in settings.owned else None
-
-
-async def _aliases(qdrant: QdrantClient, timeout: float) -> Mapping[str, str]:
-    try:
-        return await qdrant.aliases(timeout=timeout)
-    except BackendError:
-        # A key for some collections only may not list them: a name is then taken for a collection's own.
-        return {}

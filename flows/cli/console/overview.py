@@ -6,16 +6,19 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flows.assembly.clients import InProcess
-from flows.assembly.collections import Ask, open_client
+from flows.assembly.collections import Ask, open_client, survey_collections
 from flows.assembly.query import destinations
 from flows.cli.check.command import SECTIONS
 from operators.query.collection import Destinations
 from schemas.document import DESTINATION, LANG, NAMESPACE, VERSION
 from schemas.errors import BackendError, ConfigError
 from schemas.settings import Settings
+
+if TYPE_CHECKING:
+    from operators.indexing.survey import Surveyed
 
 _TIMEOUT: Final = 5.0
 _SAMPLE: Final = 200
@@ -48,8 +51,9 @@ class Overview:
     def read(self) -> dict[str, Any]:
         """Every collection with its namespaces, fields and example queries; one that can't be read has its error."""
         try:
+            surveyed = survey_collections(self._settings, self._in_process, _TIMEOUT)
             with open_client(self._settings, self._in_process) as ask:
-                found = [self._collection(ask, name) for name in self._settings.qdrant.physical]
+                found = [self._collection(ask, each) for each in surveyed]
         except (ConfigError, BackendError) as error:
             return {"collections": [], "examples": [], "error": str(error)}
         names = [each["name"] for one in found for each in one["namespaces"]]
@@ -57,16 +61,18 @@ class Overview:
         examples = [example for one in found for example in one.pop("examples")]
         return {"collections": found, "examples": examples[:_QUERIES], "error": None}
 
-    def _collection(self, ask: Ask, name: str) -> dict[str, Any]:
-        view: dict[str, Any] = {"name": name, "namespaces": [], "fields": [], "languages": [], "examples": []}
+    def _collection(self, ask: Ask, surveyed: "Surveyed") -> dict[str, Any]:
+        name, info = surveyed.physical, surveyed.info
+        view: dict[str, Any] = {"name": surveyed.name, "namespaces": [], "fields": [], "languages": [], "examples": []}
         view |= {
             "points": None,
             "last": None,
             "error": None,
-            "destinations": _destinations_of(destinations(self._settings.qdrant), name),
+            "destinations": _destinations_of(destinations(self._settings.qdrant), surveyed.name),
         }
+        if info is None:
+            return view | {"error": str(surveyed.error or "the collection isn't there")}
         try:
-            info = ask(lambda client: client.collection_info(name, timeout=_TIMEOUT), _TIMEOUT)
             page = ask(lambda client: client.scroll(name, limit=_SAMPLE, timeout=_TIMEOUT), _TIMEOUT)
         except (BackendError, TimeoutError) as error:
             return view | {"error": str(error) or "no answer in time"}

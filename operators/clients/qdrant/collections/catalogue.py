@@ -22,7 +22,7 @@ import structlog
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import Analysers, Bm25, expires, mixed_contexts
-from operators.clients.qdrant.collections.generations import Choice, Resolved, alias_of, resolve
+from operators.clients.qdrant.collections.generations import Choice, Resolved, alias_of, find_aliases, resolve
 from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.query.collection import MOST, Capabilities
 from operators.query.filters import ORDERING, Ask
@@ -106,7 +106,7 @@ class Catalogue:
     async def read(self, timeout: float) -> dict[str, BackendError]:
         """Read the description of each collection within `timeout` seconds; return the errors of those that failed."""
         collections = self._settings.physical
-        aliases = await self._aliases(timeout)
+        aliases = await find_aliases(self._qdrant, timeout)
         resolved = await asyncio.gather(*(self._resolve(collection, aliases, timeout) for collection in collections))
         errors = {}
         for collection, found in zip(collections, resolved, strict=True):
@@ -134,13 +134,6 @@ class Catalogue:
             errors = await self.read(timeout)
             lasting = all(isinstance(error, BackendBadResponse) for error in errors.values())
             await asyncio.sleep(EVERY if lasting else _SOON)
-
-    async def _aliases(self, timeout: float) -> Mapping[str, str]:
-        try:
-            return await self._qdrant.aliases(timeout=timeout)
-        except BackendError:
-            # A key for some collections only may not list them: a name is then taken for a collection's own.
-            return {}
 
     async def _resolve(self, collection: str, aliases: Mapping[str, str], timeout: float) -> Resolved | BackendError:
         present, _, _ = self._described.get(collection, (None, None, 0))

@@ -69,6 +69,15 @@ def alias_of(name: str, aliases: Mapping[str, str]) -> str | None:
     return next((alias for alias in (f"{name}{SUFFIX}", name) if alias in aliases), None)
 
 
+async def find_aliases(qdrant: QdrantClient, timeout: float) -> Mapping[str, str]:
+    """The collection of each alias; none if they can't be listed."""
+    try:
+        return await qdrant.aliases(timeout=timeout)
+    except BackendError:
+        # A key for some collections only may not list them: a name is then taken for a collection's own.
+        return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A flow's choice among generations: `settings` has the hash of its own for a name of the configuration.
