@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -12,7 +13,7 @@ from flows.assembly.collections import count, indexing_kafka
 from flows.assembly.delivery import kafka_client
 from flows.cli.ingestion import ingest
 from flows.cli.output import Config, Json, emit, out, say, stderr
-from flows.cli.query import EXAMPLE, Condition, condition
+from flows.cli.query import EXAMPLE, Condition, filter_option
 from flows.process import logs
 from operators.delivery.broker import reach
 from operators.indexing.tombstones import Forgotten, within
@@ -50,13 +51,11 @@ def _counts(settings: Settings, event: DeletionEvent) -> tuple[int, int] | None:
         documents = within(target.destination, event.namespace)
         both = ({"must": [*documents, each]} for each in (forgotten.condition(), forgotten.later()))
         wheres.setdefault(target.collection, []).extend(both)
-    in_process = InProcess(settings)
-    try:
-        found = count(settings, in_process, wheres)
-    except ConfigError:
-        return None
-    finally:
-        in_process.close()
+    with closing(InProcess(settings)) as in_process:
+        try:
+            found = count(settings, in_process, wheres)
+        except ConfigError:
+            return None
     return sum(found[::2]), sum(found[1::2])
 
 
@@ -69,12 +68,9 @@ def forget(
     config: Config = None,
     filters: Annotated[
         list[Condition] | None,
-        typer.Option(
-            "--filter",
-            parser=condition,
-            metavar="FIELD=VALUE",
-            help=f"Delete only documents that match it; or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all"
-            " must hold. Default: the whole namespace.",
+        filter_option(
+            f"Delete only documents that match it; or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
+            " hold. Default: the whole namespace."
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Delete them. Default: print how many there are.")] = False,
@@ -116,7 +112,8 @@ def forget(
         for target in _targets(settings.qdrant)
     ]
     reach(settings.kafka.bootstrap_servers)
-    kafka = indexing_kafka(settings, InProcess(settings))
+    with closing(InProcess(settings)) as in_process:
+        kafka = indexing_kafka(settings, in_process)
     done = ingest(kafka_client(kafka), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)
     for rejected in done.rejected:
         say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")

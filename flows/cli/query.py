@@ -38,6 +38,11 @@ def condition(text: str) -> Condition:
         return Condition(field=field, op="eq", value=value)
 
 
+def filter_option(said: str) -> Any:
+    """The option --filter of a command, with its help."""
+    return typer.Option("--filter", parser=condition, metavar="FIELD=VALUE", help=said)
+
+
 def query(
     text: Annotated[
         str | None, typer.Argument(help="Search text; it may be a keyword expression. None: a lookup by filters.")
@@ -48,12 +53,9 @@ def query(
     ] = None,
     filters: Annotated[
         list[Condition] | None,
-        typer.Option(
-            "--filter",
-            parser=condition,
-            metavar="FIELD=VALUE",
-            help="Condition on a field of the payload, or a filter as JSON, such as"
-            f" '{EXAMPLE}'; may be repeated: all must hold.",
+        filter_option(
+            f"Condition on a field of the payload, or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
+            " hold."
         ),
     ] = None,
     profile: Annotated[str | None, typer.Option(help="Profile: fast, balanced, deep, or a configured one.")] = None,

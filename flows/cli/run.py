@@ -1,5 +1,6 @@
 """`rankstream run` and `rankstream index`: the flows until a signal; or a file, until it is indexed."""
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -76,9 +77,9 @@ def index(
     logs.configure(settings.telemetry, settings.delivery.replica if source is None else None)
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
-    in_process = InProcess(settings)
-    ingested = index_file(settings.kafka, indexing_kafka(settings, in_process), source, stderr)
-    in_process.close()
+    with closing(InProcess(settings)) as in_process:
+        indexing = indexing_kafka(settings, in_process)
+    ingested = index_file(settings.kafka, indexing, source, stderr)
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 

@@ -82,15 +82,14 @@ class BoundedServer(ThreadingHTTPServer):
 
 
 class BoundedHandler(BaseHTTPRequestHandler):
-    """One request, which arrives within `timeout` seconds and is of `longest` bytes at most, or is not answered."""
+    """One request, which arrives within `timeout` seconds and is of HEAD bytes at most, or is not answered."""
 
     timeout: ClassVar[float] = 5.0
-    longest = HEAD
 
     def setup(self) -> None:
         """Of socketserver."""
         super().setup()
-        self.rfile = io.BufferedReader(_Arriving(self.connection, self.timeout, self.longest))
+        self.rfile = io.BufferedReader(_Arriving(self.connection, self.timeout))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Requests are not news; and they may hold query texts."""
@@ -99,11 +98,11 @@ class BoundedHandler(BaseHTTPRequestHandler):
 class _Arriving(io.RawIOBase):
     """The bytes of a request. Raises TimeoutError after its time, and ConnectionError beyond its size."""
 
-    def __init__(self, connection: socket.socket, timeout: float, longest: int) -> None:
+    def __init__(self, connection: socket.socket, timeout: float) -> None:
         self._connection = connection
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
-        self._left = longest
+        self._left = HEAD
 
     def readable(self) -> bool:
         return True

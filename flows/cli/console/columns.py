@@ -52,11 +52,6 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
     }
 
 
-def _shown_fields(payload: Mapping[str, Any]) -> list[str]:
-    there = (name for name, value in payload.items() if name not in _OWN and value is not None)
-    return sorted(there, key=_LATE.__contains__)
-
-
 def _text(value: Any) -> str | None:
     if value is None:
         return None

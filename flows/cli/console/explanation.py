@@ -62,12 +62,11 @@ def waterfall(explanation: Explanation) -> list[Row]:
     A row is of a `leg`, a `fusion` or a `stage`; `words` are the query's words with the fields that have them.
     """
     rows: list[Row] = []
-    shared = {name: leg.get("contribution") for name, leg in explanation["legs"].items()}
     at = 0.0
     for name, leg in explanation["legs"].items():
-        came = shared[name]
+        came = leg.get("contribution")
         facts = [("rank in the leg", leg["rank"] + 1), ("score of the leg", leg["score"])]
-        facts += [(known, leg[key]) for key, known in _OF_LEG.items() if key in leg]
+        facts += [(key, leg[key]) for key in _OF_LEG if key in leg]
         end = at + came if came is not None else at
         rows.append({"kind": "leg", "name": name, "start": at, "end": end, "facts": facts, "words": []})
         at = end
@@ -90,7 +89,7 @@ def _stage_row(step: Mapping[str, Any]) -> Row:
     }
 
 
-_OF_LEG: Final = {"normalised": "normalised", "weight": "weight", "contribution": "contribution"}
+_OF_LEG: Final = ("normalised", "weight", "contribution")
 
 
 def _facts(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

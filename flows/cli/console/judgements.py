@@ -45,12 +45,9 @@ class Judgements:
 
     def query_of(self, text: str, namespace: str) -> str:
         """The id of a query with this text in this namespace: the set's, or one that is made of both."""
-        asked = " ".join(nfc(text).split())
+        asked = _plain(text)
         for id_, query in self.set.items():
-            if (
-                " ".join(nfc(str(query.get("text"))).split()) == asked
-                and query.get("namespace", namespace) == namespace
-            ):
+            if _plain(str(query.get("text"))) == asked and query.get("namespace", namespace) == namespace:
                 return id_
         identity = f"{namespace}\n{asked}".encode()
         return f"q-{hashlib.blake2b(identity, digest_size=6).hexdigest()}"
@@ -118,3 +115,7 @@ class Judgements:
             "file": str(self.queries),
             "judged": sum(len(grades) for grades in self.grades.values()),
         }
+
+
+def _plain(text: str) -> str:
+    return " ".join(nfc(text).split())

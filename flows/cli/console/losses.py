@@ -88,7 +88,7 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
             id_, offered.get(id_, {}), rank, stage, why, known, id_ in scored if scored else None, titles.get(id_)
         )
 
-    for rank, each in enumerate(outcome.candidates, event_skip(pool) + 1):
+    for rank, each in enumerate(outcome.candidates, pool.skip + 1):
         add(each.id, rank, None, "")
     for each in whole.candidates:
         if each.id not in fates:
@@ -96,12 +96,7 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     for id_ in offered:
         if id_ not in fates:
             add(id_, None, *lost.get(id_, (recipe.stages[-1].name, "the recipe leaves it out")))
-    return Fates(fates, event_skip(pool) + event.page_size, read_by_model)
-
-
-def event_skip(pool: CandidatePool) -> int:
-    """The number of results on the pages before the pool's."""
-    return pool.skip
+    return Fates(fates, pool.skip + event.page_size, read_by_model)
 
 
 def _titles(pool: CandidatePool) -> dict[str, str]:

@@ -194,7 +194,7 @@ class Workbench:
         for column, event, result, trace_id in zip(search.columns, events, results, traces, strict=True):
             shelved = self._shelve(column, event, result, trace_id)
             columns.append({**self._view(shelved[1]), "key": shelved[0]})
-        return {"columns": columns, **self._compare([each["key"] for each in columns])}
+        return {"columns": columns, **self.compare([each["key"] for each in columns])}
 
     def _asked_by(self, column: Column) -> Configuration:
         own = self.of(column)
@@ -245,10 +245,6 @@ class Workbench:
         self._rank(shelved)
         return {**self._view(shelved), "key": key}
 
-    def compare(self, keys: Sequence[str]) -> dict[str, Any]:
-        """The comparison of some columns. Raises InputError."""
-        return self._compare(keys)
-
     def _pool(self, shelved: Shelved) -> ReadPool:
         if shelved.read is None:
             why = "; ".join(shelved.asked.get("warnings") or ()) or shelved.asked["status"]
@@ -298,7 +294,8 @@ class Workbench:
     def _namespace(self, event: Mapping[str, Any]) -> str:
         return str(event.get("namespace") or self.main.settings.defaults.namespace)
 
-    def _compare(self, keys: Sequence[str]) -> dict[str, Any]:
+    def compare(self, keys: Sequence[str]) -> dict[str, Any]:
+        """The comparison of some columns. Raises InputError."""
         every = [self.recall(key) for key in keys]
         if len(every) < 2:
             return {"comparisons": []}
