@@ -22,6 +22,9 @@ WITHIN: Final = 60.0
 JSON: Final = {"Content_Type": "application/json"}
 SEARCH: Final[Mapping[str, Any]] = {"text": "harbor", "columns": [{"recipe": "rrf"}, {"recipe": "keyword"}], "limit": 5}
 
+Asked = list[Sequence[Mapping[str, Any]]]
+"""The searches of each request, as a console was to ask them."""
+
 
 class Got(NamedTuple):
     """One response."""

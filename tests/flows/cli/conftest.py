@@ -1,13 +1,16 @@
-"""Topics on a real broker for what the commands do, by each Kafka client."""
+"""Topics on a real broker for what the commands do, by each Kafka client; and a console that is served."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.kafka.broker import Broker
+from flows.cli.console.workbench import Answers
 from operators.delivery import topics
 from schemas.settings import KafkaSettings, Topics
+from tests.flows.cli.browsing import Asked, Served, nothing, serving, workbench
 
 
 @pytest.fixture(params=["kafka-python", "librdkafka"])
@@ -24,3 +27,21 @@ def kafka_settings(request: pytest.FixtureRequest, broker: Broker, topic_names: 
     )
     topics.create(settings)
     return settings
+
+
+@pytest.fixture
+def asked() -> Asked:
+    """The console's queries."""
+    return []
+
+
+@pytest.fixture
+def served(asked: Asked, tmp_path: Path) -> Iterator[Served]:
+    """A console that notes what it is to ask."""
+
+    def note(searches: Sequence[Mapping[str, Any]]) -> Answers:
+        asked.append(searches)
+        return nothing(searches)
+
+    with serving(workbench(tmp_path, note)) as found:
+        yield found

@@ -2,7 +2,7 @@
 
 import re
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
@@ -19,28 +19,8 @@ from operators.delivery.client import RecordRefused
 from operators.delivery.error_codes import Refusal
 from schemas.errors import ConfigError, FatalDelivery
 from schemas.result import Status
-from tests.flows.cli.browsing import JSON, SEARCH, WITHIN, Served, ask, nothing, serving, workbench
+from tests.flows.cli.browsing import JSON, SEARCH, WITHIN, Asked, Served, ask, nothing, serving, workbench
 from tests.flows.cli.running import Command
-
-Asked = list[Sequence[Mapping[str, Any]]]
-
-
-@pytest.fixture
-def asked() -> Asked:
-    """The console's queries."""
-    return []
-
-
-@pytest.fixture
-def served(asked: Asked, tmp_path: Path) -> Iterator[Served]:
-    """A console that notes what it is to ask."""
-
-    def note(searches: Sequence[Mapping[str, Any]]) -> Answers:
-        asked.append(searches)
-        return nothing(searches)
-
-    with serving(workbench(tmp_path, note)) as found:
-        yield found
 
 
 class Elements(HTMLParser):

@@ -1,35 +1,12 @@
 """The console and other sites: none of them searches, by whatever a browser sends for it."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flows.cli.console.command import console
-from flows.cli.console.workbench import Answers
 from schemas.errors import ConfigError
-from tests.flows.cli.browsing import SEARCH, Served, ask, nothing, serving, workbench
-
-Asked = list[Sequence[Mapping[str, Any]]]
-
-
-@pytest.fixture
-def asked() -> Asked:
-    """The console's queries."""
-    return []
-
-
-@pytest.fixture
-def served(asked: Asked, tmp_path: Path) -> Iterator[Served]:
-    """A console that notes what it is to ask."""
-
-    def note(searches: Sequence[Mapping[str, Any]]) -> Answers:
-        asked.append(searches)
-        return nothing(searches)
-
-    with serving(workbench(tmp_path, note)) as found:
-        yield found
+from tests.flows.cli.browsing import SEARCH, Asked, Served, ask, nothing, serving, workbench
 
 
 @pytest.mark.parametrize("host", ["evil.example:{}", "127.0.0.1", "127.0.0.1:1", "evil.localhost:{}", ""])

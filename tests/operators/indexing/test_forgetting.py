@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +38,6 @@ NOBODY: Any = None
 _NUMBERS = itertools.count()
 
 Event = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    """An index in the process."""
-    with Engine(tmp_path_factory.mktemp("engine")) as engine:
-        made = Index(engine, configured())
-        asyncio.run(made.create())
-        yield made
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,6 @@ NOBODY: Any = None
 _NUMBERS = itertools.count()
 
 Event = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    """An index in the process."""
-    with Engine(tmp_path_factory.mktemp("engine")) as engine:
-        made = Index(engine, configured())
-        asyncio.run(made.create())
-        yield made
 
 
 def upsert(at: float, **fields: Any) -> Event:
