@@ -6,7 +6,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 PINNED := install --no-compile --no-deps --require-hashes
 
 # Files of tests go to the workers in the order of tests/conftest.py: those that take long come first.
-PYTEST := $(VENV)/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(VENV)/bin/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder
 
 # Images that forbid Python to keep what it compiled would have hundreds of the tests' processes compile it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,14 +27,18 @@ $(VENV)/dev: requirements/dev.txt $(VENV)/run
 	$(PIP) $(PINNED) -r requirements/dev.txt
 	touch $@
 
+# A fresh clone's tests are compiled once: otherwise each worker would compile them.
+tests/__pycache__: | $(VENV)/dev
+	$(VENV)/bin/python -m pytest --collect-only -qq -n 0 > /dev/null
+
 demo: $(VENV)/run
 	$(VENV)/bin/rankstream demo
 
-test: $(VENV)/dev
+test: $(VENV)/dev tests/__pycache__
 	$(PYTEST) -m "not operate and not nightly"
 
 # All of it: each promise in its largest form, both Kafka clients, all faults. It takes some hours.
-nightly: lint docs
+nightly: lint docs tests/__pycache__
 	$(PYTEST) --hypothesis-profile nightly --timeout 3600
 	$(VENV)/bin/python -m tests.faults
 	$(VENV)/bin/python -m tests.planted
@@ -48,7 +52,7 @@ lint: $(VENV)/dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
-check: lint
+check: lint tests/__pycache__
 	$(PYTEST) -m "not broker and not weights and not slow" -q --hypothesis-profile quick
 
 faults: $(VENV)/dev

@@ -1,13 +1,13 @@
 """Models of 8 bits: the weights of a graph's products become integers, and its activations at each pass.
 
-A weight has a scale a column and 7 bits: a processor without VNNI adds two products in 16 bits, which 8 bits of both
-would overflow. The scales of activations are those of a pass, so a text's vector depends on what shares its pass:
-texts that go alone have the same vector always.
+A weight has a scale a column, and 8 bits; 7 for a processor without instructions for sums of 8-bit products. Such a
+processor adds two products in 16 bits, which 8 bits of both would overflow. The scales of activations are those of a
+pass, so a text's vector depends on what shares its pass: texts that go alone have the same vector always.
 """
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Precision = Literal["int8", "float32"]
 Wanted = Literal["auto", "int8", "float32"]
+Bits = Literal[32, 8, 7]
+"""Of a weight: 32 are not quantised."""
 
 FUSED: Final = "com.microsoft"
 
@@ -39,7 +41,10 @@ _NAMES: Final = {
 _ANY: Final = ("model_quantized.onnx", "model_int8.onnx")
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
-_PEAK: Final = 64
+_PEAKS: Final = {8: 127, 7: 64}
+"""The largest integer of a weight by its bits."""
+
+_PRODUCTS: Final = frozenset({"MatMul", "Attention"})
 _LEAST_COLUMNS: Final = 32
 """Fewer columns, such as those of a classifier, take no time and stay as they are."""
 
@@ -49,6 +54,13 @@ def chosen(wanted: Wanted) -> Precision:
     if wanted != "auto":
         return wanted
     return "int8" if has_dot_products() else "float32"
+
+
+def bits_of(precision: Precision, cpuinfo: Path = _CPUINFO) -> Bits:
+    """The bits of a weight that this processor multiplies without an overflow."""
+    if precision == "float32":
+        return 32
+    return 8 if has_dot_products(cpuinfo) else 7
 
 
 def has_dot_products(cpuinfo: Path = _CPUINFO) -> bool:
@@ -82,7 +94,8 @@ def ensure_quantised(path: Path, cache: Path, name: str) -> Path:
     for part in sorted(path.parent.glob(f"{path.name}*")):
         with part.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-    made = cache / f"{name}-{digest.hexdigest()[:16]}-{VERSION}-int8.onnx"
+    bits = bits_of("int8")
+    made = cache / f"{name}-{digest.hexdigest()[:16]}-{VERSION}-{bits}.onnx"
     if not made.is_file():
         import onnx
 
@@ -90,7 +103,7 @@ def ensure_quantised(path: Path, cache: Path, name: str) -> Path:
             try:
                 inference.session(path, optimise=True, written=scratch / "optimised.onnx")
                 model = onnx.load(scratch / "optimised.onnx")
-                weights = quantise(model)
+                weights = quantise(model, bits)
                 content: bytes = model.SerializeToString()
             except Exception as error:
                 raise ConfigError(f"reranker: {path} can't be quantised: {error}") from error
@@ -117,10 +130,39 @@ def write_whole(path: Path, content: Callable[[Path], bytes], user: str) -> None
         raise ConfigError(f"{user}: the cache directory {path.parent} can't be written: {error.strerror}") from error
 
 
-def quantise(model: "onnx.ModelProto") -> int:
+def balance(model: "onnx.ModelProto", outliers: Mapping[str, Mapping[int, float]]) -> None:
+    """Divide channels of activations by a factor, and multiply the rows of the weights that they meet by it.
+
+    `outliers` has the factor of each channel by the activation's name. The products are the same. But a pass has one
+    scale for an activation, so a channel far larger than the others takes their bits.
+    Source: SmoothQuant (Xiao et al., 2023), for the outliers alone.
+    """
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    weights = {each.name: each for each in graph.initializer}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.op_type in _PRODUCTS and node.input[0] in outliers:
+            entry, name = node.input[:2]
+            weight = numpy_helper.to_array(weights[name]).copy()
+            shares = np.ones(len(weight), np.float32)
+            for channel, factor in outliers[entry].items():
+                shares[channel] /= factor
+                weight[channel] *= factor
+            weights[name].CopyFrom(numpy_helper.from_array(weight, name))
+            graph.initializer.append(numpy_helper.from_array(shares, f"{entry}.shares"))
+            node.input[0] = f"{entry}.balanced"
+            nodes.append(helper.make_node("Mul", [entry, f"{entry}.shares"], [node.input[0]]))
+        nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
     """Replace the products of `model` with constant weights, attention's included, by those of integers.
 
-    Returns the number of weights that became integers.
+    A weight gets 8 or 7 `bits`. Returns the number of weights that became integers.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -135,7 +177,7 @@ def quantise(model: "onnx.ModelProto") -> int:
             weight = numpy_helper.to_array(weights[name])
             weight = weight.T if transposed else weight
             peaks = np.abs(weight).max(axis=0)
-            scale = np.where(peaks > 0, peaks / np.float32(_PEAK), np.float32(1)).astype(np.float32)
+            scale = np.where(peaks > 0, peaks / np.float32(_PEAKS[bits]), np.float32(1)).astype(np.float32)
             integers = np.rint(weight / scale).astype(np.int8)
             values = (integers, scale, np.zeros(len(scale), np.int8))
             for each, value in zip(names, values, strict=True):

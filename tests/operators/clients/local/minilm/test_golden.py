@@ -33,10 +33,10 @@ def test_texts_of_all_lengths_are_embedded_together_as_they_are_alone(minilm: Mi
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["text"][:20])
 def test_with_8_bits_a_vector_points_where_the_references_does(int8: MiniLM, case: dict[str, Any]) -> None:
-    """The cosine to the reference's vector is above .97, and the token ids are the same."""
+    """The cosine to the reference's vector is above .98, and the token ids are the same."""
     (found,) = int8.encode([case["text"]])
     assert [CLS, *found.token_ids, SEP] == case["input_ids"]
-    assert float(found.vector @ np.array(case["embedding"])) > 0.97
+    assert float(found.vector @ np.array(case["embedding"])) > 0.98
 
 
 def test_with_8_bits_a_vector_depends_on_its_text_alone(int8: MiniLM) -> None:

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from operators.clients.local import minilm
-from operators.clients.local.quantisation import Precision
+from operators.clients.local.quantisation import Bits
 from schemas.errors import ConfigError
 
 pytestmark = pytest.mark.weights
@@ -20,12 +20,12 @@ def _unwanted() -> Mapping[str, NDArray[np.float32]]:
     raise AssertionError("the weights were loaded again")
 
 
-@pytest.mark.parametrize("precision", minilm.NAMES)
-def test_a_graph_that_is_there_is_used_without_the_weights(tmp_path: Path, precision: Precision) -> None:
-    """The second start reads neither weights nor builds anything, in each precision."""
-    built = minilm.ensure_graph(tmp_path, precision)
-    assert hashlib.sha256(built.read_bytes()).hexdigest() == minilm.BUILT_SHA256[precision]
-    assert minilm.ensure_graph(tmp_path, precision, _unwanted) == built
+@pytest.mark.parametrize("bits", minilm.BUILT_SHA256)
+def test_a_graph_that_is_there_is_used_without_the_weights(tmp_path: Path, bits: Bits) -> None:
+    """The second start reads neither weights nor builds anything, for each number of bits."""
+    built = minilm.ensure_graph(tmp_path, bits)
+    assert hashlib.sha256(built.read_bytes()).hexdigest() == minilm.BUILT_SHA256[bits]
+    assert minilm.ensure_graph(tmp_path, bits, _unwanted) == built
 
 
 def _valid_onnx(_: bytes) -> bytes:
@@ -74,8 +74,7 @@ def test_processes_that_start_together_leave_one_whole_graph(tmp_path: Path) -> 
     """Concurrent builders write the same bytes to one file and leave nothing else behind."""
     tensors = minilm.load_weights()
     builders = [
-        threading.Thread(target=minilm.ensure_graph, args=(tmp_path / "new", "float32", lambda: tensors))
-        for _ in range(3)
+        threading.Thread(target=minilm.ensure_graph, args=(tmp_path / "new", 32, lambda: tensors)) for _ in range(3)
     ]
     for builder in builders:
         builder.start()
