@@ -26,10 +26,10 @@ def indexing(parts: IndexingParts) -> Dataflow:
 
     deserialised = async_stage("deserialise", documents, p.deserialiser, p.calls)
     decoded = sync_stage("decode", deserialised, p.decoder)
-    embedded = async_stage("embed", decoded, p.embedder, p.calls)
-    encoded = async_stage("encode", embedded, p.encoder, p.calls)
-    applied = async_stage("apply", encoded, p.writer, p.calls)
-    in_context = async_stage("context", applied, p.context, p.calls)
+    embedded = async_stage("embed", decoded, p.stages.embedder, p.calls)
+    encoded = async_stage("encode", embedded, p.stages.encoder, p.calls)
+    applied = async_stage("apply", encoded, p.stages.writer, p.calls)
+    in_context = async_stage("context", applied, p.stages.context, p.calls)
     output_records = publish_watermarks("publish", in_context, p.watermarks, p.way_out)
     op.output("watermarks", output_records, DeliverySink(p.delivery))
     return flow

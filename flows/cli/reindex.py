@@ -5,6 +5,8 @@ Rules
 - The process is a replica of the indexing flow, in a consumer group of the new collections' own. So it is resumed from
   its offsets, and further replicas share its work.
 - The aliases are switched once: when the group has caught up with the topic, and the numbers of documents agree.
+- Documents that the topic no longer has are copied from the present collections before the group's first event. Its
+  first offsets are those of the present collections, noted before the copy begins.
 - After the switch the process goes on indexing until a replica of `rankstream index` is in its group, or a signal
   comes: no event is missed in between.
 """
@@ -23,14 +25,16 @@ import typer
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import choice, ensure_collections, open_client
 from flows.assembly.delivery import kafka_client
+from flows.assembly.indexing import CopyPage, open_copier
 from flows.cli.output import Config, Json, emit, out, say
 from flows.process import logs
 from flows.process.replica import Replica, indexing_replica
 from flows.process.serve import serve
+from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.generations import Generation
 from operators.delivery import topics
 from operators.delivery.broker import reach
-from operators.delivery.groups import describe_group
+from operators.delivery.groups import describe_group, has_offsets, set_offsets
 from operators.indexing import reindexing
 from operators.indexing.reindexing import CatchUp, Move, Plan, differing, unread
 from schemas.errors import ConfigError, FatalDelivery, RankstreamError
@@ -62,6 +66,12 @@ def reindex(
     ] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Index again although the present collections have these settings.")
+    ] = False,
+    from_collection: Annotated[
+        bool,
+        typer.Option(
+            "--from-collection", help="Copy the documents of the present collections: the topic no longer has them all."
+        ),
     ] = False,
     allow_differences: Annotated[
         bool, typer.Option("--allow-differences", help="Switch although the numbers of documents differ.")
@@ -114,10 +124,7 @@ def reindex(
             say(out, f"{move.name}: {move.after} was made with these settings; --again indexes once more")
         return
     reach(settings.kafka.bootstrap_servers)
-    _check_beginning(settings.kafka.model_copy(update={"group_id": found.generation.group}))
-    for move in found.moves:
-        generation = Generation(found.generation.group, move.before)
-        ensure_collections(_into(settings, [move]), in_process, generation=generation)
+    _make(settings, in_process, found.moves, found.generation, group_before if from_collection else None)
     in_process.close()
     renamed = _into(settings, found.moves)
     replica = f"{settings.delivery.replica}-reindex"
@@ -126,6 +133,49 @@ def reindex(
     code = serve(renamed, {"reindex": run.build}, settings.telemetry.indexing_port)
     run.stopping.set()
     raise typer.Exit(code or (0 if run.switched else 1))
+
+
+def _make(
+    settings: Settings, in_process: InProcess, moves: Sequence[Move], generation: Generation, copied: str | None
+) -> None:
+    """Make the new collections. `copied` is the group of those whose documents are copied, None: the topic has all.
+
+    A copy that was stopped begins again: documents may have been deleted since.
+    """
+    kafka, topic = settings.kafka.model_copy(update={"group_id": generation.group}), settings.kafka.topics.documents
+    starts = None
+    if copied is None:
+        _check_beginning(kafka)
+    elif not has_offsets(kafka, topic):
+        if lacking := [move.name for move in moves if move.before is None]:
+            raise ConfigError(f"--from-collection: {', '.join(lacking)} has no collection to copy")
+        before = kafka_client(settings.kafka.model_copy(update={"group_id": copied}))
+        with closing(before.bounded_reader(topic)) as reader, open_client(settings, in_process) as ask:
+            starts = reader.committed()
+            for move in moves:
+                if ask(partial(QdrantClient.exists, collection=move.after, timeout=_TIMEOUT), _TIMEOUT):
+                    ask(partial(QdrantClient.drop_collection, collection=move.after, timeout=_TIMEOUT), _TIMEOUT)
+    for move in moves:
+        ensure_collections(_into(settings, [move]), in_process, generation=Generation(generation.group, move.before))
+    if starts is not None:
+        with open_copier(_into(settings, moves), in_process) as copy_page:
+            for move in moves:
+                _copy(copy_page, move)
+        set_offsets(kafka, topic, starts)
+
+
+def _copy(copy_page: CopyPage, move: Move) -> None:
+    """Copy the documents of the collection before, and log every few seconds how many there were."""
+    assert move.before is not None
+    told, documents, offset = time.monotonic(), 0, None
+    while True:
+        number, offset = copy_page(move.before, move.after, offset)
+        documents += number
+        if offset is None or time.monotonic() - told >= _QUIET:
+            log.info("copying", collection=move.before, to=move.after, documents=documents)
+            told = time.monotonic()
+        if offset is None:
+            return
 
 
 def _into(settings: Settings, moves: Sequence[Move]) -> Settings:
@@ -163,8 +213,8 @@ def _check_beginning(kafka: KafkaSettings) -> None:
         partitions = ", ".join(map(str, cut))
         raise FatalDelivery(
             f"{topic}: the retention has deleted the beginning of the partitions {partitions}, and documents with it."
-            " Send all documents again to a topic that keeps them (retention.ms -1), and let"
-            " kafka.topics.documents name it"
+            " --from-collection copies those of the present collections; or send all documents again to a topic that"
+            " keeps them (retention.ms -1), and let kafka.topics.documents name it"
         )
 
 

@@ -4,10 +4,12 @@ kafka-python's admin client describes a group, whichever client delivers; offset
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka.errors import KafkaError
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.errors import KafkaError, NoError
 
 from operators.delivery.broker import Admin
 from operators.delivery.client import KafkaClient
@@ -49,6 +51,22 @@ def describe_group(settings: KafkaSettings) -> Group:
         raise FatalDelivery(error)
     operations = description.get("authorized_operations")
     return Group(len(description["members"]), operations is None or "READ" in operations)
+
+
+def has_offsets(settings: KafkaSettings, topic: str) -> bool:
+    """True if the settings' group has committed an offset of the topic. Raises FatalDelivery."""
+    with Admin(settings) as admin:
+        found = admin.list_group_offsets({settings.group_id: None})[settings.group_id]
+    return any(partition.topic == topic and each.offset >= 0 for partition, each in found.items())
+
+
+def set_offsets(settings: KafkaSettings, topic: str, offsets: Mapping[int, int]) -> None:
+    """Have the settings' group, which has no member, go on at these offsets of the topic. Raises FatalDelivery."""
+    wanted = {TopicPartition(topic, number): OffsetAndMetadata(each, "", None) for number, each in offsets.items()}
+    with Admin(settings) as admin:
+        found = admin.alter_group_offsets(settings.group_id, wanted)
+    if refused := {error.__name__ for error in found.values() if error is not NoError}:
+        raise FatalDelivery(f"the group {settings.group_id} can't get its offsets: {', '.join(sorted(refused))}")
 
 
 def lag(client: KafkaClient, topic: str) -> int:

@@ -136,8 +136,8 @@ def test_an_index_is_made_again_while_it_answers(shop: Shop) -> None:
 
 
 def test_an_indexing_flow_of_other_settings_does_not_write_to_a_new_generation(shop: Shop) -> None:
-    """Started with settings of its own, it ends with a clear message; so does a run whose topic was cut, one with
-    nothing to go back to, and one on the engine in the process.
+    """Started with settings of its own, it ends with a clear message; so does a run whose topic was cut, unless it
+    copies what is lost, one with nothing to go back to, and one on the engine in the process.
     """
     shop.configure(search_fields={"title": 3, "text": 1})
     made = shop.reindex()
@@ -159,6 +159,17 @@ def test_an_indexing_flow_of_other_settings_does_not_write_to_a_new_generation(s
     code, said = shop.ended(shop.reindex())
     assert code == 1
     assert "the retention has deleted the beginning of the partitions 0" in said
+    # The documents that the topic has lost are in the present collection.
+    names = ("text", "price", "updated_at")
+    before = shop.fields("documents-2", *names)
+    killed = shop.reindex("--from-collection")
+    wait_until(lambda: "documents-3" in httpx.get(f"{shop.qdrant}/collections").text)
+    killed.kill()
+    shop.write({"id": "d4", "op": "delete", "updated_at": 4000})
+    made = shop.reindex("--from-collection")
+    wait_until(lambda: shop.alias("documents") == "documents-3")
+    assert shop.fields("documents-3", *names) == {id_: each for id_, each in before.items() if id_ != "d4"}
+    assert made.terminate() == 0
     del shop.system.settings["qdrant"]["url"]
     shop.configure(path=str(shop.system.directory / "embedded"))
     code, said = shop.ended(shop.reindex())

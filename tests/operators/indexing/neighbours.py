@@ -157,7 +157,7 @@ class Index:
 
         made = in_flight(batch)
         with suppress(Crash):
-            await self._written(self._client(Holding(self.engine, hold)), made)
+            await self._written(self.client(Holding(self.engine, hold)), made)
         transport = EngineTransport(self.engine)
         await self._indexer([other], transport)
         for request in held:
@@ -176,14 +176,14 @@ class Index:
 
     async def create(self) -> None:
         """Make the collection."""
-        await ensure(self._client(EngineTransport(self.engine)), self.settings, TIMEOUT)
+        await ensure(self.client(EngineTransport(self.engine)), self.settings, TIMEOUT)
 
     async def _indexer(self, batches: Sequence[Sequence[Event]], transport: httpx.AsyncBaseTransport) -> None:
         for batch in batches:
             made = in_flight(batch)
             while True:
                 try:
-                    await self._written(self._client(transport), made)
+                    await self._written(self.client(transport), made)
                 except Crash:
                     continue
                 break
@@ -194,20 +194,22 @@ class Index:
 
     def writer(self, transport: httpx.AsyncBaseTransport) -> Writer:
         """A writer that asks by this transport."""
-        return self._writers(self._client(transport))[0]
+        return self.stages(self.client(transport))[0]
 
-    def _writers(self, client: QdrantClient) -> tuple[Writer, ContextWriter]:
+    def stages(self, client: QdrantClient) -> tuple[Writer, ContextWriter]:
+        """The stages that write."""
         catalogue = Catalogue(client, self.settings)
         names, context = self.settings.vectors, self.settings.context
         contexts = ContextWriter(client, names, context, catalogue, TIMEOUT)
         return Writer(client, names, context, catalogue, TIMEOUT, contexts if context.on else None), contexts
 
     async def _written(self, client: QdrantClient, made: Sequence[EventInFlight]) -> None:
-        writer, contexts = self._writers(client)
+        writer, contexts = self.stages(client)
         for stage in (writer, contexts):
             assert await stage.call("documents", made, TIMEOUT) == [None] * len(made)
 
-    def _client(self, transport: httpx.AsyncBaseTransport) -> QdrantClient:
+    def client(self, transport: httpx.AsyncBaseTransport) -> QdrantClient:
+        """A client that asks by this transport."""
         return QdrantClient(Endpoint("qdrant", "http://qdrant", transport))
 
     def points(self) -> list[Mapping[str, Any]]:
