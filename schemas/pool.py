@@ -1,7 +1,7 @@
 """The candidate pool: the hits of all legs for one query. The search flow records it; `rankstream rank` ranks it."""
 
 import base64
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,10 @@ Float16s = Annotated[
 """A vector as `encode` writes it."""
 
 
+Measure = Literal["share", "similarity", "logit", "order"]
+"""The kind of a reranker's scores."""
+
+
 class PoolHit(Strict):
     """One document that a leg returned."""
 
@@ -94,6 +98,11 @@ class CandidatePool(Strict):
         description="Candidates that the reranker read; missing: as many as the profile has reranked.",
     )
 
+    measure: Measure | None = Field(
+        default=None,
+        description="The scores' kind: share is from 0 to 1, similarity is late interaction's, order says only who is"
+        " better; missing: as the configured reranker's.",
+    )
     unscored: list[str] = Field(
         default=[], description="Ids of documents among these without a score: it was not given them, or refused them."
     )

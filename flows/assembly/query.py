@@ -9,10 +9,10 @@ from operators.query.paging import ORDERED
 from operators.query.plan import Planner
 from operators.query.reply import Replies
 from operators.query.search_bodies import Searches
-from operators.ranking.run import Measure
 from operators.stages.decode import Decoder
 from operators.telemetry.traces import Signals
 from schemas.errors import ConfigError
+from schemas.pool import Measure
 from schemas.settings import QdrantSettings, RerankSettings, Settings
 from schemas.settings.root import MIN_SECRET
 
@@ -85,6 +85,8 @@ def measure(settings: RerankSettings) -> Measure:
     """The measure of the reranker's scores."""
     if settings.kind == "chat":
         return "order"
+    if settings.kind == "late_interaction":
+        return "similarity"
     return "logit" if settings.kind in {"onnx", "nim"} else "share"
 
 

@@ -29,12 +29,11 @@ from operators.query.result import clock, page, result, status_of
 from operators.query.syntax.expression import parse
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import first_phase, keep_order
-from operators.ranking.run import Measure
 from operators.ranking.temporal import temporal_expression
 from operators.stages.decode import check_text
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.event import json_object, validate
-from schemas.pool import CandidatePool, PoolLeg
+from schemas.pool import CandidatePool, Measure, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.stages import Coverage
@@ -71,14 +70,15 @@ class RankedPool(NamedTuple):
 class PoolRanker:
     """Ranks pools under one configuration, every one by `recipe` if there is one, explained if `explain` says so.
 
-    `selects`: recorded rerank scores only say which candidate is the best; `measure`: what they are.
+    `selects`: recorded rerank scores only say which candidate is the best; `measure`: their kind, in pools that don't
+    say it.
     """
 
     planner: Planner
     limits: Limits
     destination: str = DESTINATION
     selects: bool = False
-    measure: Measure = "share"
+    measure: Measure = "similarity"
     config_hash: str | None = None
     recipe: Recipe | None = None
     explain: bool = False
@@ -191,7 +191,8 @@ class PoolRanker:
                 read = _read_first(outcome, scores)
             if read:
                 left = unscored.intersection(each.id for each in outcome.candidates[:read])
-                outcome.rerank_scores = RerankScores("", scores, read, self.selects, left, self.measure)
+                measure = pool.measure or self.measure
+                outcome.rerank_scores = RerankScores("", scores, read, self.selects, left, measure)
         outcome.vectors = pool.vectors or {}
         outcome.rerank(plan.recipe)
         outcome.judge(plan.min_relevance)

@@ -60,10 +60,10 @@ class DocumentDecoder:
     def __call__(self, message: Message) -> DocumentInFlight | DeletionInFlight:
         """The event that the message brings. Raises InputError."""
         check_headers(message)
-        return self.place(message, self._read(message))
+        return self.in_flight(message, self._read(message))
 
-    def place(self, message: Message, given: dict[str, Any]) -> DocumentInFlight | DeletionInFlight:
-        """An event's fields as a document, or a deletion of many, in its place. Raises InputError."""
+    def in_flight(self, message: Message, given: dict[str, Any]) -> DocumentInFlight | DeletionInFlight:
+        """An event as a document, or a deletion of many, with its place in the index. Raises InputError."""
         many = given.get("op") == DELETE_WHERE
         event = validate(DeletionEvent, given) if many else validate(DocumentEvent, given)
         destination = event.destination if event.destination is not None else self.default_destination

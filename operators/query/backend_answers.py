@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.run import Measure
 from schemas.errors import BackendError
+from schemas.pool import Measure
 
 UNREADABLE: Final = 0.25
 """The share of unknown letters from which on a model takes different texts for the same."""

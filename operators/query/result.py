@@ -197,6 +197,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     if outcome.rerank_scores is not None:
         recorded["rerank"] = {own[id_]: score for id_, score in outcome.rerank_scores.scores.items()}
         recorded["reranked_candidates"] = outcome.rerank_scores.read
+        recorded["measure"] = outcome.rerank_scores.measure
         if outcome.rerank_scores.unscored:
             recorded["unscored"] = sorted(own[id_] for id_ in outcome.rerank_scores.unscored)
     if outcome.matches is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operators.ranking.candidate import Candidate, best_first_by_id
+from operators.ranking.content import words
 from operators.ranking.distance import pick
 from operators.ranking.normalise import Scale, min_max
 from operators.ranking.run import Run
@@ -65,7 +66,8 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
     The tail are those that no model has read: the unscored ones of the first, and all behind these. A candidate that
     the model left out is dropped, and the tail with it. Otherwise the tail follows in its order, with min-max scores
     minus 1, so that scores never rise with rank. Candidates with equal scores go by the document's id. A model that
-    selects moves one candidate to the front. Without a model nothing changes.
+    selects moves one candidate to the front. Without a model nothing changes. Late interaction sums over the query's
+    words: of n words, fewer than the stage's, it has n / words of the weight.
     Source: own; to drop the candidates that a reranker leaves out is the contract of memini's `rerank.Reranker`.
     """
     if run.model is None:
@@ -80,10 +82,20 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
     relevance, of_relevance = rescale([scores[candidate.id] for candidate in read])
     order, of_order = rescale([candidate.score for candidate in read])
     before = [candidate.score for candidate in read]
+    weight = stage.weight
+    if run.model.measure == "similarity" and stage.words > 1:
+        weight *= min(1.0, len(words(run.facts.text or "")) / stage.words)
     for candidate, new, old in zip(read, relevance, order, strict=True):
-        candidate.score = stage.weight * new + (1 - stage.weight) * old
+        candidate.score = weight * new + (1 - weight) * old
     columns = {"score": (scores[candidate.id] for candidate in read), "relevance": relevance, "order": order}
-    run.explain(stage, read, before, columns, {"top": top}, {"relevance_scale": of_relevance, "order_scale": of_order})
+    run.explain(
+        stage,
+        read,
+        before,
+        columns,
+        {"top": top, "weight": weight},
+        {"relevance_scale": of_relevance, "order_scale": of_order},
+    )
     place_tail(tail, stage, run, {"top": top})
     run.reranked = True
     return best_first_by_id(read) + tail

@@ -9,7 +9,8 @@ from typing import Final
 
 from operators.ranking.candidate import Leg
 from operators.ranking.fusion import bound
-from operators.ranking.run import Measure, Run
+from operators.ranking.run import Run
+from schemas.pool import Measure
 
 _WORDS: Final = 0.25
 _COSINE: Final = 0.2
@@ -19,6 +20,7 @@ _DECIMALS: Final = 6
 
 _SHARES: Final[Mapping[Measure, Callable[[float], float]]] = {
     "share": lambda score: min(1.0, max(0.0, score)),
+    "similarity": lambda score: min(1.0, max(0.0, score)),
     "logit": lambda score: 1.0 / (1.0 + math.exp(-max(-700.0, min(700.0, score)))),
 }
 """A model's score as a share of 1, by what it is."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.normalise import Scale
 from schemas.errors import invalid
 from schemas.fields import unix_seconds
+from schemas.pool import Measure
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import RecipeStage
 
@@ -53,14 +54,12 @@ class Facts:
     explain: bool = False
 
 
-Measure = Literal["share", "logit", "order"]
-
-
 class ModelScores(NamedTuple):
     """A model's scores of the first `top` candidates: point id -> relevance, higher is better.
 
     A candidate of these without a score is irrelevant to the model, unless it is `unscored`: the model was not asked.
-    `selects`: the model only said which is the best. `measure`: what a score is; `order`: it says only who is better.
+    `selects`: the model only said which is the best. `measure`: what a score is; `similarity`: late
+    interaction's; `order`: it says only who is better.
     """
 
     scores: Mapping[str, float]

@@ -23,13 +23,13 @@ from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.ranking.content import content, is_blank
-from operators.ranking.run import Measure
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.stages.backend_stage import BackendStage
 from operators.telemetry.traces import reranker_attributes
 from schemas.document import NEIGHBOURS
 from schemas.errors import BackendBadResponse, BackendError, NoTokenVectors, Reason
+from schemas.pool import Measure
 
 _NO_TOKEN_VECTORS: Final = (
     f"{Reason.NO_TOKEN_VECTORS}: the index keeps no token vectors of some candidates, so nothing was reranked: add"

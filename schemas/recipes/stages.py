@@ -138,6 +138,11 @@ class Rerank(RecipeStage):
         description="Share, of the model's score, of the mean score of the document and its neighbours; only late"
         " interaction reads it, where the collection has context. 0: neighbours are not read.",
     )
+    words: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=1,
+        description="Words of a query from which late interaction has the whole weight; fewer have weight * their"
+        " number / words.",
+    )
 
 
 class Reflections(RecipeStage):

@@ -32,7 +32,8 @@ LEGS = [{"name": "vector", "hits": VECTOR}, {"name": "keyword", "hits": KEYWORD}
 def pool(legs: Any = LEGS, at: Any = None, rerank_scores: Any = None, **query: Any) -> dict[str, Any]:
     """A pool of these legs, with this clock and these scores of a reranker; what isn't given is missing."""
     document = {"query": {"query_id": "q", "text": "a text", **query}, "legs": legs}
-    return document | {name: value for name, value in (("now", at), ("rerank", rerank_scores)) if value is not None}
+    given = {"now": at, "rerank": rerank_scores, "measure": "share" if rerank_scores is not None else None}
+    return document | {name: value for name, value in given.items() if value is not None}
 
 
 def ranked(document: dict[str, Any], ranker: PoolRanker | None = None) -> dict[str, Any]:

@@ -146,7 +146,9 @@ def test_the_models_weight_is_searched_by_recorded_scores() -> None:
     """The model prefers the wrong document: its weight falls below a half, and no model is asked."""
     said = {"v": 1.0, "k": 5.0}
     vector: Any = {"vector": [{"id": "v", "score": 0.9}, {"id": "k", "score": 0.8}], "keyword": []}
-    found = tuned({f"q{number}": "v" for number in range(4)}, Wanted("rerank", "weight"), rerank=said, **vector)
+    found = tuned(
+        {f"q{number}": "v" for number in range(4)}, Wanted("rerank", "weight"), rerank=said, measure="share", **vector
+    )
     assert (found.own, found.found.figure) == (0.5, 1.0)
     assert found.found.setting["rerank.weight"] <= 0.5
 

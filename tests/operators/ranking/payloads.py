@@ -36,7 +36,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     "arithmetic": recipe({"score": {"combination": "arithmetic", "weights": {"structured": 0.3}}}),
     "geometric": recipe({"score": {"combination": "geometric", "alpha": 0.7}}),
     "harmonic": recipe({"score": {"combination": "harmonic", "normaliser": "l2"}}),
-    "linear": recipe({"linear": {"alpha": 0.3, "limit": 7}}, {"rerank": {"weight": 0.6}}, "dedupe"),
+    "linear": recipe({"linear": {"alpha": 0.3, "limit": 7}}, {"rerank": {"weight": 0.6, "words": 7}}, "dedupe"),
     "aged model": recipe("linear", "rerank", {"composite": TERMS}, *BOOSTS, max_distance=1.5),
     "steep rrf": recipe({"rrf": {"k": 0.001, "weights": {"keyword": 3}}}, {"weibull_decay": ON}),
     "graph": recipe({"weighted": SIGNALS}, {"reflections": {"reflection_boost": 2.5, "recency_weight": 0.3}}),
@@ -192,7 +192,8 @@ def judged(random: Random, candidates: Sequence[Candidate]) -> ModelScores | Non
     top = random.choice([1, 2, 5, 50])
     keeps, selects = random.choice([1.0, 1.0, 0.8, 0.0]), random.random() < 0.2
     read = [candidate.id for candidate in candidates[:top] if random.random() < keeps]
-    return ModelScores({id_: random.choice([1.0, random.uniform(-9, 9)]) for id_ in read}, top, selects)
+    scores = {id_: random.choice([1.0, random.uniform(-9, 9)]) for id_ in read}
+    return ModelScores(scores, top, selects, measure=random.choice(("share", "similarity")))
 
 
 def by_model(random: Random, recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:

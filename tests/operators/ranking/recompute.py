@@ -170,7 +170,7 @@ def _rerank(legs: Legs, parameters: Parameters, values: Values, before: float) -
     if "tail_scale" in values:
         return _tail(before, values)
     relevance, order = _scaled(values["score"], values["relevance_scale"]), _scaled(before, values["order_scale"])
-    return float(parameters["weight"] * relevance + (1 - parameters["weight"]) * order)
+    return float(values["weight"] * relevance + (1 - values["weight"]) * order)
 
 
 def _tail(before: float, values: Values) -> float:

@@ -234,12 +234,13 @@ def test_a_model_by_hand() -> None:
     steps = explained(ranked, "b")["stages"]
     assert [step["stage"] for step in steps] == ["score", "rerank", "composite", "dedupe"]
     assert [step["output"] for step in steps] == [pytest.approx(value) for value in (0.25, 1.0, 0.9, 0.9)]
-    assert steps[1]["parameters"] == {"weight": 1.0, "context": 0.0}
+    assert steps[1]["parameters"] == {"weight": 1.0, "context": 0.0, "words": 1}
     assert steps[1]["values"] == {
         "score": 7.0,
         "relevance": 1.0,
         "order": 0.0,
         "top": 2,
+        "weight": 1.0,
         "relevance_scale": {"offset": 3.0, "divisor": 4.0, "constant": 1.0},
         "order_scale": {"offset": 0.25, "divisor": 0.25, "constant": 1.0},
     }

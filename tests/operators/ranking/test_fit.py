@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import Ranked
 from operators.ranking.relevance import Relevance
-from operators.ranking.run import Facts, Matches, Measure, ModelScores
+from operators.ranking.run import Facts, Matches, ModelScores
+from schemas.pool import Measure
 from schemas.recipes import SHIPPED
 from tests.operators.ranking.payloads import RECIPES, any_single, by_model, facts, pool
 from tests.operators.ranking.pools import keyword, rank, recipe, vector
@@ -66,6 +67,7 @@ def test_a_word_that_nobody_has_makes_all_less_relevant() -> None:
         ("share", 0.3, 0.3),
         ("share", -0.2, 0.0),
         ("share", 7.0, 1.0),
+        ("similarity", 0.3, 0.3),
         ("logit", 0.0, 0.5),
         ("logit", math.log(3), 0.75),
         ("logit", -1e30, 0.0),

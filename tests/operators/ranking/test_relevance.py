@@ -10,6 +10,7 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.head import rerank
 from operators.ranking.run import Facts, ModelScores, Run
 from schemas.fields import MAX_FLOAT32
+from schemas.pool import Measure
 from schemas.recipes.stages import Rerank
 from tests.operators.ranking.pools import any_finite, candidate, explanation, ids, recipe, run, scores
 
@@ -146,13 +147,30 @@ def test_a_model_that_selects_moves_one_to_the_front() -> None:
     assert of.reranked
 
 
+@pytest.mark.parametrize(
+    ("text", "measure", "weight"),
+    [
+        ("blue lantern", "similarity", 0.25),
+        ("the blue lantern of the harbor and the blue harbor", "similarity", 0.5),
+        ("", "similarity", 0.0),
+        ("blue lantern", "share", 0.5),
+    ],
+)
+def test_late_interaction_of_few_words_counts_for_less(text: str, measure: Measure, weight: float) -> None:
+    """By hand: of 4 words a query of 2 has half of the weight, one of 6 distinct words all; other models have all."""
+    of = Run(Facts(text=text))
+    of.model = ModelScores({"a": 0.0, "b": 1.0}, 2, measure=measure)
+    found = rerank(pool(("a", 0.9), ("b", 0.1)), Rerank(weight=0.5, words=4), of)
+    assert dict(scores(found)) == {"a": pytest.approx(1 - weight), "b": pytest.approx(weight)}
+
+
 def test_the_model_is_explained() -> None:
     """The step has the model's score, both min-max values and their scales, from which the score follows."""
     of = run(recipe("score", {"rerank": {"weight": 0.25}}), explain=True)
     merged(pool(*ORDER), {"a": 0.0, "c": 10.0, "b": 2.5}, 3, 0.25, of)
     (step,) = explanation(of, "b").stages
     assert step["stage"] == "rerank"
-    assert step["parameters"] == {"weight": 0.25, "context": 0.0}
+    assert step["parameters"] == {"weight": 0.25, "context": 0.0, "words": 1}
     assert step["input"] == 0.8
     # The model's 0 2.5 10 make .25; the order's 1 .8 .6 make .5; .25 * .25 + .75 * .5 = .4375.
     values = step["values"]

@@ -54,6 +54,7 @@ INTEGERS: Final[Mapping[Parameter, tuple[int, int]]] = {
     ("feedback", "top"): (1, 50),
     ("smoothing", "neighbours"): (1, 50),
     ("llm_rerank", "top_k"): (1, 200),
+    ("rerank", "words"): (1, 100),
 }
 
 CHOICES: Final[Mapping[Parameter, tuple[Any, ...]]] = {

@@ -57,7 +57,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
     "keyword": {"limit": 0},
     "coverage": {"weight": 1.0},
     "dedupe": {"limit": 0},
-    "rerank": {"weight": 1.0, "context": 0.0},
+    "rerank": {"weight": 1.0, "context": 0.0, "words": 1},
     "feedback": {"candidates": 50, "weight": 0.4, "top": 3},
     "smoothing": {"candidates": 50, "weight": 0.4, "neighbours": 10, "temperature": 0.05},
     "reflections": {
@@ -87,7 +87,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
 """Each stage's parameters in the shipped recipes: the specification's defaults."""
 
 OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
-    "hybrid": {"score": {"fuzzy": 1.5}, "rerank": {"weight": 0.6}},
+    "hybrid": {"score": {"fuzzy": 1.5}, "rerank": {"weight": 0.6, "words": 7}},
     "documents": {"rerank": {"weight": 0.3}},
     "conversation": {
         "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},
