@@ -40,7 +40,9 @@ def pool(query_id: str, rerank: dict[str, float] | None = None, namespace: str =
     """A pool in which the vector leg prefers `v` and the keyword leg `k`, unless it has other hits."""
     legs = [{"name": name, "hits": found} for name, found in {**HITS, **hits}.items()]
     query = {"query_id": query_id, "text": f"text of {query_id}", "namespace": namespace, "record": True}
-    return orjson.dumps({"query": query, "now": 0, "legs": legs, **({"rerank": rerank} if rerank else {})})
+    return orjson.dumps(
+        {"query": query, "now": 0, "legs": legs, **({"rerank": rerank, "measure": "share"} if rerank else {})}
+    )
 
 
 def tuned(wanting: dict[str, str], *wanted: Wanted, recipe: str = "hybrid", rules: Rules = RULES, **more: Any) -> Tuned:
@@ -146,9 +148,7 @@ def test_the_models_weight_is_searched_by_recorded_scores() -> None:
     """The model prefers the wrong document: its weight falls below a half, and no model is asked."""
     said = {"v": 1.0, "k": 5.0}
     vector: Any = {"vector": [{"id": "v", "score": 0.9}, {"id": "k", "score": 0.8}], "keyword": []}
-    found = tuned(
-        {f"q{number}": "v" for number in range(4)}, Wanted("rerank", "weight"), rerank=said, measure="share", **vector
-    )
+    found = tuned({f"q{number}": "v" for number in range(4)}, Wanted("rerank", "weight"), rerank=said, **vector)
     assert (found.own, found.found.figure) == (0.5, 1.0)
     assert found.found.setting["rerank.weight"] <= 0.5
 
