@@ -55,7 +55,8 @@ def console(
         Path | None,
         typer.Option(
             dir_okay=False,
-            help="JSON Lines file of a query set; judged queries are added to it. Default: beside the judgements.",
+            help="JSON Lines file of a query set, or of results with pools; judged queries are added to it. Default:"
+            " beside the judgements.",
         ),
     ] = None,
 ) -> None:

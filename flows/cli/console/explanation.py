@@ -30,7 +30,7 @@ def share_score(explanation: Explanation) -> list[tuple[str, float]]:
         if step["input"] is None:
             parts = _fusion_parts(explanation["legs"], step)
         elif step["stage"] in MODELS and "relevance" in step["values"]:
-            model = step["parameters"].get("weight", 1.0) * step["values"]["relevance"]
+            model = step["values"]["weight"] * step["values"]["relevance"]
             parts = _scale(parts, after - model)
             parts[step["stage"]] = parts.get(step["stage"], 0.0) + model
         elif after > before and before >= 0:

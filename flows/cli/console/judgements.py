@@ -1,7 +1,8 @@
 """Judgements that are made on the page: a qrels file that `evaluate` reads, and the set of queries that it is about.
 
 A grade is written at once, to a new file that takes the old one's place. Queries that are judged and are not in the set
-are added to its file, so that both files are what `evaluate --qrels --queries` takes.
+are added to its file, so that both files are what `evaluate --qrels --queries` takes. A line of the set may also be a
+recorded result: its query is that of its pool.
 """
 
 import hashlib
@@ -37,10 +38,14 @@ class Judgements:
         if queries is not None and not queries.exists():
             raise InputError(DeadLetterClass.INVALID, f"{queries}: no such file")
         if self.queries.exists():
-            for number, query in numbered_jsonl(self.queries):
+            for number, document in numbered_jsonl(self.queries):
+                query = _asked(document)
                 if not isinstance(id_ := query.get("query_id"), str):
                     where = f"{self.queries}:{number}"
                     raise InputError(DeadLetterClass.INVALID, f"{where}: query_id: missing, or not a string")
+                if "result_id" in query:
+                    where = f"{self.queries}:{number}"
+                    raise InputError(DeadLetterClass.INVALID, f"{where}: a result without its pool (record: true)")
                 self.set[id_] = query
 
     def query_of(self, text: str, namespace: str) -> str:
@@ -115,6 +120,14 @@ class Judgements:
             "file": str(self.queries),
             "judged": sum(len(grades) for grades in self.grades.values()),
         }
+
+
+def _asked(document: dict[str, Any]) -> dict[str, Any]:
+    """The query of a line: the line itself, or that of the pool that a recorded result carries."""
+    match document:
+        case {"result_id": _, "pool": {"query": dict(query)}}:
+            return query
+    return document
 
 
 def _plain(text: str) -> str:

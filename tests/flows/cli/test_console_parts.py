@@ -53,6 +53,15 @@ def test_the_parts_of_a_score_sum_to_it(recipe: str) -> None:
         assert waterfall(hit["explanation"])[-1]["end"] == pytest.approx(hit["score"])
 
 
+def test_the_model_has_the_share_that_it_had() -> None:
+    """Late interaction of one word has a seventh of its weight in `hybrid`, and of the bar no more than that."""
+    said = {each["id"]: float(place) for place, each in enumerate(RANKER(pool("hybrid", limit=10))["results"])}
+    asked = orjson.loads(pool("hybrid", limit=10)) | {"rerank": said, "measure": "similarity"}
+    hits = RANKER(orjson.dumps(asked))["results"]
+    parts = dict(share_score(max(hits, key=lambda hit: said[hit["id"]])["explanation"]))
+    assert parts["rerank"] == pytest.approx(0.6 / 7)
+
+
 @given(before=st.floats(0.01, 10), model=st.floats(0.0, 1.0), weight=st.floats(0.0, 1.0), added=st.floats(-0.005, 5))
 def test_a_model_takes_its_share_of_all_parts(before: float, model: float, weight: float, added: float) -> None:
     """The parts before it stay in their proportion, and a later stage adds a part or makes all smaller."""
@@ -60,10 +69,10 @@ def test_a_model_takes_its_share_of_all_parts(before: float, model: float, weigh
         name: {"rank": 0, "score": 1.0, "contribution": share * before} for name, share in (("v", 0.25), ("k", 0.75))
     }
     mixed = weight * model + (1 - weight) * before
-    values = {"relevance": model}
+    values = {"relevance": model, "weight": weight}
     stages = [
         {"stage": "score", "input": None, "output": before, "parameters": {}, "values": {}},
-        {"stage": "rerank", "input": before, "output": mixed, "parameters": {"weight": weight}, "values": values},
+        {"stage": "rerank", "input": before, "output": mixed, "parameters": {"weight": 1.0}, "values": values},
         {"stage": "x", "input": mixed, "output": mixed + added, "parameters": {}, "values": {}},
     ]
     parts = dict(share_score({"legs": legs, "stages": stages}))
@@ -174,6 +183,18 @@ def test_the_queries_of_a_set_keep_their_ids(tmp_path: Path) -> None:
     kept.judge("tide", "sea", "d1", 1)
     assert kept.grades["q7"] == {"d1": 1}
     assert [orjson.loads(line)["text"] for line in queries.read_bytes().splitlines()] == ["moon", "tide"]
+
+
+def test_a_set_may_be_of_recorded_results(tmp_path: Path) -> None:
+    """The query of a result is that of its pool; a result without one is named by its line."""
+    queries = tmp_path / "results.jsonl"
+    asked = {"query_id": "q7", "text": "moon", "namespace": "sea"}
+    result = {"result_id": "r", "query_id": "q7", "pool": {"query": asked, "legs": []}}
+    queries.write_bytes(orjson.dumps(result))
+    assert Judgements(tmp_path / "j.qrels", queries).set == {"q7": asked}
+    queries.write_bytes(orjson.dumps({"result_id": "r", "query_id": "q7"}))
+    with pytest.raises(InputError, match=r"results\.jsonl:1: a result without its pool"):
+        Judgements(tmp_path / "j.qrels", queries)
 
 
 def test_legs_are_drawn_side_by_side() -> None:
