@@ -79,6 +79,16 @@ def test_keda_scales_by_the_lag_of_the_flows_group(chart: Rendered, configured: 
         assert all(isinstance(value, str) for value in metadata.values())
 
 
+def test_a_reindexed_flow_has_the_group_of_its_collection() -> None:
+    """The group that the values name stands in place of that of the configuration, for this flow alone."""
+    named = {"indexing": {"autoscaling": {"consumerGroup": "shop-indexing-documents-2"}}}
+    before, after = (
+        {name: trigger(spec)["metadata"]["consumerGroup"] for name, spec in scaled(chart).items()}
+        for chart in (rendered("everything"), render("everything", named))
+    )
+    assert after == {**before, "shop-search-indexing": "shop-indexing-documents-2"}
+
+
 def test_keda_stays_within_the_bounds_of_the_values() -> None:
     """The fewest and the most replicas are those of the values; the most is the number of partitions by default."""
     bounds = {
