@@ -39,7 +39,7 @@ class Judgements:
             raise InputError(DeadLetterClass.INVALID, f"{queries}: no such file")
         if self.queries.exists():
             for number, document in numbered_jsonl(self.queries):
-                query = _asked(document)
+                query = _read_query(document)
                 if not isinstance(id_ := query.get("query_id"), str):
                     where = f"{self.queries}:{number}"
                     raise InputError(DeadLetterClass.INVALID, f"{where}: query_id: missing, or not a string")
@@ -122,7 +122,7 @@ class Judgements:
         }
 
 
-def _asked(document: dict[str, Any]) -> dict[str, Any]:
+def _read_query(document: dict[str, Any]) -> dict[str, Any]:
     """The query of a line: the line itself, or that of the pool that a recorded result carries."""
     match document:
         case {"result_id": _, "pool": {"query": dict(query)}}:
