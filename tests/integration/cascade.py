@@ -21,6 +21,7 @@ from bench.kafka.broker import Broker
 from bench.stubs import served
 from operators.clients.qdrant_edge.shards import Engine
 from schemas import headers as names
+from schemas.document import EXPIRES
 from schemas.result import ResultEvent
 from tests.integration.deployment import PARTITIONS, Deployment, Headers, wait_until
 from tests.integration.searching import CACHE
@@ -34,6 +35,11 @@ EVERY_LEG: Json = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"structure
 BATCH = "/points/query/batch"
 SCROLL = "/points/scroll"
 RETRIEVE = "/points"
+
+
+def _sweeps(scroll: Json) -> bool:
+    """True if a scroll looks for what has expired."""
+    return any(each.get("key") == EXPIRES for each in scroll.get("filter", {}).get("must", ()))
 
 
 class Heard(NamedTuple):
@@ -74,7 +80,8 @@ class Recorder:
     def searches(self, leg: str | None = None) -> list[Json]:
         """The legs' searches: `dense`, `bm25`, or `structured`; None: all of them."""
         batches = [each for path, body in list(self.heard) if path.endswith(BATCH) for each in body["searches"]]
-        scrolls = [body for path, body in list(self.heard) if path.endswith(SCROLL)]
+        # The indexing flow looks for expired documents whenever it is time.
+        scrolls = [body for path, body in list(self.heard) if path.endswith(SCROLL) and not _sweeps(body)]
         if leg == "structured":
             return scrolls
         return [each for each in batches if leg in (None, each.get("using"))] + (scrolls if leg is None else [])

@@ -46,7 +46,11 @@ def eq(field: str, value: object) -> dict[str, Any]:
 QUERIES: Final[dict[str, dict[str, Any]]] = {
     **{f"profile {name}": {"text": "lantern in the harbor", "profile": name} for name in ("fast", "balanced")},
     # The legs' own scores depend on how many candidates a request may ask for.
-    "profile deep": {"text": "lantern in the harbor", "profile": "deep", "overrides": {"rerank": {"weight": 1.0}}},
+    "profile deep": {
+        "text": "lantern in the harbor",
+        "profile": "deep",
+        "overrides": {"rerank": {"weight": 1.0, "words": 1}},
+    },
     **{
         f"recipe {name}": {"text": "ferry keeper", "recipe": name}
         for name in ("hybrid", "composite", "signals", "distance", "decay", "keyword", "vector", "rrf")

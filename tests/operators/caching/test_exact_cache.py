@@ -9,7 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from operators.caching import bounded
 from operators.caching.bounded import LARGEST, OVERHEAD, ExactCache
+from tests.operators.caching.allocation import allocated
 from tests.tiers import sized
 
 ROOM = LARGEST * (OVERHEAD + 10)
@@ -117,10 +119,9 @@ def test_the_bytes_are_those_that_python_takes(entries: int) -> None:
     cache = ExactCache(1 << 30, 60.0)
     tracemalloc.start()
     try:
-        before, _ = tracemalloc.get_traced_memory()
         for number in range(entries):
             cache.put(number.to_bytes(32), bytes([number % 256]) * 100, float(number) / entries)
-        used = tracemalloc.get_traced_memory()[0] - before
+        used = allocated(__file__, bounded)
     finally:
         tracemalloc.stop()
     assert len(cache) == entries

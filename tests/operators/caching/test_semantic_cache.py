@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.caching import semantic_cache
+from operators.caching import bounded, semantic_cache
 from operators.caching.bounded import LARGEST
 from operators.caching.semantic_cache import (
     ENTRY,
@@ -20,6 +20,7 @@ from operators.caching.semantic_cache import (
     fingerprint,
     scope_size,
 )
+from tests.operators.caching.allocation import allocated
 from tests.operators.caching.likenesses import toward
 
 A, B = b"a" * 32, b"b" * 32
@@ -241,28 +242,19 @@ def test_the_bytes_are_those_that_python_takes(length: int, scopes: int, entries
     count = scopes * entries
     tracemalloc.start()
     try:
-        before, _ = tracemalloc.get_traced_memory()
         for number, vector in enumerate(vectors):
             for scope in range(scopes):
                 now = (number * scopes + scope) * 60.0 / count
                 cache.put(scope.to_bytes(32), toward(vector), bytes([number % 256]) * 100, now)
         assert len(cache) == count
-        full = tracemalloc.get_traced_memory()[0] - before
-        assert full <= cache.bytes
+        assert allocated(__file__, semantic_cache, bounded) <= cache.bytes
         cache.put(A, toward(vectors[0]), b"", 90.0)
         assert count // 2 - 1 <= len(cache) <= count // 2 + 1
-        rest = tracemalloc.get_traced_memory()[0] - before
         # Python's tables keep their room until they grow again.
         tables = 170 * (count - len(cache))
-        assert rest - tables <= cache.bytes
+        assert allocated(__file__, semantic_cache, bounded) - tables <= cache.bytes
     finally:
         tracemalloc.stop()
-
-
-def taken() -> int:
-    """Bytes that the cache and this module have allocated since tracing began."""
-    own = [tracemalloc.Filter(True, each) for each in (semantic_cache.__file__, __file__)]
-    return sum(each.size for each in tracemalloc.take_snapshot().filter_traces(own).statistics("filename"))
 
 
 @pytest.mark.slow
@@ -279,7 +271,6 @@ def test_the_bytes_are_those_that_python_takes_while_answers_come_and_go(scopes:
         for scope, where in puts:
             cache.put(scope.to_bytes(32), directions[where], bytes([where % 256]) * 100, 0.0)
             if len(cache) > 300 and tracemalloc.get_traced_memory()[0] - before > cache.bytes:
-                # A thread that another test left may allocate, too: what counts is what these two modules did.
-                assert taken() <= cache.bytes
+                assert allocated(__file__, semantic_cache, bounded) <= cache.bytes
     finally:
         tracemalloc.stop()
