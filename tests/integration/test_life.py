@@ -264,6 +264,7 @@ class Application:
         return next((each["collection_name"] for each in found), None)
 
 
+@pytest.mark.timeout(sized(300, nightly=7200))
 def test_every_answer_is_one_of_a_plain_reading(
     broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
 ) -> None:
