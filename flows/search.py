@@ -10,8 +10,8 @@ All batches pass through each step. What is answered, or rejected, passes by the
 whose backend is not configured is not built. Beside those of the picture there is one ahead of decode, for queries
 behind the id of a schema, and steps for what some recipes ask: the time that a query names, a sparse encoder with the
 leg `learned`, the leg `fuzzy` for misspelt words, the legs of documents with their neighbours, the similarity of
-candidates, a chat model's pick with the texts that it reads, and the neighbours of the results. Publish fills the
-caches that both lookups read.
+candidates, a chat model's pick with the texts that it reads, the neighbours of the results, and the places of passages
+in texts that have no word of the query. Publish fills the caches that both lookups read.
 """
 
 from bytewax import operators as op
@@ -61,6 +61,7 @@ def search(parts: Parts) -> Dataflow:
     page = async_stage("page", ranked, p.page, p.calls)
     picked = async_stage("pick", page, p.picking, p.calls)
     whole = async_stage("neighbours", picked, p.neighbours, p.calls)
-    output_records = publish("publish", whole, p.finaliser)
+    located = async_stage("locate", whole, p.locating, p.calls)
+    output_records = publish("publish", located, p.finaliser)
     op.output("results", output_records, DeliverySink(p.delivery))
     return flow

@@ -20,6 +20,7 @@ from operators.clients.chat import ChatModel
 from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
 from operators.clients.embedders import Embedder, SparseEncoder
 from operators.clients.http.transport import MIB
+from operators.clients.local.minilm import MiniLM
 from operators.clients.model_caches import EmbeddingCache
 from operators.clients.qdrant.client import AllBut
 from operators.clients.qdrant.collections.catalogue import Catalogue
@@ -37,6 +38,7 @@ from operators.stages.decode import Decoder
 from operators.stages.embed import Embeddings, Encodings, needs_embedding
 from operators.stages.fetch import Comparing, Fetching, Neighbouring
 from operators.stages.leg import Leg, SearchWriter
+from operators.stages.locate import Locating
 from operators.stages.lookup import Lookup, Watermarks
 from operators.stages.publish import Finaliser, Publisher
 from operators.stages.rerank import Reranking
@@ -73,6 +75,7 @@ class Parts:
     page: Fetching
     picking: Reranking | None
     neighbours: Neighbouring | None
+    locating: Locating | None
     finaliser: Finaliser
 
 
@@ -138,6 +141,9 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         page=fetching(depth=partial(candidates_to_fetch, picking)),
         picking=picking,
         neighbours=Neighbouring(clients.qdrant, qdrant) if nearby.on else None,
+        locating=Locating(clients.embedder, _bounds(settings.embedder))
+        if isinstance(clients.embedder, MiniLM)
+        else None,
         finaliser=Finaliser(publisher, cached),
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 from operators.query.backend_answers import RerankScores
 from operators.query.cursor import After, result_digest
 from operators.query.paging import sort_candidates
+from operators.query.passages import Hint
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
 from operators.ranking.grouping import Group, Grouping, group
@@ -76,9 +77,10 @@ class Outcome:
 
     `matches` says which candidates have which words of the query, None where that isn't known. `vectors` are the dense
     ones of the candidates that are compared with each other, `payloads` those of the fetched ones, `neighbours` those
-    of the results that have some, `relevance` says how well each candidate fits, if that is known. `degraded` lists
-    the stages that were lost, and why; `removed` the documents that the post-filter check took out. `more`: an ordered
-    lookup has a further page. `groups`: the group that a candidate stands for, by its id, once candidates are grouped.
+    of the results that have some. `hints` says where texts without the query's words say what it asks. `relevance`
+    says how well each candidate fits, if that is known. `degraded` lists the stages that were lost, and why; `removed`
+    the documents that the post-filter check took out. `more`: an ordered lookup has a further page. `groups`: the group
+    that a candidate stands for, by its id, once candidates are grouped.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class Outcome:
     vectors: Vectors = field(default_factory=dict)
     payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     neighbours: dict[str, Around] = field(default_factory=dict)
+    hints: dict[str, Sequence[Hint]] = field(default_factory=dict)
     relevance: Relevance | None = None
     grouping: Grouping | None = None
     groups: Mapping[str, Group] = field(default_factory=dict)

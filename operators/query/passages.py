@@ -9,8 +9,9 @@ Rules
   the like, else between words. Only a longer word is divided, and a character never loses its marks.
 - The best passage has the most of the query's words. A word counts the more, the fewer of the text's sentences have it
   (the IDF of BM25, over sentences); repeats of a word count less and less. Of equal passages the first is the best.
-- A further passage has words of the query, and no part of another one. Where no word matches, the one passage is the
-  text's beginning: a model may have found the text by its sense.
+- A further passage has words of the query, and no part of another one.
+- Where no word matches, a model may have found the text by its sense. Then the hints of late interaction count as words
+  do, by their weights, and are no highlights. Without any the one passage is the text's beginning.
 - Highlights are whole words, in their order, and do not overlap.
 """
 
@@ -53,6 +54,14 @@ class Passage(NamedTuple):
     highlights: Sequence[tuple[int, int]]
 
 
+class Hint(NamedTuple):
+    """A part of a text that says something of what the query asks, by the weight of that."""
+
+    start: int
+    end: int
+    weight: float
+
+
 class _Match(NamedTuple):
     """A word of the text, and which of the query's words it is."""
 
@@ -72,6 +81,7 @@ class Matcher:
         self._weights: list[float] = []
         self._by_term: dict[int, int] = {}
         self._known: dict[str, int | None] = {}
+        self._found: dict[str, list[_Match]] = {}
         self._joined = any(map(str.isdigit, query))
         for span in spans(query, query=True):
             found = terms(span.text)
@@ -83,36 +93,52 @@ class Matcher:
             self._known[written] = word
             self._by_term |= dict.fromkeys(found, word)
 
-    def passages(self, text: str, most: int) -> list[Passage]:
-        """The best passages of a text, at most so many, the best first; a text to be seen has one at least."""
-        matches = self._find(text)
+    def matches(self, text: str) -> bool:
+        """True if the text has a word of the query."""
+        return bool(self._find(text))
+
+    def passages(self, text: str, most: int, hints: Sequence[Hint] = ()) -> list[Passage]:
+        """The best passages of a text, at most so many, the best first; a text to be seen has one at least.
+
+        The `hints` count where the text has no word of the query.
+        """
+        highlights = matches = self._find(text)
+        if not matches:
+            matches = sorted(_Match(hint.start, hint.end, number) for number, hint in enumerate(hints))
         units = list(_units(text))
         unused = [True] * len(units)
         starts = [match.start for match in matches]
         by_unit = [Counter(m.word for m in matches[bisect_left(starts, a) : bisect_left(starts, b)]) for a, b in units]
         in_units = Counter(word for words in by_unit for word in words)
-        rarity = {
-            word: self._weights[word] * math.log(1 + (len(units) - count + 0.5) / (count + 0.5))
-            for word, count in in_units.items()
-        }
+        rarity = (
+            {number: hint.weight for number, hint in enumerate(hints)}
+            if not highlights
+            else {
+                word: self._weights[word] * math.log(1 + (len(units) - count + 0.5) / (count + 0.5))
+                for word, count in in_units.items()
+            }
+        )
         found: list[Passage] = []
         while len(found) < most and any(unused):
             score, first, last = _best(units, unused, by_unit, rarity)
             if score <= 0 and found:
                 break
             unused[first : last + 1] = [False] * (last + 1 - first)
-            found.append(_passage(text, units[first][0], units[last][1], matches))
+            found.append(_passage(text, units[first][0], units[last][1], highlights))
         return found
 
     def _find(self, text: str) -> list[_Match]:
         if not self._weights:
             return []
+        if (known := self._found.get(text)) is not None:
+            return known
         found = (
             _Match(span.start, span.end, word)
             for span in (spans(text, query=False) if self._joined else word_spans(text))
             if (word := self._word(span.text)) is not None
         )
-        return sorted(found)
+        self._found[text] = matches = sorted(found)
+        return matches
 
     def _word(self, text: str) -> int | None:
         try:

@@ -311,7 +311,7 @@ def _member(
     hit: dict[str, Any] = {
         "id": own_id,
         "score": candidate.score,
-        **view.document(text, payload),
+        **view.document(text, payload, outcome.hints.get(id_, ())),
         "legs": {name: {"rank": of[id_][0], "score": of[id_][1]} for name, of in leg_ranks.items() if id_ in of},
     }
     if view.returned is not None and view.returned.neighbours:

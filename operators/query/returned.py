@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any, Final, cast
 
 from operators.query.outcome import Around
-from operators.query.passages import Matcher, Passage, excerpt
+from operators.query.passages import Hint, Matcher, Passage, excerpt
 from schemas.document import GROUP, ORDER, TEXT
 from schemas.query import Returned
 
@@ -70,8 +70,11 @@ class View:
     matcher: Matcher | None = None
     share: int = READ
 
-    def document(self, text: str | None, payload: Payload) -> dict[str, Any]:
-        """The text and the payload that a result has, and its passages if they are asked for."""
+    def document(self, text: str | None, payload: Payload, hints: Sequence[Hint] = ()) -> dict[str, Any]:
+        """The text and the payload that a result has, and its passages if they are asked for.
+
+        `hints` are those of a text without the query's words.
+        """
         payload = hide(payload, self.hidden)
         if text is not None and is_hidden(TEXT, self.hidden):
             text = None
@@ -83,7 +86,7 @@ class View:
             "payload": payload if said.fields is None else select(payload, said.fields),
         }
         size = said.text if isinstance(said.text, int) else None
-        found = self._passages(text, said.passages or 0, size is not None) if text is not None else []
+        found = self._passages(text, said.passages or 0, size is not None, hints) if text is not None else []
         if said.text == "none":
             parts["text"] = None
         elif size is not None and text is not None:
@@ -107,10 +110,10 @@ class View:
         found = self._passages(text, 1, needed=True)
         return found[0].text if found else ""
 
-    def _passages(self, text: str, most: int, needed: bool) -> list[Passage]:
+    def _passages(self, text: str, most: int, needed: bool, hints: Sequence[Hint] = ()) -> list[Passage]:
         matcher = self.matcher if self.matcher is not None else _NO_WORDS
         wanted = max(most, int(needed))
-        return matcher.passages(text[: self.share], wanted) if wanted else []
+        return matcher.passages(text[: self.share], wanted, hints) if wanted else []
 
 
 _NO_WORDS: Final = Matcher("", lambda _: ())

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from operators.clients.qdrant.collections.catalogue import Catalogue
@@ -121,7 +121,7 @@ class Admission:
         parsed = retrieval.parsed = parse(text, columns)
         retrieval.columns = bm25.columns
         retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
-        retrieval.matcher = partial(Matcher, parsed.terms, bm25.terms_of)
+        retrieval.matcher = cache(partial(Matcher, parsed.terms, bm25.terms_of))
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
         recipe = query.asked.plan.recipe
         fuzzy = retrieval.capabilities.fuzzy and FUZZY in recipe.fusion.legs

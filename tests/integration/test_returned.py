@@ -38,6 +38,7 @@ DOCUMENTS: Final = [
     turn(4, "Nobody answers."),
     turn(5, "A secret about lighthouses.", classification="restricted"),
     turn(6, "Another talk.", talk="b"),
+    turn(7, f"{LONG[:390]}Two-wheelers can be rented at the station. {LONG[:390]}", talk="c"),
 ]
 SECTIONS: Final = {
     "rerank": {"kind": "none"},
@@ -99,6 +100,18 @@ def test_a_query_that_says_nothing_gets_the_whole_document(ask: Ask) -> None:
     assert hit["text"] == DOCUMENTS[2]["text"]
     assert hit["payload"] == {name: value for name, value in DOCUMENTS[2].items() if name not in {"id", "text"}}
     assert hit.keys() == {"id", "rank", "score", "relevance", "text", "payload", "legs"}
+
+
+def test_a_text_without_the_words_has_the_passage_that_says_it(ask: Ask) -> None:
+    """The document is found by its sense, and its passage is the one with the sense; nothing is highlighted."""
+    result = ask({"text": "bicycle hire", "recipe": "vector", "limit": 10, "return": {"passages": 1, "text": 60}})
+    [hit] = [each for each in result["results"] if each["id"] == "t7"]
+    [passage] = hit["passages"]
+    assert "Two-wheelers can be rented at the station." in passage["text"]
+    assert passage["highlights"] == []
+    assert DOCUMENTS[6]["text"][passage["start"] :].startswith(passage["text"])
+    assert passage["text"].startswith(hit["text"])
+    assert (result["status"], result["degraded"]) == ("ok", [])
 
 
 def test_passages_fields_and_text(ask: Ask) -> None:
@@ -182,7 +195,11 @@ def test_documents_of_groups_have_the_same_parts(ask: Ask) -> None:
     event |= {"return": {"fields": ["turn", "cost", "meta", "title"], "text": "none", "passages": 1, "neighbours": 1}}
     texts = {document["id"]: document["text"] for document in DOCUMENTS}
     for result in (ask(event), cached(ask, event)):
-        assert [(hit["group"]["key"], hit["group"]["count"]) for hit in result["results"]] == [("a", 4), ("b", 1)]
+        assert [(hit["group"]["key"], hit["group"]["count"]) for hit in result["results"]] == [
+            ("a", 4),
+            ("b", 1),
+            ("c", 1),
+        ]
         assert {each["id"] for each in members(result)} == {"t1", "t2", "t3", "t4", "t6"}
         for each in members(result):
             turn = int(each["id"][1:])

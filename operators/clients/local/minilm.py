@@ -149,6 +149,10 @@ class MiniLM:
         made = dict(chain.from_iterable(self._workers[purpose].each(forward, groups, abandoned)))
         return [made[index] for index in range(len(texts))]
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """The span of each token that has a vector, in code points of the text."""
+        return self._tokenizer.encode(inference.readable(text)).offsets[1:-1][: MAX_TOKENS - 2]
+
     def _embedding(self, hidden: NDArray[np.float32], token_ids: list[int], text: str) -> Embedding:
         # The first and the last row are the special tokens [CLS] and [SEP]: the model's pooling counts them.
         mean = hidden.mean(axis=0)

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
-from operators.query.passages import SIZE, Matcher, excerpt, is_bound
+from operators.query.passages import SIZE, Hint, Matcher, excerpt, is_bound
 
 ENGLISH = Bm25(Bm25Parameters(analysis=CURRENT))
 BOTH = Bm25(Bm25Parameters(analysis=CURRENT, languages=(("de", "german"),)))
@@ -60,6 +60,22 @@ def test_all_languages_of_the_collection_count() -> None:
     """A word matches in each of the collection's languages."""
     (found,) = Matcher("Fußkörbe", BOTH.terms_of).passages("Zwei Fusskörbe aus Holz.", 1)
     assert found.highlights == [(5, 14)]
+
+
+def test_without_a_word_the_hints_count() -> None:
+    """The passage is the window with the most of their weights, without highlights; a text with a word has no use for
+    them.
+    """
+    text = FILLER * 30 + "Two-wheelers can be rented here. " + FILLER * 30
+    start = text.index("Two-wheelers")
+    matcher = Matcher("bicycle hire", ENGLISH.terms_of)
+    hints = [Hint(3, 8, 0.4), Hint(start, start + 12, 0.5), Hint(start + 20, start + 26, 0.6)]
+    (found,) = matcher.passages(text, 1, hints)
+    assert "Two-wheelers can be rented here." in found.text
+    assert found.highlights == []
+    assert text[found.start :].startswith(found.text)
+    named = f"{text}A bicycle."
+    assert matcher.passages(named, 1, hints) == matcher.passages(named, 1)
 
 
 def test_the_passage_is_where_the_most_words_are() -> None:

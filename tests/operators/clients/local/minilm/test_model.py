@@ -12,6 +12,7 @@ from operators.clients.embedders import Embedder, Purpose
 from operators.clients.local.inference import Abandoned, Cores
 from operators.clients.local.minilm import MiniLM, model_file
 from operators.query.backend_answers import Embedding
+from operators.stages.locate import find_hints
 from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
 from tests.operators.delivery.scripted import until
 
@@ -158,3 +159,16 @@ def test_another_tokenizer_is_not_loaded(cache: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr("operators.clients.local.minilm.model_file", lambda name: {"tokenizer.json": changed}[name])
     with pytest.raises(ConfigError, match=r"tokenizer\.json is not of the published"):
         MiniLM(cache)
+
+
+@weighty
+def test_the_model_names_the_sentence_that_says_it(minilm: MiniLM) -> None:
+    """MiniLM finds the sentence about hiring bicycles in a text that calls them otherwise; spans are the text's."""
+    text = "The museum opens at nine. Two-wheelers can be rented behind the station. Dogs are not admitted."
+    asked, read = minilm.encode(["bike hire", text])
+    assert asked.tokens is not None
+    assert read.tokens is not None
+    spans = minilm.spans(text)
+    assert len(spans) == len(read.tokens)
+    best = max(find_hints(asked.tokens, read.tokens, spans), key=lambda hint: hint.weight)
+    assert 26 <= best.start < text.index("Dogs")

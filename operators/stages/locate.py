@@ -1,0 +1,135 @@
+"""Locate: the parts of a text that say what a query asks for, in texts that have none of the query's words.
+
+A model may have found such a text by its sense. Late interaction tells by which of its tokens: for each token of the
+query the nearest one of the text. So a passage is found there, in place of the text's beginning.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from operators.clients.embedders import Embedder
+from operators.query.backend_answers import Embedding
+from operators.query.in_flight import InFlight
+from operators.query.passages import Hint
+from operators.query.result import documents_of, page
+from operators.query.returned import is_hidden, wants_words
+from operators.query.trace import Attributes
+from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.stages.backend_stage import BackendStage
+from schemas.document import TEXT
+from schemas.errors import BackendError
+
+MOST: Final = 10
+"""Texts of a page that are read: each costs as much as to embed it."""
+
+READ: Final = 4_000
+"""Code points of a text that are read: the model reads no more tokens."""
+
+NEAR: Final = 0.3
+"""Least cosine of two tokens that say the same."""
+
+Spans = Sequence[tuple[int, int]]
+"""The beginning and the end of each token in a text, in code points."""
+
+
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder that says which part of a text each of its token vectors is of."""
+
+    def spans(self, text: str) -> Spans:
+        """The span of each token that has a vector, in their order."""
+        ...
+
+
+def find_hints(asked: NDArray[np.float32], tokens: NDArray[np.float32], spans: Spans) -> list[Hint]:
+    """For each token of the query the nearest token of the text, where it is near; its weight is their cosine.
+
+    `asked` and `tokens` have a unit vector a row. Source: late interaction (ColBERT, Khattab and Zaharia 2020).
+    """
+    if not len(asked) or not len(tokens):
+        return []
+    cosines = asked @ tokens.T
+    nearest = cosines.argmax(axis=1)
+    best: dict[int, float] = {}
+    for token, cosine in zip(nearest.tolist(), cosines.max(axis=1).tolist(), strict=True):
+        if cosine >= NEAR:
+            best[token] = best.get(token, 0.0) + cosine
+    return [Hint(*spans[token], weight) for token, weight in sorted(best.items())]
+
+
+@dataclass(frozen=True)
+class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
+    """Embeds the texts of a page that have no word of the query, for queries whose results have passages.
+
+    Where the model does not answer, a passage is the text's beginning, as with other embedders.
+    """
+
+    name: ClassVar = "locate"
+
+    embedder: TokenEmbedder
+    bounds: Bounds
+
+    def wants(self, item: InFlight) -> bool:
+        """True if a result has a passage to be found without the query's words."""
+        return bool(self._texts(item))
+
+    @override
+    def ask(self, query: InFlight) -> tuple[BatchKey, tuple[str, ...]] | None:
+        texts = self._texts(query)
+        return (self.name, tuple(texts.values())) if texts else None
+
+    @override
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[tuple[str, ...]], timeout: float
+    ) -> list[Sequence[Embedding] | BackendError]:
+        """One call for the texts of many queries, in which no text is read twice."""
+        texts = list(dict.fromkeys(text for wanted in requests for text in wanted))
+        found = dict(zip(texts, await self.embedder.embed(texts, purpose="document", timeout=timeout), strict=True))
+        return [[found[text] for text in wanted] for wanted in requests]
+
+    @override
+    def on_result(self, query: InFlight, outcome: Sequence[Embedding] | BackendError) -> InFlight:
+        return query if isinstance(outcome, BackendError) else super().on_result(query, outcome)
+
+    def on_answer(self, query: InFlight, answer: Sequence[Embedding]) -> None:
+        """Note the hints of each text."""
+        asked = query.retrieval.embedding
+        assert asked is not None
+        assert asked.tokens is not None
+        for (id_, text), embedding in zip(self._texts(query).items(), answer, strict=True):
+            if embedding.tokens is not None:
+                hints = find_hints(asked.tokens, embedding.tokens, self.embedder.spans(text))
+                query.outcome.hints[id_] = hints
+
+    @override
+    def span(self, query: InFlight) -> tuple[str, Attributes]:
+        return self.name, {
+            "gen_ai.operation.name": "embeddings",
+            "gen_ai.provider.name": "rankstream",
+            "gen_ai.request.model": self.embedder.model,
+        }
+
+    def _texts(self, query: InFlight) -> Mapping[str, str]:
+        """The texts that are read, by the point's id."""
+        retrieval, plan = query.retrieval, query.asked.plan
+        embedding = retrieval.embedding
+        if (
+            not wants_words(plan.returned)
+            or is_hidden(TEXT, plan.hidden)
+            or retrieval.matcher is None
+            or embedding is None
+            or embedding.tokens is None
+        ):
+            return {}
+        matcher, outcome = retrieval.matcher(), query.outcome
+        known = (
+            (each.id, outcome.payloads.get(each.id, {}).get(TEXT))
+            for each in documents_of(page(query.asked, outcome), outcome)
+        )
+        texts = ((id_, text) for id_, text in known if isinstance(text, str) and text and not matcher.matches(text))
+        return {id_: text[:READ] for id_, text in islice(texts, MOST)}

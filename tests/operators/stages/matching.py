@@ -1,0 +1,12 @@
+"""The finder of a query's words in texts, as `admit` gives it to a query."""
+
+from collections.abc import Callable
+from functools import cache, partial
+
+from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.query.passages import Matcher
+
+
+def matching(text: str) -> Callable[[], Matcher]:
+    """Of an English query."""
+    return cache(partial(Matcher, text, Bm25(Bm25Parameters(analysis=CURRENT)).terms_of))
