@@ -200,7 +200,7 @@ def test_documents_of_groups_have_the_same_parts(ask: Ask) -> None:
             ("b", 1),
             ("c", 1),
         ]
-        assert {each["id"] for each in members(result)} == {"t1", "t2", "t3", "t4", "t6"}
+        assert {each["id"] for each in members(result)} == {"t1", "t2", "t3", "t4", "t6", "t7"}
         for each in members(result):
             turn = int(each["id"][1:])
             assert (each["text"], each["payload"]) == (None, {"turn": turn, "meta": {"author": "ada"}})
