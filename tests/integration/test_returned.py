@@ -207,7 +207,7 @@ def test_documents_of_groups_have_the_same_parts(ask: Ask) -> None:
             (passage,) = each["passages"]
             assert texts[each["id"]].startswith(passage["text"], passage["start"])
             near = [*each["neighbours"]["before"], *each["neighbours"]["after"]]
-            beside = {"t1": ["t2"], "t2": ["t1", "t3"], "t3": ["t2", "t4"], "t4": ["t3"], "t6": []}
+            beside = {"t1": ["t2"], "t2": ["t1", "t3"], "t3": ["t2", "t4"], "t4": ["t3"], "t6": [], "t7": []}
             assert [one["id"] for one in near] == beside[each["id"]]
             stages = {stage["stage"]: stage["values"] for stage in each["explanation"]["stages"]}
             assert stages.get("coverage", {}) == {}
