@@ -8,7 +8,7 @@ from typing import Any
 from operators.delivery.client import ConsumerRecord, Ends, ProducerRecord, Rebalance, TopicPartition
 from operators.delivery.tracker import Commit
 
-WITHIN = 5.0
+WITHIN = 60.0
 """Seconds in which what a test waits for must come."""
 
 

@@ -9,6 +9,7 @@ from bench.kafka.broker import Broker
 from operators.delivery.topics import DEFAULT_MAX, MAX, TopicState, find_states
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
+from tests.operators.delivery.scripted import until
 
 
 def test_the_state_of_topics(broker: Broker, topic_names: Callable[[str], str]) -> None:
@@ -43,8 +44,13 @@ def test_a_topic_that_may_not_be_written(guarded: Broker, topic_names: Callable[
                     ACL("User:*", "*", operation, ACLPermissionType.DENY, resource),
                 ]
             )
-    states = find_states(settings, [read, hidden])
-    assert [state is not None and state.writable for state in states.values()] == [False, False]
+
+    def writable() -> list[bool]:
+        states = find_states(settings, [read, hidden])
+        return [state is not None and state.writable for state in states.values()]
+
+    # A rule that the broker has accepted holds a moment later.
+    until(lambda: writable() == [False, False])
 
 
 def test_a_broker_that_is_away_is_waited_for() -> None:
