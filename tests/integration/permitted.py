@@ -205,6 +205,11 @@ class World:
             for name, version in self._moves.get((collection, namespace), [])
         )
 
+    def story(self, hit: Mapping[str, Any]) -> list[tuple[Written, float]]:
+        """The versions of the document that a record is of, each with the time when a watermark counted it."""
+        name = self.by_revision.get(hit["payload"]["rev"])
+        return [(each, self.acknowledged(name, each)) for each in self.versions[name]] if name is not None else []
+
     def complaint(self, query: Asked, hit: Mapping[str, Any], policy: Policy, firewall: Policy) -> str | None:
         """Why this record must not be in the query's answer."""
         name = self.by_revision.get(hit["payload"]["rev"])

@@ -36,7 +36,7 @@ def test_nothing_forbidden_is_ever_answered(run: Run) -> None:
             complaint = run.world.complaint(query, hit, run.policy(query), run.firewall)
             if complaint is not None:
                 complaints[complaint] += 1
-                examples.setdefault(complaint, (query.event, query.source, query.answer["retrieval_stage"], hit))
+                examples.setdefault(complaint, (query, run.origin(query).sent, hit, run.world.story(hit)))
     assert not complaints, (complaints, examples)
 
 
