@@ -182,12 +182,19 @@ class Deployment:
         self.flows.append(flow)
         return flow.wait_ready() if wait else flow
 
-    def produce(self, role: str, values: Sequence[bytes | None], headers: Headers | None = None) -> None:
-        """Produce raw values, spread over the partitions, and wait until the broker has them."""
+    def produce(
+        self,
+        role: str,
+        values: Sequence[bytes | None],
+        headers: Headers | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> None:
+        """Produce raw values, by these keys or else spread over the partitions, and wait until the broker has them."""
+        named = keys if keys is not None else [str(number) for number in range(len(values))]
         producer = kafka.KafkaProducer(bootstrap_servers=self.broker.bootstrap, acks="all", max_request_size=1 << 24)
         sent = [
-            producer.send(self.names[role], key=str(number).encode(), value=value, headers=headers or [])
-            for number, value in enumerate(values)
+            producer.send(self.names[role], key=key.encode(), value=value, headers=headers or [])
+            for key, value in zip(named, values, strict=True)
         ]
         producer.flush()
         for future in sent:
