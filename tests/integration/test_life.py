@@ -144,21 +144,24 @@ def key_of(state: Event) -> tuple[str | None, str]:
 
 
 def judge(pages: Sequence[Event], query: Event, states: States) -> None:
-    """Fail unless each page may have been computed in the course of these states, and no document is on two."""
+    """Fail unless each page may have been computed in the course of these states, and no result is on two."""
     vector = query["vector"]
     known = {id_: next(each for each in seen if each is not None) for id_, seen in states.items() if any(seen)}
     near = {id_: cosine(each, vector) for id_, each in known.items()}
     sure = {id_ for id_, seen in states.items() if all(visible(each, query) for each in seen)}
     given: set[str] = set()
     groups: set[tuple[str | None, str]]
+    shown: set[str]
     for number, page in enumerate(pages):
         assert page["status"] == "ok", page
-        last, groups = 1.0, set()
+        last, groups, shown = 1.0, set(), set()
         for hit in page["results"]:
-            members = [hit, *hit["group"]["results"]]
-            for each in members:
-                assert each["id"] not in given, (each["id"], query)
-                given.add(each["id"])
+            # A further chunk of a group may lead it on the next page, if the one that led it went away.
+            assert hit["id"] not in given, (hit["id"], query)
+            given.add(hit["id"])
+            for each in (hit, *hit["group"]["results"]):
+                assert each["id"] not in shown, (each["id"], query)
+                shown.add(each["id"])
                 # It was found in one state, and its payload may be read, or be cached, in another one.
                 was = [state for state in states[each["id"]] if state is not None]
                 assert any(visible(state, query) for state in was), (each, was, query)
