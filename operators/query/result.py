@@ -16,7 +16,7 @@ from operators.query.outcome import Outcome, is_given
 from operators.query.paging import own_time
 from operators.query.passages import Matcher
 from operators.query.plan import RankingPlan
-from operators.query.returned import READ, View, hide, is_hidden, wants_words
+from operators.query.returned import View, hide, is_hidden, share_of, wants_words
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.decay import resolve
@@ -274,7 +274,7 @@ def records_of(results: Sequence[Candidate], outcome: Outcome) -> list[dict[str,
 def view_of(plan: RankingPlan, documents: int, matcher: Callable[[], Matcher] | None, *, words: bool = False) -> View:
     """The parts that a page of so many documents has of each; `words`: passages are needed in any case."""
     found = matcher() if matcher is not None and (words or wants_words(plan.returned)) else None
-    return View(plan.returned, plan.hidden, found, READ // max(documents, 1))
+    return View(plan.returned, plan.hidden, found, share_of(documents))
 
 
 def _unseen(plan: RankingPlan) -> Set[str]:

@@ -140,6 +140,11 @@ def _position(id_: str, payload: Payload) -> tuple[float, str]:
     return (float(order) if isinstance(order, int | float) else math.inf, id_)
 
 
+def share_of(documents: int) -> int:
+    """The number of code points of each text that is searched for passages, on a page of so many documents."""
+    return READ // max(documents, 1)
+
+
 def wants_words(returned: Returned | None) -> bool:
     """True if passages are to be found."""
     return returned is not None and bool(returned.passages or isinstance(returned.text, int))

@@ -18,9 +18,14 @@ _MODEL: Final = 0.55
 
 _DECIMALS: Final = 6
 
+
+def _clip(score: float) -> float:
+    return min(1.0, max(0.0, score))
+
+
 _SHARES: Final[Mapping[Measure, Callable[[float], float]]] = {
-    "share": lambda score: min(1.0, max(0.0, score)),
-    "similarity": lambda score: min(1.0, max(0.0, score)),
+    "share": _clip,
+    "similarity": _clip,
     "logit": lambda score: 1.0 / (1.0 + math.exp(-max(-700.0, min(700.0, score)))),
 }
 """A model's score as a share of 1, by what it is."""

@@ -18,7 +18,7 @@ from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.passages import Hint
 from operators.query.result import documents_of, page
-from operators.query.returned import is_hidden, wants_words
+from operators.query.returned import is_hidden, share_of, wants_words
 from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.stages.backend_stage import BackendStage
@@ -127,9 +127,9 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
         ):
             return {}
         matcher, outcome = retrieval.matcher(), query.outcome
-        known = (
-            (each.id, outcome.payloads.get(each.id, {}).get(TEXT))
-            for each in documents_of(page(query.asked, outcome), outcome)
-        )
-        texts = ((id_, text) for id_, text in known if isinstance(text, str) and text and not matcher.matches(text))
-        return {id_: text[:READ] for id_, text in islice(texts, MOST)}
+        documents = documents_of(page(query.asked, outcome), outcome)
+        share = share_of(len(documents))
+        known = ((each.id, outcome.payloads.get(each.id, {}).get(TEXT)) for each in documents)
+        texts = ((id_, text[:share]) for id_, text in known if isinstance(text, str) and text)
+        wordless = ((id_, text) for id_, text in texts if not matcher.matches(text))
+        return {id_: text[:READ] for id_, text in islice(wordless, MOST)}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.passages import Hint
+from operators.query.returned import share_of
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.stages.locate import MOST, NEAR, Locating, find_hints
@@ -98,6 +99,14 @@ def test_a_page_has_bounds() -> None:
     assert [len(each) for each in requests] == [MOST, 2]
     asyncio.run(stage.call("locate", requests, 1.0))
     assert [len(texts) for texts in model.read] == [MOST + 1]
+
+
+def test_a_page_is_searched_for_words_as_far_as_for_passages() -> None:
+    """A word behind the share of a text that passages are searched for is none: the text is read."""
+    stage, words = Locating(Words(), BOUNDS), " bicycle"
+    filled = "x " * (share_of(1) // 2)
+    assert stage.wants(found(Words(), filled + words))
+    assert not stage.wants(found(Words(), filled[: -len(words)] + words))
 
 
 def test_a_model_that_is_away_costs_no_more_than_the_passage() -> None:
