@@ -63,6 +63,8 @@ class Written:
     sent: float
     partition: int = -1
     offset: int = -1
+    timestamp: int = 0
+    """The record's time in ms, its version: by the wall clock, which may go back."""
 
 
 class Conversation:
@@ -123,7 +125,7 @@ class Conversation:
         self._producer.flush()
         for each, future in zip(written, futures, strict=True):
             sent = future.get(10)
-            each.partition, each.offset = sent.partition, sent.offset
+            each.partition, each.offset, each.timestamp = sent.partition, sent.offset, sent.timestamp
         return written
 
     def acknowledged(self, written: Written, collection: str) -> float:

@@ -169,7 +169,7 @@ class World:
         for name in self._at.get((*place, namespace), []):
             self.forgotten += 1
             gone = {"op": "delete", "id": name[3], "rev": -self.forgotten, **named}
-            each = Written(gone, written.sent, written.partition, written.offset)
+            each = Written(gone, written.sent, written.partition, written.offset, written.timestamp)
             self.versions[name].append(each)
             self._moves.setdefault((COLLECTIONS[place], namespace), []).append((name, each))
         self.conversation.wait(lambda: self.conversation.acknowledged(written, COLLECTIONS[place]) < NEVER)

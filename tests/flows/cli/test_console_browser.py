@@ -227,7 +227,7 @@ MATRIX: Final = [
 
 @pytest.mark.parametrize(("task", "width", "dark"), MATRIX)
 def test_a_task_is_done(browser: Browser, task: Callable[[Browser], None], width: int, dark: bool) -> None:
-    """Nothing is beyond the page's width or hard to read, each control has a name, and no error is in the log."""
+    """Nothing is beyond the page's width or hard to read, axe finds nothing, and no error is in the log."""
     browser.size(width, dark=dark)
     task(browser)
     browser.check()

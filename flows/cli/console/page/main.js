@@ -102,6 +102,7 @@ async function showPanel() {
   document.body.classList.toggle("open", open); document.body.classList.toggle("wide", open && wide(state.panel));
   if (!open) { panel.replaceChildren(); return was; }
   const close = button("Close", () => go({ panel: "", id: [] }), { class: "plain", "aria-label": "Close the panel" });
+  if (!was) panel.replaceChildren(el("div", { class: "head" }, el("p", { class: "quiet" }, "Reading …"), close));
   try {
     const [title, ...parts] = await make(page, state);
     panel.replaceChildren(el("div", { class: "head" }, el("h2", {}, title), close), ...parts.flat().filter(Boolean));

@@ -30,7 +30,7 @@ export async function parameters(page, state) {
     else if (one.kind === "mapping" && one.keys.length) {
       box.append(el("span", {}));
       const weights = Object.fromEntries(one.keys.map((key) => [key.name, key.value]));
-      for (const key of one.keys) box.append(el("label", { for: `${id}-${key.name}`, class: "quiet" }, key.name), ...numbers(`${id}-${key.name}`, { ...one, value: key.value, high: Math.max(2, key.value * 4), nullable: false, kind: "number" }, (value) => { weights[key.name] = value; note(Object.fromEntries(Object.entries(weights).filter(([, each]) => each !== 0))); }));
+      for (const key of one.keys) box.append(el("div", { class: "part" }, el("label", { for: `${id}-${key.name}`, class: "quiet" }, key.name), ...numbers(`${id}-${key.name}`, { ...one, value: key.value, high: Math.max(2, key.value * 4), nullable: false, kind: "number" }, (value) => { weights[key.name] = value; note(Object.fromEntries(Object.entries(weights).filter(([, each]) => each !== 0))); })));
     } else box.append(el("span", { class: "quiet", id }, one.value === null ? "default" : String(one.value)));
     box.append(el("p", { class: "about quiet" }, `${one.about ?? ""}${Math.max(Math.abs(one.least ?? Infinity), Math.abs(one.greatest ?? Infinity)) < 1e6 ? ` From ${one.least} to ${one.greatest}.` : ""}`));
     return box;

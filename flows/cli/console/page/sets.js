@@ -69,7 +69,7 @@ export async function sets(page) {
   }
   await show();
   if (!set.queries.length) return el("div", {}, empty("No query set yet", "Grade a result with the keys 0 to 3: its query is added here. Or start the console with --queries and --judgements.", el("p", { class: "quiet code" }, set.qrels)));
-  return el("div", {}, el("div", { class: "head" }, el("h1", {}, "Query set"), el("span", { class: "quiet" }, `${set.queries.length} queries, ${judged.length} with a relevant document, ${set.judged} judgements in `, el("span", { class: "code" }, set.qrels))),
+  return el("div", {}, el("div", { class: "head" }, el("h2", {}, "Query set"), el("span", { class: "quiet" }, `${set.queries.length} queries, ${judged.length} with a relevant document, ${set.judged} judgements in `, el("span", { class: "code" }, set.qrels))),
     el("div", { class: "toolbar" }, button(state.columns.length > 1 ? "Run and compare" : "Run", run, { class: "main", disabled: !judged.length, id: "run" }), el("label", { for: "metric" }, "Metric"), metric), bar, figures,
     el("form", { class: "toolbar", onsubmit: (event) => { event.preventDefault(); tune(); } }, el("label", { for: "wanted" }, "Tune in A"), wanted, el("button", { disabled: judged.length < 2, title: "Stages or parameters, such as: fuse coverage.weight" }, "Tune")), tuned, rows);
 }

@@ -23,6 +23,7 @@ export function fall(found, title) {
 }
 export async function why(page, state) {
   const [id, other] = state.id;
+  if (!id) return ["Why", empty("No result is chosen", "Press why below a result.")];
   const asked = [];
   page.columns.forEach((column, at) => { for (const each of [id, other].filter(Boolean)) asked.push({ at, id: each, key: column.key }); });
   const found = await Promise.allSettled(asked.map(({ key, id: each }) => post("explain", { key, id: each })));
@@ -42,7 +43,7 @@ export async function time(page, state) {
   const facts = [found.cache ? `Served from the ${found.cache} cache${found.asked ? `, computed for “${found.asked}”` : ""}.` : "No cache served it.", found.stage ? `Answered by ${found.stage.replaceAll("_", " ")}.` : "",
     `${fixed(found.total, 1)} ms of ${fixed(found.deadline, 0)} ms until its deadline.`];
   return ["Time", el("p", {}, facts.filter(Boolean).join(" ")),
-    el("div", { class: "fall" }, found.rows.map((row) => el("div", { class: "row", title: row.about }, el("span", {}, row.name), lane(row.start, row.start + row.ms, 0, found.total, row.kind === "leg" ? colour(row.name) : row.name === "rerank" ? colour("rerank") : "var(--time)"), el("span", { class: "number" }, `${fixed(row.ms, 1)} ms`)))),
+    el("div", { class: "fall" }, found.rows.map((row) => el("div", { class: "row", title: row.about }, el("span", {}, row.name.replaceAll("_", " ")), lane(row.start, row.start + row.ms, 0, found.total, row.kind === "leg" ? colour(row.name) : row.name === "rerank" ? colour("rerank") : "var(--time)"), el("span", { class: "number" }, `${fixed(row.ms, 1)} ms`)))),
     el("p", { class: "quiet" }, found.measured ? "Spans of the trace." : "Durations are the flow's. Stages are drawn one behind the other, the legs side by side; waiting between them is not shown."),
     found.trace ? el("p", { class: "quiet" }, "Trace ", el("span", { class: "code" }, found.trace)) : null];
 }
