@@ -91,10 +91,14 @@ def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool
 
 
 def answer_table(result: Mapping[str, Any], query: str) -> Table:
-    """The results, as wide as the terminal, with a column for each leg that found one of them."""
-    legs = [leg["name"] for leg in result["legs"] if any(leg["name"] in hit["legs"] for hit in result["results"])]
+    """The results, as wide as the terminal, with a column for each leg that found one of them.
+
+    The further documents of a group stand below their result, without a rank.
+    """
+    shown = [each for hit in result["results"] for each in (hit, *_others(hit))]
+    legs = [leg["name"] for leg in result["legs"] if any(leg["name"] in each["legs"] for each in shown)]
     table = Table(title=printable(query), title_justify="left", expand=True)
-    names = [printable(hit["id"]) for hit in result["results"]]
+    names = [printable(each["id"]) for each in shown]
     table.add_column("", min_width=2)
     table.add_column("document", no_wrap=True, min_width=min(max(map(len, names), default=0), _NAME_WIDTH))
     for name in ("score", *legs):
@@ -102,14 +106,22 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
     # What is left of the line.
     table.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
     for hit in result["results"]:
-        scores = [f"{hit['legs'][leg]['score']:.3f}" if leg in hit["legs"] else "-" for leg in legs]
-        table.add_row(str(hit["rank"]), printable(hit["id"]), f"{hit['score']:.3f}", *scores, printable(snippet(hit)))
+        for rank, each in ((str(hit["rank"]), hit), *(("", other) for other in _others(hit))):
+            scores = [f"{each['legs'][leg]['score']:.3f}" if leg in each["legs"] else "-" for leg in legs]
+            name, text = printable(each["id"]), printable(snippet(each))
+            table.add_row(rank, name, f"{each['score']:.3f}", *scores, text)
     why = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
     if "denied" in result:
         why = result["denied"]["reason"]
     table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
     table.caption_justify = "left"
     return table
+
+
+def _others(hit: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The further documents of a result's group."""
+    group: Mapping[str, Any] = hit.get("group", {})
+    return group.get("results", [])
 
 
 def snippet(hit: Mapping[str, Any]) -> str:

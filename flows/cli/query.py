@@ -11,7 +11,7 @@ from flows.cli.output import SHOWN, UNANSWERED, Config, Json, hint_of_nothing, o
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from operators.telemetry.export import tracer_provider
-from schemas.query import MAX_LIMIT
+from schemas.query import MAX_GROUP_SIZE, MAX_LIMIT
 from schemas.settings import load
 
 EXAMPLE: Final = '{"field": "price", "op": "range", "value": {"lt": 50}}'
@@ -61,6 +61,12 @@ def query(
     profile: Annotated[str | None, typer.Option(help="Profile: fast, balanced, deep, or a configured one.")] = None,
     recipe: Annotated[str | None, typer.Option(help="Recipe that ranks the results. Default: the profile's.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Number of results.")] = 10,
+    group_by: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="One result for each value of this indexed field.")
+    ] = None,
+    group_size: Annotated[
+        int | None, typer.Option(min=1, max=MAX_GROUP_SIZE, help="Documents of each group that are printed.")
+    ] = None,
     cursor: Annotated[
         str | None, typer.Option("--more", metavar="CURSOR", help="Ask for the page that an answer's cursor names.")
     ] = None,
@@ -88,6 +94,8 @@ def query(
         "filters": filters,
         "profile": profile,
         "recipe": recipe,
+        "group_by": group_by,
+        "group_size": group_size,
         "cursor": cursor,
         "explain": explain or None,
         "record": record or None,

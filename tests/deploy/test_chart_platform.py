@@ -1,6 +1,7 @@
 """The additions of a platform team to the chart: alerts, dashboards, labels, zones, authorities, a console."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,7 +117,7 @@ def test_the_console_is_reached_through_the_proxy_alone() -> None:
     """The console listens on loopback; the Service and the policy lead to the proxy's port and to nothing else."""
     found = rendered(PLATFORM)
     [console] = [each for each in found.workloads if each.component == "console"]
-    assert console.container["args"][-4:] == ["--port", "8082", "--origin", "https://console.example.com"]
+    assert console.container["args"][-6:-2] == ["--port", "8082", "--origin", "https://console.example.com"]
     assert "ports" not in console.container
     assert [each["name"] for each in console.pod["containers"]] == ["console", "proxy"]
     [service] = [each for each in found.of("Service") if each["metadata"]["name"].endswith("-console")]
@@ -133,6 +134,28 @@ def policy_of_the_console(found: Rendered) -> dict[str, Any]:
     """The specification of its NetworkPolicy."""
     [only] = [each for each in found.of("NetworkPolicy") if each["metadata"]["name"].endswith("-console")]
     return dict(only["spec"])
+
+
+@pytest.mark.parametrize(
+    ("given", "source"),
+    [
+        ({}, {"emptyDir": {}}),
+        ({"persistentVolumeClaim": {"claimName": "grades"}}, {"persistentVolumeClaim": {"claimName": "grades"}}),
+    ],
+)
+def test_grades_have_a_place_that_can_be_written(given: dict[str, Any], source: dict[str, Any]) -> None:
+    """The console's only writable volume holds its file; one process at a time has it, with the group of the image."""
+    found = render(PLATFORM, {"console": {"judgements": given}})
+    [console] = [each for each in found.workloads if each.component == "console"]
+    flag, file = console.container["args"][-2:]
+    assert flag == "--judgements"
+    [mount] = [each for each in console.container["volumeMounts"] if not each.get("readOnly")]
+    assert Path(file).parent == Path(mount["mountPath"])
+    assert {"name": mount["name"], **source} in console.pod["volumes"]
+    assert console.pod["securityContext"]["fsGroup"] == console.pod["securityContext"]["runAsGroup"]
+    [deployment] = [each for each in found.of("Deployment") if each["metadata"]["name"].endswith("-console")]
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert "fsGroup" not in found.flow("search").pod["securityContext"]
 
 
 def test_more_objects_may_hold_templates() -> None:

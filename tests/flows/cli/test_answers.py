@@ -71,6 +71,16 @@ def test_an_answer_says_all_that_it_has(told: tuple[io.StringIO, io.StringIO]) -
     assert err == "warning: profile [x]: not configured\n"
 
 
+def test_the_documents_of_a_group_stand_below_their_result() -> None:
+    """They have their scores and no rank; a leg that found none but them has its column."""
+    other = {"id": "part", "score": 0.25, "text": "quay", "payload": {}, "legs": {"fuzzy": {"rank": 9, "score": 3.5}}}
+    hit = {**HIT, "group": {"key": "p", "count": 2, "results": [other]}}
+    lines = printed(answer_table({**RESULT, "results": [hit], "legs": [{"name": "fuzzy"}]}, "harbor")).splitlines()
+    first, second = [line.split() for line in lines if "[b]d" in line or "part" in line]
+    assert first[1:6:2] == ["1", "[b]d", "0.500"]
+    assert [each for each in second if each != "│"] == ["part", "0.250", "3.500", "quay"]
+
+
 def test_a_leg_that_found_nothing_has_no_column(told: tuple[io.StringIO, io.StringIO]) -> None:
     """The width is the text's."""
     print_result({**RESULT, "legs": [{"name": "vector"}, {"name": "fuzzy"}]}, "harbor", as_json=False)

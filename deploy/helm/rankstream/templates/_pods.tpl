@@ -1,6 +1,6 @@
 {{/*
 What the pods of all components have in common. Takes a dict: root, component, arguments, sections, resources; and
-options (more arguments), variables, serving, beside (more containers).
+options (more arguments), variables, serving, beside (more containers), volume (name, mountPath, source).
 */}}
 {{- define "rankstream.podSpec" -}}
 {{- $root := .root -}}
@@ -21,6 +21,9 @@ securityContext:
   {{- end }}
   {{- with $root.Values.runAsGroup }}
   runAsGroup: {{ . | int64 }}
+  {{- if $.volume }}
+  fsGroup: {{ . | int64 }}
+  {{- end }}
   {{- end }}
   seccompProfile:
     type: RuntimeDefault
@@ -76,6 +79,10 @@ containers:
         readOnly: true
       {{- end }}
       {{- end }}
+      {{- with .volume }}
+      - name: {{ .name }}
+        mountPath: {{ .mountPath }}
+      {{- end }}
       {{- with $root.Values.extraVolumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
@@ -104,6 +111,10 @@ volumes:
       name: {{ $authority.configMap }}
     {{- end }}
   {{- end }}
+  {{- end }}
+  {{- with .volume }}
+  - name: {{ .name }}
+    {{- toYaml .source | nindent 4 }}
   {{- end }}
   {{- with $root.Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
