@@ -120,8 +120,8 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
 
 def _others(hit: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The further documents of a result's group."""
-    group: Mapping[str, Any] = hit.get("group", {})
-    return group.get("results", [])
+    others: list[Mapping[str, Any]] = hit.get("group", {}).get("results", [])
+    return others
 
 
 def snippet(hit: Mapping[str, Any]) -> str:

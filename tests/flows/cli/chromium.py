@@ -49,7 +49,7 @@ axe.run(document).then((found) => done(found.violations.map((each) => [
   each.id, each.impact, each.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)),
 ])));
 """
-"""What axe, which knows the rules of WCAG and others, finds against the page."""
+"""Findings of axe, which knows the rules of WCAG and others."""
 
 
 class Browser:
