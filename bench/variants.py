@@ -38,6 +38,11 @@ def _reranking(around: Surroundings) -> dict[str, Any]:
     return {"rerank": {"kind": "cohere", "url": around.rerank, "max_concurrency": _FEW_CALLS, "cache": 0}}
 
 
+def _uncompressed(around: Surroundings) -> dict[str, Any]:
+    kafka = around.kafka.model_dump(mode="json", exclude_unset=True)
+    return {"kafka": {**kafka, "client": _CLIENT, "compression": None}}
+
+
 VARIANTS: Final = {
     subject.name: subject
     for subject in (
@@ -50,6 +55,7 @@ VARIANTS: Final = {
             _configured(lambda around: {"delivery": {"replica": around.replica, "transaction_interval": _SELDOM}}),
         ),
         Subject("rerank-16-calls", _configured(_reranking)),
+        Subject("uncompressed", _configured(_uncompressed)),
         Subject("no-payload-cache", _configured(lambda _: {"cache": {**_NO_ANSWERS, "payload_mib": 0}})),
     )
 }
