@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -15,11 +15,12 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.copying import Copier
+from operators.indexing.document import EventInFlight
 from operators.query.collection import Destinations
-from tests.operators.indexing.documents import decoder, in_flight
+from tests.operators.indexing.documents import decoder
 from tests.operators.indexing.neighbours import TIMEOUT, Index
 from tests.operators.indexing.neighbours import settings as configured
-from tests.operators.samples import DIMENSION
+from tests.operators.samples import DIMENSION, message
 from tests.tiers import sized
 
 Event = dict[str, Any]
@@ -58,9 +59,14 @@ class Copied:
         return asyncio.run(pages(Copier(client, placing, self.after.stages(client), "dense", TIMEOUT)))
 
     def write(self, index: Index, events: Sequence[Event]) -> None:
-        """Apply events; a patch may find no document."""
+        """Apply events, whose records have the time `at`; a patch may find no document."""
         name = index.settings.destinations["default"]
-        made = [replace(each, collection=name) for each in in_flight(events)]
+        read = decoder()
+        records = [
+            message({name: each[name] for name in each if name != "at"}, timestamp=each.get("at", 1.0))
+            for each in events
+        ]
+        made: list[EventInFlight] = [replace(read(each), collection=name) for each in records]
         client = index.client(EngineTransport(self.engine))
 
         async def through() -> None:
@@ -93,7 +99,9 @@ def histories(draw: st.DrawFn) -> list[Event]:
     events: list[Event] = []
     for _ in range(draw(st.integers(1, 7))):
         kind = draw(st.sampled_from(["upsert", "upsert", "patch", "patch", "delete", "delete_where"]))
-        event: Event = {"op": kind, "updated_at": float(draw(st.integers(1, 9)))}
+        event: Event = {"op": kind, "at": float(draw(st.integers(1, 9)))}
+        if draw(st.booleans()):
+            event["updated_at"] = event["at"]
         if kind == "delete_where":
             filters = [[], [{"field": "labels", "op": "any_of", "value": ["old"]}]]
             events.append({**event, "filters": draw(st.sampled_from(filters))})
@@ -109,8 +117,14 @@ def histories(draw: st.DrawFn) -> list[Event]:
     return events
 
 
+LANTERN: Event = {"id": "a", "op": "upsert", "text": "red", "vector": [1.0] * DIMENSION, "labels": ["new"], "turn": 1}
+PATCHED = [{**LANTERN, "at": 2.0}, {"id": "a", "op": "patch", "price": 7, "at": 6.0}]
+
+
 @settings(max_examples=sized(20, nightly=300), deadline=None)
 @given(histories(), histories())
+@example(PATCHED, [{**LANTERN, "price": 4, "at": 4.0}])
+@example([*PATCHED, {"op": "delete_where", "filters": [], "at": 1.0}], [{**LANTERN, "at": 1.0}])
 def test_the_copy_is_what_the_events_would_have_made(copied: Copied, first: list[Event], then: list[Event]) -> None:
     """Points and vectors are equal, and stay equal whatever events follow: versions and tombstones hold."""
     copied.clear()
