@@ -108,7 +108,11 @@ ASYNCIO: Final = "asyncio"
 
 PEERS: Final = {
     name: Subject(name, functools.partial(peer, module))
-    for name, module in ((ASYNCIO, "asyncio_service"), ("faststream", "faststream_service"))
+    for name, module in (
+        (ASYNCIO, "asyncio_service"),
+        ("transactions", "transactional_service"),
+        ("faststream", "faststream_service"),
+    )
 }
 """Services as teams write them by hand, by name."""
 

@@ -29,6 +29,9 @@ class BadQuery(Exception):
 class Service(ConsumerRebalanceListener):
     """Consumes, answers, commits."""
 
+    commit_interval = COMMIT_INTERVAL
+    """Seconds."""
+
     def __init__(self, place: Place) -> None:
         self._place = place
         self._backends = Backends(place.qdrant, place.rerank)
@@ -97,14 +100,17 @@ class Service(ConsumerRebalanceListener):
                 value = orjson.dumps(await self._backends.answer(*_read(record.value)))
             except (BadQuery, BackendFailed):
                 topic, value = self._place.dead_letters, record.value
-            await self._producer.send_and_wait(topic, value, key=record.key)
+            await self._send(topic, value, record)
             offsets.answered(record.offset)
         finally:
             self._room.release()
 
+    async def _send(self, topic: str, value: bytes, record: ConsumerRecord) -> None:
+        await self._producer.send_and_wait(topic, value, key=record.key)
+
     async def _commit_regularly(self) -> None:
         while True:
-            await asyncio.sleep(COMMIT_INTERVAL)
+            await asyncio.sleep(self.commit_interval)
             await self._commit(list(self._offsets))
 
     async def _commit(self, partitions: Collection[TopicPartition]) -> None:

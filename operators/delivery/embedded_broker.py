@@ -1,8 +1,9 @@
 """A broker of Kafka's protocol inside the process, for machines without Kafka."""
 
-from typing import Self
+from ctypes import CDLL, c_char_p, c_int, c_int32, c_size_t, c_void_p, create_string_buffer
+from typing import Any, Final, Self
 
-from confluent_kafka import Producer
+from confluent_kafka import cimpl
 
 from schemas.errors import FatalDelivery
 
@@ -12,7 +13,40 @@ PARTITIONS = 4
 RETAINED_BYTES = 5 * 1024 * 1024
 """The size of a partition: beyond it the oldest records are deleted silently, read or not."""
 
-START_TIMEOUT_S = 10.0
+_PRODUCER: Final = 0
+_NO_ERROR: Final = 0
+_TOPIC_ALREADY_EXISTS: Final = 36
+
+_QUIET: Final = b"2"
+"""At log level 3 the cluster would write to stderr about every request that it doesn't know."""
+
+_JOIN_MS: Final = 1
+"""The wait for more members of a new group. By default it is 3 seconds, which a demo's every start would take."""
+
+_FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
+    "rd_kafka_conf_new": (c_void_p,),
+    "rd_kafka_conf_set": (c_int, c_void_p, c_char_p, c_char_p, c_char_p, c_size_t),
+    "rd_kafka_new": (c_void_p, c_int, c_void_p, c_char_p, c_size_t),
+    "rd_kafka_destroy": (None, c_void_p),
+    "rd_kafka_mock_cluster_new": (c_void_p, c_void_p, c_int),
+    "rd_kafka_mock_cluster_bootstraps": (c_char_p, c_void_p),
+    "rd_kafka_mock_cluster_destroy": (None, c_void_p),
+    "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, c_void_p, c_int32),
+    "rd_kafka_mock_topic_create": (c_int, c_void_p, c_char_p, c_int, c_int),
+}
+"""What each function of librdkafka returns, and its arguments, by rdkafka.h and rdkafka_mock.h."""
+
+
+def _librdkafka() -> CDLL:
+    """The librdkafka of confluent-kafka, whose own interface has no such cluster. Raises FatalDelivery."""
+    library = CDLL(cimpl.__file__)
+    try:
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    except AttributeError as error:
+        raise FatalDelivery(f"embedded broker: confluent-kafka is built without it on this platform: {error}") from None
+    return library
 
 
 class EmbeddedBroker:
@@ -20,11 +54,13 @@ class EmbeddedBroker:
 
     It speaks the protocol of Kafka 2.3: kafka-python needs `api_version=(2, 3)`, and `fetch_max_wait_ms=10`, or
     else a record takes half a second. It isolates no transactions, so delivery is at least once. Producers must
-    limit the unread records to RETAINED_BYTES in each partition. Joining a group takes 3 seconds or more.
+    limit the unread records to RETAINED_BYTES in each partition.
     """
 
     def __init__(self) -> None:
-        self._cluster: Producer | None = None
+        self._library = _librdkafka()
+        self._client: int | None = None
+        self._cluster: int | None = None
         self._bootstrap_servers = ""
 
     @property
@@ -33,26 +69,38 @@ class EmbeddedBroker:
         return self._bootstrap_servers
 
     def start(self) -> None:
-        """Start the broker, empty; on return it takes connections."""
-        # The cluster is part of this client, which replaces the configured servers by the cluster's own address.
-        # At log level 3 it would write to stderr about every request that it doesn't know.
-        self._cluster = Producer({"bootstrap.servers": "embedded", "test.mock.num.brokers": 1, "log_level": 2})
-        [broker] = self._cluster.list_topics(timeout=START_TIMEOUT_S).brokers.values()
-        self._bootstrap_servers = f"{broker.host}:{broker.port}"
+        """Start the broker, empty; on return it takes connections. Raises FatalDelivery."""
+        library = self._library
+        options = library.rd_kafka_conf_new()
+        library.rd_kafka_conf_set(options, b"log_level", _QUIET, None, 0)
+        # The cluster is part of a client.
+        reason = create_string_buffer(512)
+        self._client = library.rd_kafka_new(_PRODUCER, options, reason, len(reason))
+        if self._client is None:
+            raise FatalDelivery(f"embedded broker: {reason.value.decode()}")
+        self._cluster = library.rd_kafka_mock_cluster_new(self._client, 1)
+        if self._cluster is None:
+            self.stop()
+            raise FatalDelivery("embedded broker: it can't listen on loopback")
+        library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, _JOIN_MS)
+        self._bootstrap_servers = library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
 
     def create_topic(self, name: str) -> None:
         """Create the topic `name` with PARTITIONS partitions, if it is missing. Raises FatalDelivery if stopped."""
         if self._cluster is None:
             raise FatalDelivery("the embedded broker doesn't run")
-        # Admin clients can't create topics here; a producer's request for metadata does.
-        self._cluster.list_topics(name, timeout=START_TIMEOUT_S)
+        code = self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), PARTITIONS, 1)
+        if code not in (_NO_ERROR, _TOPIC_ALREADY_EXISTS):
+            raise FatalDelivery(f"embedded broker: {name}: error {code}")
 
     def stop(self) -> None:
         """Stop the broker and delete its records; does nothing if it doesn't run."""
         if self._cluster is not None:
-            self._cluster.close()
-            self._cluster = None
-            self._bootstrap_servers = ""
+            self._library.rd_kafka_mock_cluster_destroy(self._cluster)
+        if self._client is not None:
+            self._library.rd_kafka_destroy(self._client)
+        self._client = self._cluster = None
+        self._bootstrap_servers = ""
 
     def __enter__(self) -> Self:
         self.start()

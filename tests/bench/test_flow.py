@@ -53,7 +53,9 @@ def check(row: dict[str, Any], queries: int) -> None:
     "subjects",
     [
         pytest.param(("librdkafka", "asyncio"), id="two"),
-        pytest.param(("kafka-python", "librdkafka", "faststream", "asyncio"), id="all", marks=pytest.mark.nightly),
+        pytest.param(
+            ("kafka-python", "librdkafka", "faststream", "transactions", "asyncio"), id="all", marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_every_query_is_answered_once(tmp_path: Path, subjects: tuple[str, ...]) -> None:

@@ -13,11 +13,12 @@ FLAP_S: Final = 0.3
 STATUS: Final = {"qdrant": "failed", "embedder": "partial", "reranker": "unranked"}
 STAGES: Final = {"qdrant": {"vector", "keyword", "fetch"}, "embedder": {"embed"}, "reranker": {"rerank"}}
 REASONS: Final = {
-    "refuse": "unavailable",
-    "hang": "timeout",
-    "slow": "timeout",
-    "garbage": "bad_response",
-    "flapping": "unavailable",
+    "refuse": {"unavailable"},
+    "hang": {"timeout"},
+    "slow": {"timeout"},
+    "garbage": {"bad_response"},
+    # What it lets through is late on a busy machine, since all that waited comes at once.
+    "flapping": {"unavailable", "timeout"},
 }
 BEARABLE: Final = frozenset({"slow", "flapping"})
 """A slow backend may be fast enough, and a flapping one be asked again in time: then no answer lacks what it gives."""
@@ -46,12 +47,12 @@ def hurt(trial: Trial, backend: str, fault: str) -> None:
     # What is lost elsewhere on a busy machine says nothing of a fault that cost nothing.
     if stages.keys() & STAGES[backend] or (degraded and fault not in BEARABLE):
         reasons = Counter(reason for answer in degraded for _, reason in answer.degraded)
-        if REASONS[fault] != _SPARED:
+        if _SPARED not in REASONS[fault]:
             # An open breaker spares the backend most of the queries.
             del reasons[_SPARED]
         # At its two ends a fault can look like another: what most answers say is what counts.
         assert stages.most_common(1)[0][0] in STAGES[backend], f"{dict(stages)} with the {backend} hurt"
-        assert max(reasons, key=reasons.__getitem__, default=None) == REASONS[fault], f"{dict(reasons)} after {fault}"
+        assert max(reasons, key=reasons.__getitem__, default=None) in REASONS[fault], f"{dict(reasons)} after {fault}"
     if fault not in BEARABLE:
         assert STATUS[backend] in {answer.kind for answer in degraded}, "no answer noticed"
     trial.await_full_answer(healed + 1)
