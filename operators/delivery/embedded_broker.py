@@ -34,7 +34,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, c_void_p, c_int32),
     "rd_kafka_mock_topic_create": (c_int, c_void_p, c_char_p, c_int, c_int),
 }
-"""What each function of librdkafka returns, and its arguments, by rdkafka.h and rdkafka_mock.h."""
+"""Result and arguments of functions of librdkafka, as rdkafka.h and rdkafka_mock.h declare them."""
 
 
 def _librdkafka() -> CDLL:
