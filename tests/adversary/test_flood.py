@@ -18,10 +18,10 @@ from tests.faults.load import Load
 from tests.faults.reader import Reader, contents
 from tests.integration.deployment import Deployment, wait_until
 
-RATE = 50.0
-"""Good queries a second."""
+RATE = 10.0
+"""Good queries a second: so few that a machine with other work can answer them beside the flood."""
 
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
 NAMED = list(QUERIES)[:5]
 
 
@@ -30,9 +30,9 @@ def deployment(broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
     """The search flow before backends that answer at once."""
     with (
         stub_backends() as stubs,
-        Deployment.on(broker, tmp_path, topic_names, {"qdrant": {"url": stubs.qdrant, "timeout": 20}}) as running,
+        Deployment.on(broker, tmp_path, topic_names, {"qdrant": {"url": stubs.qdrant, "timeout": 60}}) as running,
     ):
-        running.settings["embedder"] = {"kind": "openai", "url": stubs.embed, "timeout": 20}
+        running.settings["embedder"] = {"kind": "openai", "url": stubs.embed, "timeout": 60}
         running.settings["limits"] = {"timeout": 60}
         yield running
 
