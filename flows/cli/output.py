@@ -95,7 +95,10 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
 
     The further documents of a group stand below their result, without a rank.
     """
-    shown = [each for hit in result["results"] for each in (hit, *_others(hit))]
+    # The help of all commands, which needs no results, imports this module, too.
+    from operators.query.result import members
+
+    shown = list(members(result))
     legs = [leg["name"] for leg in result["legs"] if any(leg["name"] in each["legs"] for each in shown)]
     table = Table(title=printable(query), title_justify="left", expand=True)
     names = [printable(each["id"]) for each in shown]
@@ -105,23 +108,15 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
         table.add_column(printable(name), justify="right", min_width=max(len(name), len("10.000")))
     # What is left of the line.
     table.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
-    for hit in result["results"]:
-        for rank, each in ((str(hit["rank"]), hit), *(("", other) for other in _others(hit))):
-            scores = [f"{each['legs'][leg]['score']:.3f}" if leg in each["legs"] else "-" for leg in legs]
-            name, text = printable(each["id"]), printable(snippet(each))
-            table.add_row(rank, name, f"{each['score']:.3f}", *scores, text)
+    for each, name in zip(shown, names, strict=True):
+        scores = [f"{each['legs'][leg]['score']:.3f}" if leg in each["legs"] else "-" for leg in legs]
+        table.add_row(str(each.get("rank", "")), name, f"{each['score']:.3f}", *scores, printable(snippet(each)))
     why = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
     if "denied" in result:
         why = result["denied"]["reason"]
     table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
     table.caption_justify = "left"
     return table
-
-
-def _others(hit: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The further documents of a result's group."""
-    others: list[Mapping[str, Any]] = hit.get("group", {}).get("results", [])
-    return others
 
 
 def snippet(hit: Mapping[str, Any]) -> str:
