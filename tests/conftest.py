@@ -1,6 +1,7 @@
 """Fixtures of the whole test suite."""
 
 import fcntl
+import gc
 import uuid
 import warnings
 from collections import Counter
@@ -11,7 +12,13 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests import scratch
 from tests.missing import missing
+
+scratch.choose()
+
+# Nothing that is collected is garbage. A fifth of collecting tests went to a search for it, and a tenth of running them.
+gc.disable()
 
 # A machine that others use, too, is slow at any moment: no example is judged by its time.
 settings.register_profile("rankstream", deadline=None)
@@ -84,6 +91,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(func_only=True))
     # Files go to the workers in this order: a long one that came last would be waited for.
     items.sort(key=_turn)
+
+
+def pytest_collection_finish() -> None:
+    """Search for garbage in what tests make, and not in the tests."""
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

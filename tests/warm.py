@@ -6,6 +6,7 @@ Tests of a start itself, and processes whose command line or environment others 
 """
 
 import atexit
+import gc
 import multiprocessing
 import os
 import runpy
@@ -103,6 +104,8 @@ def _interpreter(environment: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _run(arguments: list[str], environment: dict[str, str], directory: str, files: list[Any]) -> None:
+    # What was imported before the fork stays shared: a search for garbage would write to each of its pages.
+    gc.freeze()
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)

@@ -78,6 +78,14 @@ class Backend(RuleBasedStateMachine):
         if not rests and self.breaker.room > 0:
             self.active.append((self.breaker.begin(), self.narrowings))
 
+    @precondition(lambda self: self.until is None and not self.active)
+    @rule()
+    def open(self) -> None:
+        """Calls fail, one after another, until it opens: single rules seldom come that far."""
+        for _ in range(OPENS_AFTER - self.in_a_row):
+            end(self.breaker, begun(self.breaker, self.now), "fail", self.now)
+            self.fail(0)
+
     @precondition(lambda self: self.active)
     @rule(
         data=st.data(),
@@ -136,6 +144,16 @@ def test_a_rest_and_then_one_call() -> None:
     assert [breaker.rests(now) for now in (7.0, 7.125, 7.249, 7.25)] == [True, True, True, False]
     begun(breaker, 7.25)
     assert breaker.room == 0
+
+
+def test_a_call_that_succeeds_closes_it() -> None:
+    """After its rest a success closes it: no rest follows, and five failures in a row are needed to open it again."""
+    breaker = opened()
+    end(breaker, begun(breaker, 1.0), "succeed", 1.0)
+    assert breaker.closed
+    for _ in range(OPENS_AFTER - 1):
+        end(breaker, begun(breaker, 1.0), "fail", 1.0)
+    assert breaker.closed
 
 
 def test_calls_double_after_an_outage() -> None:
