@@ -1,4 +1,4 @@
-"""The directory of what tests write: in memory where the machine has room, since tests sync small files all the time."""
+"""The directory in which tests write: in memory where the machine has room, since tests sync many small files."""
 
 import os
 import tempfile
