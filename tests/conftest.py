@@ -17,7 +17,7 @@ from tests.missing import missing
 
 scratch.choose()
 
-# Nothing that is collected is garbage. A search for it would take a fifth of collecting tests, and a tenth of their runs.
+# Nothing that is collected is garbage. A search for it would take a fifth of collecting tests, a tenth of running them.
 gc.disable()
 
 # A machine that others use, too, is slow at any moment: no example is judged by its time.
