@@ -80,7 +80,8 @@ class Outcome:
     of the results that have some. `hints` says where texts without the query's words say what it asks. `relevance`
     says how well each candidate fits, if that is known. `degraded` lists the stages that were lost, and why; `removed`
     the documents that the post-filter check took out. `more`: an ordered lookup has a further page. `groups`: the group
-    that a candidate stands for, by its id, once candidates are grouped.
+    that a candidate stands for, by its id, once candidates are grouped. `order_by`: the order that the query asked for
+    and has. `given`: so many first candidates are on pages before.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
@@ -95,6 +96,8 @@ class Outcome:
     relevance: Relevance | None = None
     grouping: Grouping | None = None
     groups: Mapping[str, Group] = field(default_factory=dict)
+    order_by: OrderBy | None = None
+    given: int = 0
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     removed: set[str] = field(default_factory=set)
@@ -135,18 +138,32 @@ class Outcome:
             self._explain_group(candidate, grouping)
 
     def drop(self, ids: Set[str]) -> None:
-        """Drop candidates that are not there any more; the next one of its group stands in the place of the best."""
+        """Drop candidates that are not there any more; a group without its best falls to where its next one belongs."""
         if self.grouping is None:
             self.candidates = [candidate for candidate in self.candidates if candidate.id not in ids]
             return
-        candidates, groups = [], {}
-        for best in self.candidates:
+        given: list[Candidate] = []
+        others: list[Candidate] = []
+        groups, replaced = {}, []
+        for place in reversed(range(len(self.candidates))):
+            best = self.candidates[place]
             of = self.groups[best.id]
-            if left := [each for each in of.candidates if each.id not in ids]:
-                others = groups[left[0].id] = Group(of.key, left)
-                candidates.append(best if best.id not in ids else others.best(self.grouping.score))
-        replaced = [candidate for candidate in candidates if candidate.id not in self.groups]
-        self.candidates, self.groups = candidates, groups
+            if not (left := [each for each in of.candidates if each.id not in ids]):
+                continue
+            group_left = groups[left[0].id] = Group(of.key, left)
+            falls_behind = 0
+            if best.id in ids:
+                best = group_left.best(self.grouping.score)
+                replaced.append(best)
+                worse = (behind for behind, each in enumerate(others) if each.score <= best.score)
+                falls_behind = next(worse, len(others))
+            if place < self.given:
+                given.insert(0, best)
+            else:
+                others.insert(falls_behind, best)
+        if self.order_by is not None:
+            others = sort_candidates(others, self.order_by)
+        self.candidates, self.groups = given + others, groups
         for candidate in replaced:
             self._explain_group(candidate, self.grouping)
 
@@ -169,6 +186,7 @@ class Outcome:
 
     def order(self, order_by: OrderBy | None) -> None:
         """Put the candidates in the order that the query asks for, if it does."""
+        self.order_by = order_by
         if order_by is not None:
             self.candidates = sort_candidates(self.candidates, order_by)
 
@@ -181,7 +199,8 @@ class Outcome:
             of = self.groups[each.id].candidates if self.grouping is not None else (each,)
             (before if any(is_given(one, given) for one in of) else others).append(each)
         self.candidates = before + others
-        return len(before)
+        self.given = len(before)
+        return self.given
 
     def pick(self, stage: LlmRerank) -> None:
         """Put the candidate first that the chat model selected of those that it read."""

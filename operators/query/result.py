@@ -5,7 +5,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from operators.access.firewall import GUARDED
@@ -83,8 +83,8 @@ def page(asked: Query, outcome: Outcome) -> list[Candidate]:
     first, last = asked.canonical.skip, asked.canonical.skip + asked.canonical.limit
     if "fetch" in dict(outcome.degraded):
         return outcome.candidates[first:last]
-    # A candidate behind the fetched ones has no text: it is on a further page.
-    fetched = (candidate for candidate in outcome.candidates if candidate.id in outcome.payloads)
+    # A candidate behind the fetched ones has no text: it and those behind it are on a further page.
+    fetched = takewhile(lambda candidate: candidate.id in outcome.payloads, outcome.candidates)
     return list(islice(fetched, first, last))
 
 

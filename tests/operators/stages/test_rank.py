@@ -104,3 +104,46 @@ def test_a_group_that_loses_its_best_document_is_scored_by_the_others(score: str
     assert (left.id, left.score) == ("b", sum(own) if score == "sum" else sum(own) / 2)
     assert asked.outcome.explanations is not None
     assert asked.outcome.explanations.by_id["b"].stages[-1]["output"] == left.score
+
+
+def grouped(parents: dict[str, str], **event: Any) -> InFlight:
+    """A ranked query by vector: a (.9), b (.8) and c (.1), grouped by these parents."""
+    asked = found(recipe="vector", group_by="parent", **event)
+    for each in asked.outcome.candidates:
+        each.payload = {**each.payload, "parent": parents[each.id]}
+    return rank(asked)
+
+
+def test_a_group_that_loses_its_best_document_goes_where_its_next_one_belongs() -> None:
+    """The group of a and c was first by a. By c alone it is the last: results stay in the order of their scores."""
+    asked = grouped({"a": "p", "b": "q", "c": "p"})
+    assert order(asked) == ["a", "b"]
+    asked.outcome.drop({"a"})
+    assert order(asked) == ["b", "c"]
+    assert asked.outcome.groups["c"].key == "p"
+
+
+def test_a_group_that_was_given_stays_before_the_page() -> None:
+    """Where its best document is gone, a page that continues leaves it out all the same, and no other in its place."""
+    asked = grouped({"a": "p", "b": "q", "c": "p"})
+    assert asked.outcome.put_first(frozenset({result_digest("a")})) == 1
+    asked.outcome.drop({"a"})
+    assert order(asked) == ["c", "b"]
+
+
+def test_an_order_holds_where_a_group_loses_its_best_document() -> None:
+    """Ordered by age, the group of a (90 days) and c (today) is older than b by a, and younger by c."""
+    by_age = {"field": "created_at", "direction": "asc"}
+    asked = grouped({"a": "p", "b": "q", "c": "p"}, order_by=by_age)
+    assert order(asked) == ["a", "b"]
+    asked.outcome.drop({"a"})
+    assert order(asked) == ["b", "c"]
+
+
+def test_an_order_holds_on_a_page_that_continues() -> None:
+    """What was given stays before what was not, however these are ordered."""
+    by_age = {"field": "created_at", "direction": "asc"}
+    asked = grouped({"a": "p", "b": "q", "c": "p"}, order_by=by_age)
+    assert asked.outcome.put_first(frozenset({result_digest("a")})) == 1
+    asked.outcome.drop({"a"})
+    assert order(asked) == ["c", "b"]
