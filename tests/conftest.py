@@ -100,6 +100,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Have the interpreter end as ever: it would complain of the servers that run until it has ended."""
+    gc.unfreeze()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """A line for each reason for which tests were skipped."""
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))

@@ -196,7 +196,8 @@ class Answers:
         changed = known and cursor.state != state(cache.scope)
         if changed and strict:
             raise InputError(DeadLetterClass.CURSOR_EXPIRED, _EXPIRED)
-        if not strict and (changed or not known):
+        if not strict:
+            # The index changes a moment before its watermark does: a page that looks like the last one's may not be.
             query.continue_page()
             # A strict page of the same cursor counts what was given, and is another one.
             cache.scope = replace(cache.scope, cursor=f"{cache.scope.cursor} continued")

@@ -34,6 +34,9 @@ States = Mapping[str, Sequence[Event | None]]
 
 DIMENSION: Final = 6
 NAMESPACES: Final = ("red", "blue")
+GUESTS: Final = "guests"
+"""A namespace that is forgotten every few rounds; it has a tenth of the documents."""
+
 PARENTS: Final = sized(40, nightly=800)
 CHUNKS: Final = sized(250, nightly=5000)
 ROUNDS: Final = sized(6, nightly=600)
@@ -70,7 +73,7 @@ class Catalogue:
         number = next(self._numbers)
         document: Event = {
             "id": f"d{number}",
-            "namespace": self.draw.choice(NAMESPACES),
+            "namespace": GUESTS if self.draw.random() < 0.1 else self.draw.choice(NAMESPACES),
             "text": f"chunk {number}",
             "vector": [round(self.draw.gauss(0, 1), 4) for _ in range(DIMENSION)],
             "price": self.draw.randrange(100),
@@ -81,8 +84,10 @@ class Catalogue:
         return document
 
     def happening(self, forgets: str | None) -> list[Event]:
-        """A round's events; `forgets` is a namespace that is forgotten in the middle of them."""
-        events: list[Event] = []
+        """A round's events; `forgets` is a namespace that is forgotten in the middle of them. What went is made up for,
+        by some new chunks a round.
+        """
+        events = [self.upsert() for _ in range(min(2 * EVENTS, CHUNKS - len(self.documents)))]
         for _ in range(EVENTS):
             kind = self.draw.choice(["patch", "patch", "patch", "upsert", "delete", "expire"])
             id_ = self.draw.choice(sorted(self.documents))
@@ -251,7 +256,7 @@ class Application:
         some: list[Event] = []
         for _ in range(number):
             query = {
-                "namespace": draw.choice(NAMESPACES),
+                "namespace": draw.choice((*NAMESPACES, GUESTS)),
                 "vector": [round(draw.gauss(0, 1), 3) for _ in range(DIMENSION)],
                 "recipe": "vector",
                 "profile": "parents",
@@ -290,7 +295,9 @@ def test_every_answer_is_one_of_a_plain_reading(
         ends, number = time.monotonic() + sized(0, nightly=3600), 0
         reindexing = None
         while number < ROUNDS or time.monotonic() < ends:
-            events = life.catalogue.happening(NAMESPACES[number % 2] if number % 5 == 3 else None)
+            events = life.catalogue.happening(
+                GUESTS if number % 5 == 3 else NAMESPACES[0] if number % 40 == 5 else None
+            )
             states = life.catalogue.apply(events)
             marker = life.write(events)
             if number == ROUNDS // 3:

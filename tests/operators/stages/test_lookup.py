@@ -91,6 +91,18 @@ def test_a_continued_page_shares_nothing_with_a_strict_one() -> None:
     assert strict.cache.waiters == []
 
 
+def test_a_continued_page_leaves_out_what_was_given_where_nothing_seems_to_have_changed() -> None:
+    """The index changes before its watermark does: a page by count alone could repeat a result that moved down."""
+    kept = answers()
+    same = state(kept.look_up(asked(0), MARK).cache.scope)
+    cursor = CURSORS.write(Cursor(bound(asked(0)), same, asked(0).asked.canonical.now, Offset(5, 100), (b"abcd",)))
+    strict = kept.look_up(asked(1, cursor=cursor), MARK)
+    continued = kept.look_up(asked(2, cursor=cursor, cursor_policy="continue"), MARK)
+    assert strict.asked.canonical.given == frozenset()
+    assert continued.asked.canonical.given == {b"abcd"}
+    assert continued.outcome.warnings == []
+
+
 def test_answers_by_another_analyser_are_no_answers() -> None:
     """An answer by configured parameters isn't served once the collection's own are read, nor its pages."""
     kept = answers()
