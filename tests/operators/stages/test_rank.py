@@ -124,7 +124,7 @@ def test_a_group_that_loses_its_best_document_goes_where_its_next_one_belongs() 
 
 
 def test_a_group_that_was_given_stays_before_the_page() -> None:
-    """Where its best document is gone, a page that continues leaves it out all the same, and no other in its place."""
+    """A page that continues leaves it out where its best document is gone, too, and no other in its place."""
     asked = grouped({"a": "p", "b": "q", "c": "p"})
     assert asked.outcome.put_first(frozenset({result_digest("a")})) == 1
     asked.outcome.drop({"a"})
@@ -141,7 +141,7 @@ def test_an_order_holds_where_a_group_loses_its_best_document() -> None:
 
 
 def test_an_order_holds_on_a_page_that_continues() -> None:
-    """What was given stays before what was not, however these are ordered."""
+    """Given groups stay before the others, however these are ordered."""
     by_age = {"field": "created_at", "direction": "asc"}
     asked = grouped({"a": "p", "b": "q", "c": "p"}, order_by=by_age)
     assert asked.outcome.put_first(frozenset({result_digest("a")})) == 1
