@@ -1,5 +1,6 @@
 """Fixtures of the whole test suite."""
 
+import atexit
 import fcntl
 import gc
 import uuid
@@ -96,13 +97,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Search for garbage in what tests make, and not in the tests."""
     gc.freeze()
+    # A module that is taken down frozen would complain of the servers that run until the run has ended.
+    atexit.register(gc.unfreeze)
     gc.set_threshold(20_000, 10, 10)
     gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    """Have the interpreter end as ever: it would complain of the servers that run until it has ended."""
-    gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
