@@ -1,6 +1,7 @@
 """The examples of *Asking from an application*: two instances of each ask at a time, and each has its own answers."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from bench.stubs import stub_backends
 from tests.docs.pages import DOCS, blocks
 from tests.integration.applications import Runtime, go, java, node, python, spring
 from tests.integration.deployment import PATIENCE, Deployment
+from tests.missing import missing
 
 INSTANCES: Final = 2
 QUESTIONS: Final = ["blue lantern", "green harbor", "blue harbor"]
@@ -27,7 +29,7 @@ FILES: Final = {"python": "py", "javascript": "js"}
         (java, "java Ask"),
         (spring, "java AskBySpring"),
         (node, "javascript ask"),
-        pytest.param(go, "go ask", marks=pytest.mark.slow),
+        pytest.param(go, "go ask", marks=pytest.mark.nightly),
     ],
 )
 def test_each_instance_has_the_answers_to_its_questions(
@@ -65,3 +67,11 @@ def test_each_instance_has_the_answers_to_its_questions(
             assert [line.split(": ")[0] for line in lines] == [*QUESTIONS[instance:], f"of {instance}"]
             assert all("partial" in line or '"ok"' in line or "ok," in line for line in lines), lines
         assert deployment.records("results") == []
+
+
+def test_the_example_in_go_is_written_as_go_writes_it() -> None:
+    """Its syntax and its form are gofmt's. `make nightly` builds it, for which Go compiles its own library first."""
+    if shutil.which("gofmt") is None:
+        missing("the form of Go needs gofmt")
+    done = subprocess.run(["gofmt", "-d"], input=EXAMPLES["go ask"], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("", "")
