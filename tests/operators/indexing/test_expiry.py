@@ -13,6 +13,7 @@ from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.apply import Writer
 from operators.indexing.context import ContextWriter
+from operators.indexing.decode import DocumentDecoder
 from operators.indexing.expiry import Expiry
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import DocumentSettings
@@ -78,6 +79,27 @@ def test_a_namespace_has_a_default_age(tmp_path: Path) -> None:
         assert delete(index, 149.999) == 0
         assert delete(index, 150.0) == 1
         assert left(index) == {"own", "other"}
+
+
+def test_a_default_age_is_for_what_is_written_from_then_on(tmp_path: Path) -> None:
+    """A patch of another field gives no age and takes none away; one of `expires_at` goes by the present age."""
+    aging = decoder(documents=DocumentSettings(expire_after={"public": 50.0}))
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+
+        def write(decode: DocumentDecoder, id_: str, **event: Any) -> None:
+            made = read(decode, message({"id": id_, **event}))
+            assert asyncio.run(index.write([made])) == [None]
+
+        for decode, id_ in ((decoder(), "earlier"), (aging, "aged"), (decoder(), "named")):
+            write(decode, id_, text="x", vector=VECTOR, updated_at=100.0)
+        for decode, id_ in ((aging, "earlier"), (decoder(), "aged")):
+            write(decode, id_, op="patch", updated_at=101.0, price=1)
+        write(aging, "named", op="patch", updated_at=101.0, expires_at=None)
+        assert delete(index, 149.999) == 0
+        assert delete(index, 150.0) == 2
+        assert left(index) == {"earlier"}
 
 
 def test_an_expired_document_leaves_the_contexts_of_its_neighbours(tmp_path: Path) -> None:
