@@ -70,6 +70,7 @@ def asking(broker: Broker, directory: Path, *, firewall: bool) -> Iterator[Run]:
                 "destinations": {place: name for (place, part), name in COLLECTIONS.items() if part is None},
                 "collections": {"default": {"notes": COLLECTIONS["default", "notes"]}},
                 "indexes": {"price": "integer", "parent": "keyword"},
+                "context": {"order_by": "turn"},
             },
             "policies": {
                 "identity": {"by": "header", "header": HEADER},
