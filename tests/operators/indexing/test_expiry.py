@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from operators.clients.http.transport import Endpoint
@@ -27,15 +28,16 @@ VECTOR = [1.0] * DIMENSION
 
 def delete(index: Index, now: float) -> int:
     """Delete what has expired by then; how many documents that were."""
+    return asyncio.run(expire(index, now))
+
+
+async def expire(index: Index, now: float) -> int:
+    """The same, in a loop that runs."""
     client = QdrantClient(Endpoint("qdrant", "http://qdrant", EngineTransport(index.engine)))
     catalogue = Catalogue(client, index.settings)
     context = ContextWriter(client, index.settings.vectors, index.settings.context, catalogue, TIMEOUT)
-
-    async def scenario() -> int:
-        assert await catalogue.read(TIMEOUT) == {}
-        return await Expiry(client, catalogue, ("documents",), context, TIMEOUT, lambda: now).delete("documents")
-
-    return asyncio.run(scenario())
+    assert await catalogue.read(TIMEOUT) == {}
+    return await Expiry(client, catalogue, ("documents",), context, TIMEOUT, lambda: now).delete("documents")
 
 
 def left(index: Index) -> set[str]:
@@ -100,6 +102,36 @@ def test_a_default_age_is_for_what_is_written_from_then_on(tmp_path: Path) -> No
         assert delete(index, 149.999) == 0
         assert delete(index, 150.0) == 2
         assert left(index) == {"earlier"}
+
+
+class Renewing(EngineTransport):
+    """Behind the first write of a point, what has expired is deleted."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(index.engine)
+        self.index = index
+        self.deleted = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Pass the request on."""
+        answer = await super().handle_async_request(request)
+        if request.method == "PUT" and not self.deleted:
+            self.deleted = await expire(self.index, 200.0)
+        return answer
+
+
+def test_a_document_that_is_renewed_while_its_earlier_version_is_deleted_stays(tmp_path: Path) -> None:
+    """Its first write is refused for the patches of the earlier version; then this one is deleted."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+        earlier = {"id": "d", "vector": VECTOR, "updated_at": 1.0, "expires_at": 100.0}
+        index.apply([[[earlier], [{"id": "d", "op": "patch", "updated_at": 2.0, "price": 1}]]], 0)
+        renewing = Renewing(index)
+        made = [document(vector=VECTOR, updated_at=6.0)]
+        assert asyncio.run(index.writer(renewing).call("documents", made, TIMEOUT)) == [None]
+        assert renewing.deleted == 1
+        assert left(index) == {"d"}
 
 
 def test_an_expired_document_leaves_the_contexts_of_its_neighbours(tmp_path: Path) -> None:
