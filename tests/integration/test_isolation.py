@@ -20,10 +20,11 @@ from tests.integration.crowd import QUERIES, ROUNDS, SEED, Run, asking
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["firewall on", "firewall off"])
+@pytest.fixture(scope="module", params=[True, False], ids=["firewall on, server", "firewall off, engine inside"])
 def run(request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """The crowd's queries and their answers."""
-    with asking(broker, tmp_path_factory.mktemp("isolation"), firewall=request.param) as asked:
+    directory = tmp_path_factory.mktemp("isolation")
+    with asking(broker, directory, firewall=request.param, inside=not request.param) as asked:
         yield asked
 
 
