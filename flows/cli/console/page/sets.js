@@ -41,7 +41,7 @@ export async function sets(page) {
         const pairs = await Promise.all(values.slice(1).map((second) => post("compare-runs", { first: values[0], second, metric: name })));
         order = pairs[0].queries.map((each) => each.query_id);
         figures.append(...pairs.map((pair, at) => el("section", {}, el("h2", {}, `${LETTERS[at + 1].toUpperCase()} against A: ${pair.verdict === "undecided" ? "neither is shown to be better" : `${LETTERS[at + 1].toUpperCase()} is ${pair.verdict}`} by ${name}`),
-          table(["metric", { name: "A", number: true }, { name: LETTERS[at + 1].toUpperCase(), number: true }, { name: "difference, 95 % interval", number: true }], Object.entries(pair.means).map(([each, one]) => [el("span", { class: "name" }, each), fixed(one.first), fixed(one.second), [fixed(one.difference), el("div", { class: "quiet" }, `${fixed(one.low)} to ${fixed(one.high)}`)]])),
+          table(["metric", { name: "A", number: true }, { name: LETTERS[at + 1].toUpperCase(), number: true }, { name: ["difference", el("div", {}, "95 % interval")], number: true }], Object.entries(pair.means).map(([each, one]) => [el("span", { class: "name" }, each), fixed(one.first), fixed(one.second), [fixed(one.difference), el("div", { class: "quiet" }, `${fixed(one.low)} to ${fixed(one.high)}`)]])),
           el("p", { class: "quiet" }, `${pair.sign_test.wins} queries better, ${pair.sign_test.losses} worse, ${pair.sign_test.ties} equal.`))));
       } else figures.append(table(["metric", { name: "A", number: true }], METRICS.map((each) => [each, fixed(mean(values[0][each]))])));
       if (values.length === 1) order = Object.entries(values[0][name]).sort((one, other) => one[1] - other[1]).map(([id]) => id);
