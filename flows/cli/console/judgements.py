@@ -119,6 +119,7 @@ class Judgements:
             "qrels": str(self.qrels),
             "file": str(self.queries),
             "judged": sum(len(grades) for grades in self.grades.values()),
+            "revision": hashlib.blake2b(repr(self.grades).encode(), digest_size=8).hexdigest(),
         }
 
 

@@ -16,6 +16,7 @@ from schemas.document import CONTENT
 from schemas.pool import CandidatePool
 from schemas.recipes import MAX_DISTANCE, Recipe
 from schemas.recipes.stages import Dedupe, DistanceStage, Reflections
+from schemas.settings.ranking import Profile
 
 _ALL: Final = {"min_relevance": 0.0, "group_size": 0, "explain": False, "order_by": None}
 """Changes to a query after which nothing is dropped behind its recipe."""
@@ -166,7 +167,7 @@ def _behind(id_: str, outcome: Outcome, whole: Outcome, least: float) -> tuple[s
     return "page", "it is not among the results"
 
 
-def describe(fate: Fate, page_end: int, read: int) -> dict[str, Any]:
+def describe(fate: Fate, page_end: int, read: int, profiles: Mapping[str, Profile]) -> dict[str, Any]:
     """The answer to *why is X not here?* about a candidate: a verdict, what could change it, and its legs."""
     if fate.rank is not None and fate.rank <= page_end:
         verdict, hint = f"It is here, at rank {fate.rank}.", ""
@@ -175,11 +176,19 @@ def describe(fate: Fate, page_end: int, read: int) -> dict[str, Any]:
         hint = "Ask for more results, or change the weights so that it rises."
         if fate.read is False:
             verdict += f" The model did not read it: it reads the first {read} candidates."
-            hint = "A profile with a greater rerank_top has the model read it, too."
+            more = [f"{name} reads {each.rerank_top}" for name, each in profiles.items() if each.rerank_top > read]
+            hint = _name_profiles(more, "rerank_top") + (
+                " Or change a weight in Parameters and press Ask the flow: the model then reads other candidates."
+            )
     else:
         verdict, hint = f"It was lost at {fate.lost_at}: {fate.why}.", _HINTS.get(fate.lost_at or "", "")
     legs = [{"name": name, "rank": rank + 1, "score": score} for name, (rank, score) in fate.legs.items()]
-    return {"id": fate.id, "title": fate.title, "verdict": verdict, "hint": hint, "legs": legs, "tests": []}
+    found = {"id": fate.id, "title": fate.title, "verdict": verdict, "hint": hint, "legs": legs}
+    return {**found, "tests": [], "known": True}
+
+
+def _name_profiles(more: Sequence[str], key: str) -> str:
+    return f"Another profile: {', '.join(more)} ({key})." if more else f"A profile with a greater {key} has more."
 
 
 _HINTS: Final = {
@@ -215,13 +224,14 @@ def missing(
     pool: CandidatePool,
     failing: Sequence[str],
     elsewhere: Sequence[str],
+    profiles: Mapping[str, Profile],
 ) -> dict[str, Any]:
     """The answer about a document that no leg offered.
 
     `found` is the document, if the namespace has it; `alone` the result of the query narrowed to its id; `failing` are
     the filters that leave it out, and `elsewhere` other namespaces that have the id.
     """
-    answer: dict[str, Any] = {"id": id_, "title": None, "hint": "", "legs": [], "tests": []}
+    answer: dict[str, Any] = {"id": id_, "title": None, "hint": "", "legs": [], "tests": [], "known": found is not None}
     if found is None:
         there = f"The namespace {', '.join(elsewhere)} has it." if elsewhere else "Index it, or check the id."
         return {**answer, "verdict": f"No document in the namespace {namespace} has this id.", "hint": there}
@@ -242,7 +252,11 @@ def missing(
         else:
             said = f"it would score {own['score']:.3f}; {bound}"
         answer["tests"].append({"leg": leg.name, "said": said, "score": own["score"] if own else None, "last": last})
-    hint = "A profile with a greater over_sample asks the legs for more candidates."
+    asked = max((len(leg.hits) for leg in pool.legs), default=0)
+    more = [
+        f"{name} asks each leg for {each.over_sample}" for name, each in profiles.items() if each.over_sample > asked
+    ]
+    hint = _name_profiles(more, "over_sample")
     if hit is None or not hit["legs"]:
         hint = "No leg can find it by this text: add the words to the document, or search by a field that has them."
     return {**answer, "verdict": "The document is there, and no leg retrieved it.", "hint": hint}

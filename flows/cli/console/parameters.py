@@ -14,12 +14,19 @@ from schemas.recipes import MAX_DISTANCE, Recipe
 from schemas.recipes.fusion import WeighingStage
 from schemas.recipes.recipe import STAGES
 from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
+from schemas.settings import Settings
+from schemas.settings.ranking import BALANCED, Profile
 
 Schema = Mapping[str, Any]
 Control = dict[str, Any]
 
 _REACH: Final = 4.0
 """Multiple of a value to which a slider without a natural end reaches."""
+
+_HEAD: Final = (
+    "# Sections of the configuration file. A recipe takes the place of the shipped one of its name;\n"
+    "# of a profile, keys that are not named stay as they are.\n"
+)
 
 _LEGS: Final = (VECTOR, KEYWORD, STRUCTURED, *(leg for leg in WEIGHED_LEGS if leg != FUZZY))
 
@@ -117,15 +124,30 @@ def shorten_overrides(recipe: Recipe, overrides: Mapping[str, Any]) -> dict[str,
     return short
 
 
-def write_forms(recipe: Recipe, event: Mapping[str, Any], brokers: str, topic: str) -> dict[str, str]:
-    """The changed recipe as YAML, and the query by it as an event and as a producer in Python."""
-    section = {"recipes": {recipe.name: shorten_definition(recipe)}}
+def write_forms(recipe: Recipe, event: Mapping[str, Any], settings: Settings) -> dict[str, str]:
+    """The changed recipe as YAML, and the query by it as an event and as a producer in Python.
+
+    The YAML has the query's profile, too, where it must change so that queries that name no recipe are ranked alike.
+    """
+    section: dict[str, Any] = {"recipes": {recipe.name: shorten_definition(recipe)}}
+    name = event.get("profile") or BALANCED
+    profile = settings.profiles.get(name)
+    if profile is not None and (changes := _change_profile(profile, recipe.name, event)):
+        section["profiles"] = {name: changes}
+    kafka = settings.kafka
     asked = orjson.dumps(event, option=orjson.OPT_INDENT_2).decode()
     return {
-        "yaml": yaml.safe_dump(section, sort_keys=False, allow_unicode=True),
+        "yaml": _HEAD + yaml.safe_dump(section, sort_keys=False, allow_unicode=True),
         "event": asked,
-        "producer": "\n".join(_producer(event, brokers, topic)),
+        "producer": "\n".join(_producer(event, kafka.bootstrap_servers, kafka.topics.queries)),
     }
+
+
+def _change_profile(profile: Profile, recipe: str, event: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = {"recipe": recipe, "min_relevance": event.get("min_relevance", profile.min_relevance)}
+    if event.get("rerank") is False:
+        wanted["rerank_top"] = 0
+    return {name: value for name, value in wanted.items() if getattr(profile, name) != value}
 
 
 def _producer(event: Mapping[str, Any], brokers: str, topic: str) -> Iterator[str]:

@@ -265,9 +265,9 @@ class Workbench:
         event = read.pool.query.model_copy(update=changes)
         named = self.plain_recipe(column)
         own = shelved.asked.get("provenance", {}).get("recipe")
-        ranker = self.of(column).ranker
-        # The pool's own recipe reads as many candidates as the flow's model did.
-        ranker = ranker if named.name == own else replace(ranker, recipe=named)
+        # As the flow ranked it, the model reads as many candidates as it did; else those that it read come first.
+        same = named.name == own and column.overrides == (shelved.event.get("overrides") or {})
+        ranker = self.of(column).ranker if same else replace(self.of(column).ranker, recipe=named)
         return ranker, read._replace(pool=read.pool.model_copy(update={"query": event}))
 
     def _rank(self, shelved: Shelved) -> None:
@@ -276,9 +276,7 @@ class Workbench:
         shelved.result = ranker.rank(read)
 
     def _view(self, shelved: Shelved) -> dict[str, Any]:
-        event = shelved.event
-        query = self.judgements.query_of(str(event.get("text") or ""), self._namespace(event))
-        cards = to_cards(shelved.result, self.judgements.grades_of(query), shelved.known)
+        cards = to_cards(shelved.result, self._grades(shelved.event), shelved.known)
         lost = 0
         if shelved.read is not None:
             pool = shelved.read.pool
@@ -290,6 +288,10 @@ class Workbench:
             "trace": shelved.trace_id,
             "recorded": shelved.read is not None,
         }
+
+    def _grades(self, event: Mapping[str, Any]) -> Mapping[str, int]:
+        text = str(event.get("text") or "")
+        return self.judgements.grades_of(self.judgements.query_of(text, self._namespace(event)))
 
     def _namespace(self, event: Mapping[str, Any]) -> str:
         return str(event.get("namespace") or self.main.settings.defaults.namespace)
@@ -336,9 +338,10 @@ class Workbench:
         """The answer to *why is X not here?* for any id. Raises RankstreamError and OSError."""
         shelved = self.recall(key)
         ranker, read = self._prepare(shelved)
-        fates = losses.trace(ranker, read)
+        fates, profiles = losses.trace(ranker, read), self.of(shelved.column).settings.profiles
+        grade: dict[str, Any] = {"grade": self._grades(shelved.event).get(id_)}
         if id_ in fates.by_id:
-            return losses.describe(fates.by_id[id_], fates.page_end, fates.read)
+            return grade | losses.describe(fates.by_id[id_], fates.page_end, fates.read, profiles)
         event, own = shelved.event, {"field": "id", "op": "eq", "value": id_}
         namespace, filters = self._namespace(event), list(event.get("filters") or ())
         others = [each for each in self.overview.namespaces if each != namespace][:20]
@@ -355,7 +358,7 @@ class Workbench:
         failing = [_put_into_words(each) for each, hits in zip(filters, rest, strict=False) if not hits["results"]]
         there = [each for each, hits in zip(others, rest[len(filters) :], strict=True) if hits["results"]]
         document = found["results"][0] if found["results"] else None
-        return losses.missing(id_, namespace, document, alone, read.pool, failing, there)
+        return grade | losses.missing(id_, namespace, document, alone, read.pool, failing, there, profiles)
 
     def time(self, key: str) -> dict[str, Any]:
         """The waterfall of a query's time. Raises InputError."""
@@ -399,9 +402,8 @@ class Workbench:
         """The column's recipe as YAML, query event and producer. Raises InputError."""
         recipe, plain = self.recipe(column), self.plain_recipe(column)
         short = shorten_overrides(plain, column.overrides)
-        kafka = self.of(column).settings.kafka
         event = {"query_id": "q-1", **search, **_event_fields(column.model_copy(update={"overrides": short}))}
-        return write_forms(recipe, event, kafka.bootstrap_servers, kafka.topics.queries)
+        return write_forms(recipe, event, self.of(column).settings)
 
 
 def _bare() -> dict[str, Any]:

@@ -59,12 +59,21 @@ def first_page(browser: Browser) -> None:
     browser.open("")
     browser.wait(lambda: len(browser.all("#view section")) > 2)
     browser.says("#view", "Recent queries")
+    browser.wait(lambda: browser.run("return document.getElementById('namespace').value") == "store")
 
 
 def results(browser: Browser) -> None:
     """Search from the keyboard: titles, highlights, fields, parts with a legend."""
     browser.open("namespace=store")
     browser.search("garden hose")
+    browser.press("j")
+    browser.press("/")
+    browser.press(Keys.ESCAPE)
+    assert browser.run("return document.getElementById('text').value") == "garden hose"
+    assert (
+        browser.run("return document.querySelector('.card.current').dataset.id")
+        == browser.text(".card .code").split()[0]
+    )
     assert browser.text(".card h3") != browser.text(".card .code")
     assert browser.all("mark")
     assert {"keyword"} <= {each.text for each in browser.all(".legend li")}
@@ -83,12 +92,26 @@ def explanation(browser: Browser) -> None:
 
 
 def missing_document(browser: Browser) -> None:
-    """Ask why a document is missing, and find it behind the page."""
+    """Ask why a document is missing, by its id or words of its title, and follow its rank while parameters change."""
     browser.open(f"{DRILL}&limit=2")
     browser.press("x")
     browser.says("#panel", "candidates are not on the page")
     browser.one("#lost-id").send_keys("mallet-rubber", Keys.ENTER)
     browser.says("#panel", "The document is there, and no leg retrieved it.")
+    field = browser.one("#lost-id")
+    field.clear()
+    field.send_keys("makita drill", Keys.ENTER)
+    browser.says("#panel", "Found by these words")
+    browser.one("#panel .only button.code").click()
+    browser.says("#panel .only", "at rank")
+    browser.run("document.querySelectorAll('#panel .only .grades button')[1].click()")
+    browser.says("#state", "has grade 1")
+    browser.press("u")
+    browser.wait(lambda: "has grade 1" not in browser.text("#state"))
+    next(each for each in browser.all("#panel button") if each.text == "Change parameters").click()
+    browser.says("#panel .only", "at rank")
+    browser.one("#p-min").send_keys("1", Keys.TAB)
+    browser.says("#panel .only", "It was lost at min_relevance")
 
 
 def columns(browser: Browser) -> None:
@@ -161,6 +184,8 @@ def query_set(browser: Browser) -> None:
         browser.open("view=sets&namespace=store&b=keyword")
         browser.one("#run").click()
         browser.says("#view", "95 % interval")
+        browser.chrome.refresh()
+        browser.says("#view", "95 % interval")
         browser.one("tbody a").click()
         browser.wait(lambda: browser.all(".card") or browser.all(".empty"))
     finally:
@@ -194,6 +219,9 @@ def errors(browser: Browser) -> None:
     browser.says("#view", "not configured")
     browser.open("text=xyzzyplugh&namespace=nothing")
     browser.says("#view", "Nothing was found")
+    browser.open("text=hose&namespace=nothing")
+    browser.one(".empty .chip").click()
+    browser.wait(lambda: browser.all(".card"))
 
 
 TASKS: Final[list[Callable[[Browser], None]]] = [

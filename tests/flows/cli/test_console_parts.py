@@ -2,7 +2,7 @@
 
 import ast
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
@@ -16,15 +16,19 @@ from flows.cli.console.judgements import Judgements
 from flows.cli.console.losses import describe, to_view, trace
 from flows.cli.console.parameters import controls, shorten_overrides, write_forms
 from flows.cli.console.timeline import timeline
+from flows.cli.console.workbench import Answers, Column, Search
 from flows.cli.evaluate.evaluation import read_judgements
 from flows.cli.rank import PoolRanker
 from operators.evaluation.metrics import parse_qrels
 from schemas.errors import InputError
 from schemas.recipes import SHIPPED, Recipe
+from schemas.settings import load
+from tests.flows.cli.browsing import workbench
 
 NOW = 1_700_000_000.0
 TEXTS = {"a": "the moon", "b": "the tide", "c": "The  Moon", "d": "bread", "e": "yeast", "f": "salt"}
 RANKER = PoolRanker.of(None, None, explain=True)
+_PLAIN: Final = {"qdrant": {"url": "http://127.0.0.1:9"}}
 
 
 def pool(recipe: str, **asked: Any) -> bytes:
@@ -89,7 +93,7 @@ def test_every_candidate_has_a_fate() -> None:
     [lost] = [fate for fate in fates.by_id.values() if fate.rank is None]
     assert lost.lost_at == "dedupe"
     twin = {"a": "c", "c": "a"}[lost.id]
-    said = describe(lost, fates.page_end, fates.read)["verdict"]
+    said = describe(lost, fates.page_end, fates.read, {})["verdict"]
     assert said.endswith(f"it has the same content as {twin}, which stands before it.")
     assert [row["rank"] for row in to_view(fates)] == [3, 4, 5, None]
 
@@ -138,12 +142,42 @@ def test_a_changed_recipe_is_written_for_others() -> None:
     changed = plain.overridden(overrides)
     assert shorten_overrides(plain, overrides) == {"coverage": {"weight": 2.5}}
     event = {"query_id": "q-1", "text": 'a "moon"', "overrides": {"coverage": {"weight": 2.5}}, "rerank": True}
-    forms = write_forms(changed, event, "kafka:9092", "queries")
+    forms = write_forms(changed, event, load(None, _PLAIN))
     section = yaml.safe_load(forms["yaml"])["recipes"]
     assert Recipe.parse("hybrid", section["hybrid"]).hash == changed.hash
     assert orjson.loads(forms["event"]) == event
     [literal] = [node.value for node in ast.walk(ast.parse(forms["producer"])) if isinstance(node, ast.Assign)][:1]
     assert ast.literal_eval(literal) == event
+
+
+def test_the_written_configuration_ranks_as_the_page_did() -> None:
+    """A recipe, a threshold and a model that the page turned off reach queries that name only the profile."""
+    settings = load(None, _PLAIN)
+    column = {"profile": "deep", "rerank": False, "min_relevance": 0.25}
+    text = write_forms(SHIPPED["keyword"], {"query_id": "q-1", "text": "moon", **column}, settings)["yaml"]
+    written = load(None, {**_PLAIN, **yaml.safe_load(text)})
+    deep = written.profiles["deep"]
+    assert (deep.recipe, deep.rerank_top, deep.min_relevance) == ("keyword", 0, 0.25)
+    assert deep.over_sample == settings.profiles["deep"].over_sample
+    same = write_forms(SHIPPED["hybrid"], {"query_id": "q-1", "text": "moon"}, settings)["yaml"]
+    assert "profiles" not in yaml.safe_load(same)
+
+
+def test_a_change_of_weights_drops_no_candidate(tmp_path: Path) -> None:
+    """Candidates that the model has not read stay behind those that it has, and the answer names a remedy."""
+    asked = orjson.loads(pool("hybrid")) | {"rerank": {"a": 0.9, "b": 0.4}, "reranked_candidates": 2}
+    line = orjson.dumps(asked)
+    bench = workbench(tmp_path, lambda _: Answers([{**RANKER(line), "pool": asked}], None))
+    [column] = bench.search(Search.model_validate({"text": "moon", "columns": [{"recipe": "hybrid"}]}))["columns"]
+    overrides: dict[str, Any] = {"score": {"weights": {"vector": 0.1, "keyword": 3.0}}}
+    bench.rank(column["key"], Column(recipe="hybrid", overrides=overrides))
+    ranks = {each: bench.why(column["key"], each)["verdict"] for each in TEXTS}
+    assert [each for each, verdict in ranks.items() if "lost at rerank" in verdict] == []
+    said = bench.why(column["key"], "f")
+    assert "The model did not read it" in said["verdict"]
+    assert "deep reads 200" in said["hint"]
+    bench.judgements.judge("moon", "default", "f", 3)
+    assert bench.why(column["key"], "f")["grade"] == 3
 
 
 def test_judgements_are_what_evaluate_reads(tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ function movement(card, at, comparison) {
   const by = comparison.moved[card.id];
   return by === 0 ? el("small", { class: "quiet", title: "same rank as in A" }, "=") : el("small", { class: by > 0 ? "up" : "down", title: `${Math.abs(by)} ${by > 0 ? "up" : "down"} from A` }, by > 0 ? `▲${by}` : `▼${-by}`);
 }
+export const grades = (each, judge) => el("span", { class: "grades", role: "group", "aria-label": "Grade" }, [0, 1, 2, 3].map((grade) => button(String(grade), () => judge(grade), { "aria-pressed": String(each.grade === grade), "aria-label": `Grade ${grade}` })));
 export function card(each, at, context) {
   const { comparison, greatest, fields, actions } = context;
   const chosen = Object.entries(each.fields).filter(([name, value]) => value !== null && (fields ? fields.includes(name) : true)).slice(0, fields ? 40 : 6);
-  const grades = [0, 1, 2, 3].map((grade) => button(String(grade), () => actions.judge(at, each, grade), { "aria-pressed": String(each.grade === grade), "aria-label": `Grade ${grade}` }));
   return el("li", { class: "card", tabindex: "0", "data-id": each.id, "data-column": String(at) },
     el("div", { class: "rank" }, String(each.rank), movement(each, at, comparison)),
     el("div", {},
@@ -56,7 +56,7 @@ export function card(each, at, context) {
       el("div", { class: "foot" },
         el("span", { class: "code" }, each.id, each.relevance === null ? "" : ` · relevance ${fixed(each.relevance, 2)}`, each.group ? ` · ${each.group.count} in group ${each.group.key ?? ""}` : ""),
         button("why", () => actions.why(at, each), { class: "plain", "aria-label": `Why is ${each.id} at rank ${each.rank}` }),
-        el("span", { class: "grades", role: "group", "aria-label": "Grade" }, grades))));
+        grades(each, (grade) => actions.judge(at, each, grade)))));
 }
 export function list(column, at, letters, context) {
   const greatest = Math.max(...column.cards.map((each) => each.parts.reduce((sum, [, value]) => sum + Math.max(0, value), 0)), 0);
@@ -85,6 +85,6 @@ export function list(column, at, letters, context) {
     column.denied ? el("p", { class: "denied" }, column.denied.reason) : null,
     (column.degraded ?? []).length ? el("ul", { class: "warning" }, column.degraded.map((each) => el("li", {}, `${each.stage} is missing: ${each.reason}`))) : null,
     (column.warnings ?? []).length ? el("ul", { class: "warning" }, column.warnings.map((each) => el("li", {}, each))) : null,
-    !column.cards.length && !column.error && !column.denied ? el("div", { class: "empty" }, el("h3", {}, "Nothing was found"), el("p", {}, "Try another namespace, or ask below why a document is not here.")) : null,
+    !column.cards.length && !column.error && !column.denied ? el("div", { class: "empty" }, el("h3", {}, "Nothing was found"), el("p", {}, context.elsewhere.length ? "Other namespaces:" : "Try another namespace, or ask in Lost why a document is not here."), el("p", { class: "chips" }, context.elsewhere)) : null,
     shown, more);
 }

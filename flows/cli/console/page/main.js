@@ -9,12 +9,14 @@ import { sets } from "./sets.js";
 import { LETTERS, go, readState, remember, replace, write } from "./state.js";
 import { lost, time, why } from "./waterfall.js";
 const PANELS = { why, parameters, lost, time };
-const NARROW = 290;
-let begin = null, latest = 0, asked = "", answer = null, tab = 0, again = 0, undo = [];
+const NARROW = 290, KEEPS = ["lost", "parameters"];
+let begin = null, known = [], latest = 0, asked = "", answer = null, tab = 0, again = 0, undo = [];
 const wide = (panel) => panel === "why" || panel === "lost";
 const page = {
   state: readState, get columns() { return answer?.columns ?? []; },
-  open(panel, of = 0, id = []) { go({ panel, of, id }); },
+  // The document that was asked for stays while one goes between these panels.
+  open(panel, of = 0, id = KEEPS.includes(panel) && KEEPS.includes(readState().panel) ? readState().id.slice(0, 1) : []) { go({ panel, of, id }); },
+  judge: (at, card, grade) => judge(at, card, grade),
   keep: (changes) => replace(changes),
   reopen: () => showPanel(),
   search() { asked = ""; follow(); },
@@ -40,14 +42,14 @@ function settings() {
   box.replaceChildren();
   if (!begin) return;
   state.columns.forEach((column, at) => {
-    const known = begin.configurations.find((each) => each.name === column.config) ?? begin.configurations[0];
+    const own = begin.configurations.find((each) => each.name === column.config) ?? begin.configurations[0];
     const set = (changes) => { const columns = [...state.columns]; columns[at] = { ...column, overrides: {}, ...changes }; go({ columns }); };
     const choose = (name, value, first, options) => { const select = el("select", { "aria-label": `${name} of column ${LETTERS[at].toUpperCase()}`, onchange: (event) => set({ [name]: event.target.value }) }, el("option", { value: "" }, first), options.map((each) => el("option", { value: each, selected: each === value }, each)));
       if (value && !options.includes(value)) select.append(el("option", { value, selected: true }, value)); return select; };
     const changed = Object.values(column.overrides).reduce((sum, each) => sum + (each && typeof each === "object" ? Object.keys(each).length : 1), 0) + (column.min_relevance !== null) + !column.rerank;
     box.append(el("div", { class: "column-setting", role: "group", "aria-label": `Column ${LETTERS[at].toUpperCase()}` }, el("span", { class: "letter" }, LETTERS[at].toUpperCase()),
       begin.configurations.length > 1 ? choose("config", column.config, begin.configurations[0].name, begin.configurations.slice(1).map((each) => each.name)) : null,
-      choose("recipe", column.recipe, "the profile’s recipe", known.recipes), choose("profile", column.profile, begin.defaults.profile, Object.keys(known.profiles).filter((each) => each !== begin.defaults.profile)),
+      choose("recipe", column.recipe, "the profile’s recipe", own.recipes), choose("profile", column.profile, begin.defaults.profile, Object.keys(own.profiles).filter((each) => each !== begin.defaults.profile)),
       changed ? button(`${changed} changed`, () => page.open("parameters", at), { class: "plain warn" }) : null,
       at || state.columns.length > 1 ? button("×", () => go({ columns: state.columns.filter((_, place) => place !== at), of: 0 }), { class: "plain", "aria-label": `Remove column ${LETTERS[at].toUpperCase()}` }) : null));
   });
@@ -62,7 +64,8 @@ function settings() {
 function show() {
   const state = readState(), view = $("view"), count = answer.columns.length;
   tab = Math.min(tab, count - 1);
-  const context = (at) => ({ comparison: at === 0 ? (count === 2 ? answer.comparisons[0] : null) : answer.comparisons[at - 1], fields: state.fields, actions: { judge, open: page.open, why: (of, card) => page.open("why", of, [card.id]) } });
+  const context = (at) => ({ comparison: at === 0 ? (count === 2 ? answer.comparisons[0] : null) : answer.comparisons[at - 1], fields: state.fields, actions: { judge, open: page.open, why: (of, card) => page.open("why", of, [card.id]) }, elsewhere });
+  const elsewhere = known.filter((each) => each !== (state.namespace || begin.defaults.namespace)).slice(0, 20).map((each) => el("a", { class: "chip", href: write({ ...state, namespace: each }) }, each));
   const lists = answer.columns.map((column, at) => list(column, at, LETTERS[at].toUpperCase(), context(at)));
   const narrow = count > 1 && view.clientWidth / count < NARROW;
   const tabs = narrow ? el("div", { class: "tabs", role: "tablist", "aria-label": "Columns" }, answer.columns.map((column, at) => {
@@ -83,16 +86,17 @@ async function judge(at, card, grade) {
   const state = readState();
   const namespace = state.namespace || begin.defaults.namespace;
   const wanted = card.grade === grade ? null : grade;
-  await grading(state.text, namespace, card.id, wanted, true);
+  if (await grading(state.text, namespace, card.id, wanted, true)) card.grade = wanted;
 }
 async function grading(text, namespace, id, grade, note) {
   try {
     const { before } = await post("judge", { text, namespace, id, grade });
     if (note) undo.push({ text, namespace, id, grade: before });
     for (const column of page.columns) for (const each of column.cards) if (each.id === id) each.grade = grade;
-    for (const each of document.querySelectorAll(".card")) if (each.dataset.id === id) each.querySelectorAll(".grades button").forEach((one) => one.setAttribute("aria-pressed", String(one.textContent === String(grade))));
+    for (const each of document.querySelectorAll("[data-id]")) if (each.dataset.id === id) each.querySelectorAll(".grades button").forEach((one) => one.setAttribute("aria-pressed", String(one.textContent === String(grade))));
     say(grade === null ? `The grade of ${id} was taken back.` : `${id} has grade ${grade}. u undoes it.`);
-  } catch (error) { say(error.message, "bad"); }
+    return true;
+  } catch (error) { say(error.message, "bad"); return false; }
 }
 async function showPanel() {
   const state = readState(), panel = $("panel"), make = PANELS[state.panel];
@@ -144,12 +148,17 @@ async function follow(searches = true) {
   if (asked !== query(state)) { await ask(state); await showPanel(); }
   else if (await showPanel() && answer) show();
 }
-function names(found) { const all = [...new Set([...(begin?.namespaces ?? []), ...found])]; $("namespaces").replaceChildren(...all.map((each) => el("option", { value: each }))); }
+// Where the default namespace has no document, the first one is written into the field.
+function names(found) {
+  known = [...new Set([...(begin?.namespaces ?? []), ...found])];
+  $("namespaces").replaceChildren(...known.map((each) => el("option", { value: each })));
+  if (found.length && !found.includes(begin.defaults.namespace) && !$("namespace").value && !readState().text) $("namespace").value = found[0];
+}
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const changes = { view: "", panel: readState().panel === "why" ? "" : readState().panel, id: [], text: $("text").value, namespace: $("namespace").value, limit: Math.max(1, Math.min(200, Number($("limit").value) || 10)) };
   const address = write({ ...readState(), ...changes });
-  asked = "";
+  asked = ""; $("view").focus({ preventScroll: true });
   if (location.hash === address) follow(); else location.hash = address;
 });
 const focused = (work) => { const card = current(); if (card) work(Number(card.dataset.column), page.columns[Number(card.dataset.column)].cards.find((each) => each.id === card.dataset.id)); };

@@ -17,7 +17,7 @@ export function help() {
 }
 export function keys(actions) {
   addEventListener("keydown", (event) => {
-    if (event.key === "Escape") { if (document.activeElement?.matches("input, select")) document.activeElement.blur(); else actions.close(); return; }
+    if (event.key === "Escape") { if (document.activeElement?.matches("input, select")) { event.preventDefault(); document.activeElement.blur(); } else actions.close(); return; }
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog[open]")) return;
     const action = actions[event.key];
     if (action) { event.preventDefault(); action(); }

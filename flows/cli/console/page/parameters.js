@@ -16,8 +16,20 @@ export async function parameters(page, state) {
       if (same(value, own)) delete overrides[stage][name]; else overrides[stage][name] = value;
       if (!Object.keys(overrides[stage]).length) delete overrides[stage];
     }
-    page.change(at, { overrides });
+    apply({ overrides });
   }
+  const [id] = state.id, watched = el("div", { class: "only", role: "status" });
+  let looking = false, later = false;
+  const apply = (changes) => page.change(at, changes).then(watch);
+  // The document that is missing, after each change; while an answer is awaited, further changes wait for one look.
+  async function watch() {
+    if (!id || looking) { later = true; return; }
+    looking = true; later = false;
+    try { const found = await post("why", { key: page.columns[at].key, id }); watched.replaceChildren(el("b", { dir: "auto" }, found.title ?? id), el("p", {}, found.verdict), el("p", { class: "quiet" }, found.hint)); } catch (error) { watched.replaceChildren(el("p", { class: "bad" }, error.message)); }
+    looking = false;
+    if (later) await watch();
+  }
+  watch();
   const controls = stages.map((each) => el("section", {}, el("h3", {}, each.stage || "recipe"), el("p", { class: "quiet" }, each.about), each.parameters.map((one) => control(each.stage, one))));
   function control(stage, one) {
     const id = `p-${stage}-${one.name}`, before = first.get(`${stage}.${one.name}`);
@@ -38,15 +50,15 @@ export async function parameters(page, state) {
   function numbers(id, one, note) {
     const value = one.value ?? "";
     const field = el("input", { id, type: "number", step: "any", value: String(value), min: one.least ?? null, max: one.greatest ?? null, placeholder: one.nullable ? "default" : "" });
-    const slider = el("input", { type: "range", min: String(one.low), max: String(one.high), step: String(one.step), value: String(one.value ?? (one.low + one.high) / 2), "aria-label": `${id.replace("p-", "").replaceAll("-", " ")} slider` });
-    slider.addEventListener("input", () => { field.value = slider.value; note(Number(slider.value)); });
-    field.addEventListener("change", () => { if (field.value !== "") slider.value = field.value; note(field.value === "" && one.nullable ? null : Number(field.value)); });
+    const slider = el("input", { type: "range", class: one.value === null ? "unset" : null, min: String(one.low), max: String(one.high), step: String(one.step), value: String(one.value ?? (one.low + one.high) / 2), "aria-label": `${id.replace("p-", "").replaceAll("-", " ")} slider` });
+    slider.addEventListener("input", () => { slider.className = ""; field.value = slider.value; note(Number(slider.value)); });
+    field.addEventListener("change", () => { slider.className = field.value === "" ? "unset" : ""; if (field.value !== "") slider.value = field.value; note(field.value === "" && one.nullable ? null : Number(field.value)); });
     return [field, slider];
   }
   const least = { value: column.min_relevance ?? null, nullable: true, low: 0, high: 1, step: 0.01, least: 0, greatest: 1, kind: "number" };
   const query = el("section", {}, el("h3", {}, "query"),
-    el("div", { class: "control" }, el("label", { for: "p-min" }, "min relevance"), ...numbers("p-min", least, (value) => page.change(at, { min_relevance: value })), el("p", { class: "about quiet" }, "Leave out what has less relevance.")),
-    el("div", { class: "control" }, el("label", { for: "p-rerank" }, "rerank"), el("input", { id: "p-rerank", type: "checkbox", checked: column.rerank, onchange: (event) => page.change(at, { rerank: event.target.checked }) }), el("p", { class: "about quiet" }, "Off: no model is asked; the other stages run.")));
+    el("div", { class: "control" }, el("label", { for: "p-min" }, "min relevance"), ...numbers("p-min", least, (value) => apply({ min_relevance: value })), el("p", { class: "about quiet" }, "Leave out what has less relevance.")),
+    el("div", { class: "control" }, el("label", { for: "p-rerank" }, "rerank"), el("input", { id: "p-rerank", type: "checkbox", checked: column.rerank, onchange: (event) => apply({ rerank: event.target.checked }) }), el("p", { class: "about quiet" }, "Off: no model is asked; the other stages run.")));
   const preview = el("pre", { tabindex: "0", "aria-label": "Written form", hidden: true });
   async function copy(form, name) {
     const now = page.state();
@@ -60,5 +72,5 @@ export async function parameters(page, state) {
   return [`Parameters of ${["A", "B", "C"][at]}`,
     el("div", { class: "toolbar" }, button("Copy as YAML", () => copy("yaml", "YAML")), button("Copy as query event", () => copy("event", "a query event")), button("Copy as producer", () => copy("producer", "a producer")),
       button("Reset", () => { page.change(at, { overrides: {}, min_relevance: null, rerank: true }); page.reopen(); }), button("Ask the flow", () => page.search(), { title: "Send the query with these parameters" })),
-    preview, query, controls];
+    preview, id ? watched : null, query, controls];
 }

@@ -4,6 +4,7 @@ import { button, el, empty, fixed, say, table } from "./dom.js";
 import { LETTERS, write } from "./state.js";
 const METRICS = ["nDCG@10", "MRR@10", "recall@10", "any@1", "any@5", "any@10"];
 const BATCH = 16;
+const KEPT = "rankstream-run";
 let done = null;
 export async function sets(page) {
   const state = page.state(), set = await get("set");
@@ -11,7 +12,8 @@ export async function sets(page) {
   const metric = el("select", { id: "metric", onchange: () => show() }, METRICS.map((each) => el("option", {}, each)));
   const bar = el("progress", { max: "1", value: "0", hidden: true, "aria-label": "Progress of the run" });
   const figures = el("div", {}), rows = el("div", {});
-  const key = JSON.stringify(state.columns);
+  const key = JSON.stringify([state.columns, set.revision]);
+  done ??= JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
   async function run() {
     bar.hidden = false; bar.value = 0;
     const values = state.columns.map(() => Object.fromEntries(METRICS.map((each) => [each, {}])));
@@ -22,6 +24,7 @@ export async function sets(page) {
         bar.value = Math.min(1, (from + BATCH) / judged.length);
       }
       done = { key, values };
+      try { sessionStorage.setItem(KEPT, JSON.stringify(done)); } catch { /* no room: a reload runs it again */ }
       await show();
     } catch (error) { say(`The run failed: ${error.message}`, "bad"); }
     bar.hidden = true;
@@ -38,11 +41,12 @@ export async function sets(page) {
         const pairs = await Promise.all(values.slice(1).map((second) => post("compare-runs", { first: values[0], second, metric: name })));
         order = pairs[0].queries.map((each) => each.query_id);
         figures.append(...pairs.map((pair, at) => el("section", {}, el("h2", {}, `${LETTERS[at + 1].toUpperCase()} against A: ${pair.verdict === "undecided" ? "neither is shown to be better" : `${LETTERS[at + 1].toUpperCase()} is ${pair.verdict}`} by ${name}`),
-          table(["metric", { name: "A", number: true }, { name: LETTERS[at + 1].toUpperCase(), number: true }, { name: "difference", number: true }, { name: "95 % interval", number: true }], Object.entries(pair.means).map(([each, one]) => [each, fixed(one.first), fixed(one.second), fixed(one.difference), `${fixed(one.low)} to ${fixed(one.high)}`])),
+          table(["metric", { name: "A", number: true }, { name: LETTERS[at + 1].toUpperCase(), number: true }, { name: ["difference", el("div", {}, "95 % interval")], number: true }], Object.entries(pair.means).map(([each, one]) => [el("span", { class: "name" }, each), fixed(one.first), fixed(one.second), [fixed(one.difference), el("div", { class: "quiet" }, `${fixed(one.low)} to ${fixed(one.high)}`)]])),
           el("p", { class: "quiet" }, `${pair.sign_test.wins} queries better, ${pair.sign_test.losses} worse, ${pair.sign_test.ties} equal.`))));
       } else figures.append(table(["metric", { name: "A", number: true }], METRICS.map((each) => [each, fixed(mean(values[0][each]))])));
       if (values.length === 1) order = Object.entries(values[0][name]).sort((one, other) => one[1] - other[1]).map(([id]) => id);
     }
+    if (values && judged.length < set.queries.length) figures.append(el("p", { class: "quiet" }, `${set.queries.length - judged.length} queries without a relevant document are left out.`));
     const known = new Map(set.queries.map((each) => [each.id, each]));
     const heads = ["query", { name: "namespace", class: "wide-only" }, { name: "judged", number: true }, ...(values ?? []).map((_, at) => ({ name: LETTERS[at].toUpperCase(), number: true })), ...(values?.length > 1 ? [{ name: "B − A", number: true }] : [])];
     rows.replaceChildren(table(heads, order.map((id) => {
@@ -63,7 +67,7 @@ export async function sets(page) {
       if (now.state === "failed") throw new Error(now.error);
       const mean = now.means[now.metric];
       tuned.replaceChildren(el("div", { class: "only" }, el("p", {}, el("b", {}, now.verdict)), table([now.metric, { name: "as it is", number: true }, { name: "tuned", number: true }, { name: "95 % interval of the difference", number: true }], [[`${now.judged_on} held-out queries`, fixed(mean.first), fixed(mean.second), `${fixed(mean.low)} to ${fixed(mean.high)}`]]),
-        el("ul", {}, now.values.map((each) => el("li", {}, `${each.path}: ${each.value}`))), el("pre", {}, now.yaml),
+        el("ul", {}, now.values.map((each) => el("li", {}, `${each.path}: ${each.value}`))), now.values.length ? el("pre", {}, now.yaml) : null,
         now.values.length ? button("Compare it as column B", () => page.columnB({ ...state.columns[0], overrides: now.overrides }), { class: "main" }) : null));
     } catch (error) { tuned.replaceChildren(el("p", { class: "bad" }, error.message)); }
   }

@@ -1,5 +1,6 @@
 // Waterfalls: of a score from the legs to the end, and of a query's time.
 import { post } from "./api.js";
+import { grades } from "./cards.js";
 import { button, colour, el, empty, fixed, shown, table } from "./dom.js";
 import { LETTERS } from "./state.js";
 function lane(from, to, low, high, part) {
@@ -50,23 +51,32 @@ export async function time(page, state) {
 export async function lost(page, state) {
   const key = page.columns[state.of].key;
   const answer = el("div", { role: "status" });
-  const field = el("input", { id: "lost-id", placeholder: "id of a document", value: state.id[0] ?? "" });
+  const field = el("input", { id: "lost-id", placeholder: "id, or words of its title", value: state.id[0] ?? "" });
   async function ask() {
     if (!field.value.trim()) return;
     answer.replaceChildren("Looking …");
     try {
       const found = await post("why", { key, id: field.value.trim() });
-      answer.replaceChildren(el("div", { class: "only" }, found.title ? el("h3", { dir: "auto" }, found.title) : null, el("p", {}, el("b", {}, found.verdict)), found.hint ? el("p", {}, found.hint) : null,
+      if (!found.known) { answer.replaceChildren(...await similar(found)); return; }
+      answer.replaceChildren(el("div", { class: "only", "data-id": found.id }, found.title ? el("h3", { dir: "auto" }, found.title) : null, el("p", {}, el("b", {}, found.verdict)), found.hint ? el("p", {}, found.hint) : null,
         found.tests.length ? el("ul", {}, found.tests.map((each) => el("li", {}, el("b", {}, `${each.leg}: `), each.said))) : null,
-        found.legs.length ? table(["leg", { name: "rank", number: true }, { name: "score", number: true }], found.legs.map((leg) => [leg.name, leg.rank, fixed(leg.score)])) : null));
+        found.legs.length ? table(["leg", { name: "rank", number: true }, { name: "score", number: true }], found.legs.map((leg) => [leg.name, leg.rank, fixed(leg.score)])) : null,
+        el("div", { class: "toolbar" }, button("Change parameters", () => page.open("parameters", state.of, [found.id])), el("span", { class: "quiet" }, "Grade"), grades(found, (grade) => page.judge(state.of, found, grade)))));
     } catch (error) { answer.replaceChildren(el("p", { class: "bad" }, error.message)); }
   }
+  // Who writes words of a title gets the documents that the flow finds by them.
+  async function similar(found) {
+    const { columns: [{ cards }] } = await post("search", { text: field.value.trim(), limit: 5, ...(state.namespace ? { namespace: state.namespace } : {}), columns: [state.columns[state.of]] });
+    return [el("div", { class: "only" }, el("p", {}, el("b", {}, found.verdict)), found.hint ? el("p", {}, found.hint) : null,
+      cards.length ? el("p", {}, "Found by these words:") : null, el("ul", {}, cards.map((each) => el("li", { dir: "auto" }, choose(each.id), ` ${each.title ?? ""}`))))];
+  }
+  const choose = (id) => button(id, () => { field.value = id; page.keep({ id: [id] }); ask(); }, { class: "plain code" });
   const form = el("form", { class: "toolbar", onsubmit: (event) => { event.preventDefault(); page.keep({ id: [field.value.trim()] }); ask(); } }, el("label", { for: "lost-id" }, "Why is it not here?"), field, el("button", { class: "main" }, "Look"));
   let rest;
   try {
     const found = await post("lost", { key });
     const names = [...new Set(found.lost.flatMap((each) => Object.keys(each.legs)))];
-    const rows = found.lost.map((each) => [el("span", { dir: "auto" }, button(each.id, () => { field.value = each.id; page.keep({ id: [each.id] }); ask(); }, { class: "plain code" }), each.title ? el("div", { class: "quiet" }, each.title) : null), `${each.where}${each.rank ? "" : `: ${each.why}`}`, each.rank ?? "–", ...names.map((name) => each.legs[name] ?? "–")]);
+    const rows = found.lost.map((each) => [el("span", { dir: "auto" }, choose(each.id), each.title ? el("div", { class: "quiet" }, each.title) : null), `${each.where}${each.rank ? "" : `: ${each.why}`}`, each.rank ?? "–", ...names.map((name) => each.legs[name] ?? "–")]);
     rest = [el("p", { class: "quiet" }, `${found.lost.length} of ${found.candidates} candidates are not on the page. Ranks are those of the legs.`),
       found.lost.length ? table(["document", "where", { name: "rank", number: true }, ...names.map((name) => ({ name, number: true }))], rows.slice(0, 300)) : empty("Nothing was lost", "Every candidate is on the page.")];
   } catch (error) { rest = [el("p", { class: "warn" }, error.message)]; }
