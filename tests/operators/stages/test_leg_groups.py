@@ -26,7 +26,7 @@ from tests.operators.samples import SIGNALS, query
 from tests.tiers import sized
 
 TRACE = query().trace
-KEYS: list[Any] = ["a", "b", "c", "1", 1, 2, True, None, ["a"], ["a", "b"], 0.5]
+KEYS: list[Any] = ["a", "b", "c", "1", 1, 1.0, 2, [2.0], True, None, ["a"], ["a", "b"], 0.5]
 
 
 @pytest.fixture(scope="module")
