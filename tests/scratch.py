@@ -7,8 +7,10 @@ from typing import Final
 
 MEMORY: Final = Path("/dev/shm")
 
-ROOM: Final = 6 << 30
-"""The bytes that must be free: a whole run writes less than half of that. Containers often have but some megabytes."""
+ROOM: Final = 10 << 30
+"""The bytes that must be free: a whole run writes half of that, and its processes need memory, too. Containers often
+have no more than some megabytes.
+"""
 
 
 def in_memory(directory: Path = MEMORY, room: int = ROOM) -> Path | None:

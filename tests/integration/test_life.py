@@ -85,17 +85,21 @@ class Catalogue:
 
     def happening(self, forgets: str | None) -> list[Event]:
         """A round's events; `forgets` is a namespace that is forgotten in the middle of them. What went is made up for,
-        by some new chunks a round.
+        by some new chunks a round. No event is of a document that has expired: it is deleted at some time.
         """
+        self.documents = {id_: each for id_, each in self.documents.items() if each.get("expires_at") != 1}
+        living = sorted(self.documents)
         events = [self.upsert() for _ in range(min(2 * EVENTS, CHUNKS - len(self.documents)))]
         for _ in range(EVENTS):
             kind = self.draw.choice(["patch", "patch", "patch", "upsert", "delete", "expire"])
-            id_ = self.draw.choice(sorted(self.documents))
+            id_ = self.draw.choice(living)
             named = {"id": id_, "namespace": self.documents[id_]["namespace"], "updated_at": next(self._version)}
             if kind == "patch":
                 events.append({**named, "op": "patch", "price": self.draw.randrange(100)})
             elif kind == "expire":
                 events.append({**named, "op": "patch", "expires_at": self.draw.choice([1, 4102444800])})
+                if events[-1]["expires_at"] == 1:
+                    living.remove(id_)
             elif kind == "delete":
                 events.append({**named, "op": "delete"})
             else:

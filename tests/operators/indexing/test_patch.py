@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from operators.clients.qdrant_edge.shards import Engine
@@ -92,6 +92,7 @@ def model(events: Sequence[Event]) -> dict[str, Any]:
 
 @settings(max_examples=sized(25, nightly=400), deadline=None)
 @given(histories(), st.integers(1, 3), st.booleans())
+@example([upsert(1, price=1), patch(2, price=2), upsert(3, price=3)], 1, False)
 def test_any_order_gives_one_document(index: Index, events: list[Event], size: int, twice: bool) -> None:
     """In whatever order and batches events come, each value is that of the highest version, and no vector is lost."""
     events = fresh()(events)
