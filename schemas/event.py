@@ -125,34 +125,39 @@ def readable(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def explain(error: ValidationError, model: type[BaseModel]) -> str:
-    """The problems of what was to be a `model`, as `field: problem (value)`, with values cut short.
-
-    Of more than MAX_WORDED problems the first, and how many more there are.
-    """
-    return _explain(error.errors(include_url=False), model)
-
-
 def validate(model: type[E], document: dict[str, Any]) -> E:
-    """Validate the object as an event. Raises InputError `invalid` with the problems, as `explain` has them."""
+    """Validate the object as an event.
+
+    Raises InputError `invalid` with the problems, as `path: problem (value)`, with values cut short: of more than
+    MAX_WORDED the first, and how many more there are.
+    """
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        wrong = next((field for item in found if (field := _field(item))), None)
+        found = [(_path(item, document), item) for item in error.errors(include_url=False)]
+        wrong = next((path for path, _ in found if path), None)
         raise InputError(DeadLetterClass.INVALID, _explain(found, model), wrong) from error
 
 
-def _explain(found: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
+def _explain(found: Sequence[tuple[str, ErrorDetails]], model: type[BaseModel]) -> str:
     problems = []
-    for item in found[:MAX_WORDED]:
-        field, what = _field(item), explain_problem(item, model)
-        problems.append(problem(field, what, item["input"]) if field else what)
+    for path, item in found[:MAX_WORDED]:
+        what = explain_problem(item, model)
+        problems.append(problem(path, what, item["input"]) if path else what)
     return join_first(problems, len(found[MAX_WORDED:]))
 
 
-def _field(item: ErrorDetails) -> str:
-    return ".".join(str(part) for part in item["loc"])
+def _path(item: ErrorDetails, document: Any) -> str:
+    """The place of a problem in the document, without the members of unions, which pydantic names on the way."""
+    path, at, last = [], document, len(item["loc"]) - 1
+    for place, name in enumerate(item["loc"]):
+        there = name in at if isinstance(at, dict) else isinstance(at, list) and name in range(len(at))
+        if there:
+            at = at[name]
+        elif place < last or item["type"] != "missing":
+            continue
+        path.append(str(name))
+    return ".".join(path)
 
 
 def check_dimension(vector: Sequence[float] | None, dimension: int) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 import httpx
 
+from flows.assembly.query import field_map
 from flows.assembly.rerankers import reranker
 from flows.assembly.resources import Resources
 from operators.clients.chat import ChatModel
@@ -30,7 +31,6 @@ from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker
 from operators.indexing.suitability import searchable, vectors
-from operators.query.field_map import FieldMap
 from operators.runtime.event_loop import EventLoopThread
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
@@ -242,13 +242,6 @@ def _server(
         body=section.body,
     )
     return resilient(endpoint, metrics=metrics.backend(name))
-
-
-def field_map(settings: Settings) -> FieldMap:
-    """The map of our names to those of the configured collections."""
-    section = settings.qdrant
-    namespace = settings.defaults.namespace if section.namespaces == "none" else None
-    return FieldMap(section.fields, section.ids, namespace)
 
 
 def qdrant(settings: Settings, engine: Callable[[], Engine], metrics: FlowMetrics) -> QdrantClient:

@@ -3,6 +3,7 @@
 from operators.indexing.decode import DocumentDecoder
 from operators.query.collection import Destinations
 from operators.query.cursor import CursorCodec
+from operators.query.field_map import FieldMap
 from operators.query.filters import ORDERING
 from operators.query.normalise import Normaliser
 from operators.query.paging import ORDERED
@@ -20,6 +21,13 @@ from schemas.settings.root import MIN_SECRET
 def destinations(settings: QdrantSettings) -> Destinations:
     """The Qdrant collections of all destinations."""
     return Destinations(settings.destinations, settings.collections)
+
+
+def field_map(settings: Settings) -> FieldMap:
+    """The map of our names to those of the configured collections."""
+    section = settings.qdrant
+    namespace = settings.defaults.namespace if section.namespaces == "none" else None
+    return FieldMap(section.fields, section.ids, namespace)
 
 
 def ordering_fields(settings: QdrantSettings) -> frozenset[str]:
@@ -66,6 +74,7 @@ def planner(settings: Settings) -> Planner:
         settings.decay,
         chat,
         settings.defaults,
+        field_map(settings),
     )
 
 

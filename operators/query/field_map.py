@@ -13,7 +13,7 @@ Rules
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -62,6 +62,19 @@ class FieldMap:
     def name(self, path: str) -> str:
         """Our name of a field of the collection."""
         return next((name for name, mapped in self.paths.items() if mapped == path), path)
+
+    def every_name(self, fields: Iterable[str]) -> tuple[str, ...]:
+        """These fields by each of their names, and the other names of what is inside of them."""
+        found = dict.fromkeys(fields)
+        for wanted in [".".join(names_of(each)) for each in found]:
+            for pair in self.paths.items():
+                name, path = (".".join(names_of(each.partition("#")[0])) for each in pair)
+                for one, other in ((name, path), (path, name)):
+                    if f"{one}.".startswith(f"{wanted}."):
+                        found[other] = None
+                    elif wanted.startswith(f"{one}."):
+                        found[other + wanted.removeprefix(one)] = None
+        return tuple(found)
 
     def answerable(self, indexes: Mapping[str, Mapping[str, Any]]) -> dict[str, frozenset[Ask]]:
         """The questions that each field, by our name, answers: by its index, or since it is no field of the payload."""

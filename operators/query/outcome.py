@@ -80,8 +80,9 @@ class Outcome:
     of the results that have some. `hints` says where texts without the query's words say what it asks. `relevance`
     says how well each candidate fits, if that is known. `degraded` lists the stages that were lost, and why; `removed`
     the documents that the post-filter check took out. `more`: an ordered lookup has a further page. `groups`: the group
-    that a candidate stands for, by its id, once candidates are grouped. `order_by`: the order that the query asked for
-    and has. `given`: so many first candidates are on pages before.
+    that a candidate stands for, by its id, once candidates are grouped; `ungrouped` are all of them, as they were
+    ranked. `order_by`: the order that the query asked for and has. `given`: so many first candidates are on pages
+    before.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
@@ -95,6 +96,7 @@ class Outcome:
     hints: dict[str, Sequence[Hint]] = field(default_factory=dict)
     relevance: Relevance | None = None
     grouping: Grouping | None = None
+    ungrouped: Sequence[Candidate] = ()
     groups: Mapping[str, Group] = field(default_factory=dict)
     order_by: OrderBy | None = None
     given: int = 0
@@ -132,48 +134,30 @@ class Outcome:
         """Let the best candidate of each group stand for it; None: each stands for itself."""
         if grouping is None:
             return
-        self.grouping = grouping
-        self.candidates, self.groups = group(self.candidates, grouping)
-        for candidate in self.candidates:
-            self._explain_group(candidate, grouping)
+        self.grouping, self.ungrouped = grouping, self.candidates
+        self.candidates, self.groups = group(self.ungrouped, grouping)
+        if self.explanations is None:
+            return
+        parameters = {"group_by": grouping.field, "group_score": grouping.score}
+        for best in self.candidates:
+            of = self.groups[best.id]
+            values = {"key": of.key, "count": len(of.candidates)}
+            self.explanations.note_step(best.id, "group", of.candidates[0].score, best.score, parameters, values)
 
     def drop(self, ids: Set[str]) -> None:
-        """Drop candidates that are not there any more; a group without its best falls to where its next one belongs."""
+        """Drop candidates that are not there any more: groups are those of the others, in the order of these."""
         if self.grouping is None:
             self.candidates = [candidate for candidate in self.candidates if candidate.id not in ids]
             return
-        given: list[Candidate] = []
-        others: list[Candidate] = []
-        groups, replaced = {}, []
-        for place in reversed(range(len(self.candidates))):
-            best = self.candidates[place]
-            of = self.groups[best.id]
-            if not (left := [each for each in of.candidates if each.id not in ids]):
-                continue
-            group_left = groups[left[0].id] = Group(of.key, left)
-            falls_behind = 0
-            if best.id in ids:
-                best = group_left.best(self.grouping.score)
-                replaced.append(best)
-                worse = (behind for behind, each in enumerate(others) if each.score <= best.score)
-                falls_behind = next(worse, len(others))
-            if place < self.given:
-                given.insert(0, best)
-            else:
-                others.insert(falls_behind, best)
-        if self.order_by is not None:
-            others = sort_candidates(others, self.order_by)
-        self.candidates, self.groups = given + others, groups
-        for candidate in replaced:
-            self._explain_group(candidate, self.grouping)
-
-    def _explain_group(self, best: Candidate, grouping: Grouping) -> None:
-        if self.explanations is None:
-            return
-        of = self.groups[best.id]
-        parameters = {"group_by": grouping.field, "group_score": grouping.score}
-        values = {"key": of.key, "count": len(of.candidates)}
-        self.explanations.note_step(best.id, "group", of.candidates[0].score, best.score, parameters, values)
+        if self.explanations is not None:
+            for best in self.candidates:
+                self.explanations.by_id[best.id].stages.pop()
+        given = {each.id for best in self.candidates[: self.given] for each in self.groups[best.id].candidates}
+        self.candidates = [candidate for candidate in self.ungrouped if candidate.id not in ids]
+        self.group(self.grouping)
+        self.order(self.order_by)
+        # A group that was given stays before the page, whichever document is the best of it now.
+        self.candidates.sort(key=lambda best: self.groups[best.id].candidates[0].id not in given)
 
     def first(self, count: int) -> list[Candidate]:
         """The first candidates, and behind them those that are returned within their groups."""

@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Any, Final
 
 from operators.query.canonical import CanonicalQuery, Shape
+from operators.query.field_map import SAME, FieldMap
 from operators.ranking.grouping import Grouping
 from operators.ranking.run import Facts, Matches, TemporalExpression
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
@@ -97,7 +98,8 @@ class RankingPlan:
 class Planner:
     """Plans queries under one configuration.
 
-    `allowed` is what queries may change unless their source's policy says otherwise, None: everything.
+    `allowed` is what queries may change unless their source's policy says otherwise, None: everything. `fields` are the
+    names by which a field can be hidden.
     """
 
     profiles: Mapping[str, Profile]
@@ -106,6 +108,7 @@ class Planner:
     decay: DecaySettings = field(default_factory=DecaySettings)
     chat: bool = True
     defaults: Defaults = field(default_factory=Defaults)
+    fields: FieldMap = SAME
     _overridden: OrderedDict[tuple[str, str], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
 
     @property
@@ -159,7 +162,7 @@ class Planner:
             self._of(event, profile, "min_relevance"),
             self._grouping(event, profile),
             _choose_parts(event.returned, policy.returned, profile.returned),
-            tuple(policy.hidden_fields),
+            self.fields.every_name(policy.hidden_fields),
         )
 
     def _of(self, event: QueryEvent, profile: Profile, name: str) -> Any:

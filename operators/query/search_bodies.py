@@ -28,7 +28,7 @@ from schemas.document import (
     TEXT,
     TYPE,
 )
-from schemas.filters import NoneOf
+from schemas.filters import FieldFilter, NoneOf
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite, RecipeStage
@@ -99,16 +99,25 @@ class Search:
     def beyond(self, found: Hits, limit: int) -> "Search":
         """The search for candidates of none of the groups that are found, with another limit."""
         assert self.groups is not None
-        field = self.groups.field
-        first = [(found.ids[place], key_of(found.payloads[place], field)) for place in self.groups.first(found)]
-        keys = [key for _, key in first if key is not None]
-        alone = [point_id(id_) for id_, key in first if key is None]
+        field, indexed = self.groups.field, self.groups.indexed
+
+        def others(keys: list[Any]) -> FieldFilter:
+            return filters.on_index(NoneOf(field=field, op="none_of", value=keys), indexed)
+
+        keys: list[Any] = []
+        alone: list[Any] = []
+        for place in self.groups.first(found):
+            key = key_of(found.payloads[place], field)
+            # Where filters need an index, only values of its own type can be left out.
+            if key is None or (indexed is not None and filters.missing_indexes(others([key]), indexed) is not None):
+                alone.append(point_id(found.ids[place]))
+            else:
+                keys.append(key)
         must: list[Condition] = []
         if keys:
-            others = filters.on_index(NoneOf(field=field, op="none_of", value=keys), self.groups.indexed)
             # A document with several values is of none of their groups, and `none_of` would leave it out.
-            several = {"key": others.field, "values_count": {"gt": 1}}
-            must = [{"should": [filters.condition(others), several]}]
+            several = {"key": others(keys).field, "values_count": {"gt": 1}}
+            must = [{"should": [filters.condition(others(keys)), several]}]
         without: list[Condition] = [{"has_id": alone}] if alone else []
 
         def narrow(body: Condition | None) -> Condition | None:

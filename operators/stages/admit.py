@@ -58,7 +58,7 @@ class Admission:
             self._expire(query)
             return query
         capabilities = query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
-        _check_visible(query, self.fields)
+        _check_visible(query)
         if asked.order_by is not None:
             _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
         if query.asked.plan.grouping is not None:
@@ -136,9 +136,9 @@ class Admission:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")
 
 
-def _check_visible(query: InFlight, names: FieldMap) -> None:
+def _check_visible(query: InFlight) -> None:
     """Raise InputError if the query filters, orders or groups by a field that its policy hides."""
-    hidden = [each for name in query.asked.plan.hidden for each in (name, names.path(name))]
+    hidden = query.asked.plan.hidden
     if not hidden:
         return
     asked, grouping = query.asked.canonical, query.asked.plan.grouping
@@ -149,7 +149,7 @@ def _check_visible(query: InFlight, names: FieldMap) -> None:
     used |= {SUBJECT: SUBJECT} if asked.subject is not None else {}
     used |= {ACTOR_TYPE: ACTOR_TYPE} if asked.actor_type is not None else {}
     for where, name in used.items():
-        if is_hidden(name, hidden) or is_hidden(names.path(name), hidden):
+        if is_hidden(name, hidden):
             raise invalid(where, "the policy of the query's source hides this field", name)
 
 

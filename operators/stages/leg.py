@@ -318,13 +318,17 @@ def _extend(hits: Hits, further: Hits, groups: Groups) -> Hits:
     """The hits, best first, with those further ones that it takes to reach the wanted number of groups."""
     if not further.ids:
         return hits
-    left, first = groups.wanted - len(groups.first(hits)), groups.first(further)
-    room = first[left - 1] + 1 if len(first) >= left else len(further.ids)
-    ids, scores = [*hits.ids, *further.ids[:room]], [*hits.scores, *further.scores[:room]]
-    payloads = [*hits.payloads, *further.payloads[:room]]
-    versions = [*hits.versions, *further.versions[:room]] if hits.versions and further.versions else []
+    # Not every value of a key is left out: a keyword index does not hold 2.0 where the key is 2.
+    known = set(hits.ids)
+    new = [place for place, id_ in enumerate(further.ids) if id_ not in known]
+    ids = [*hits.ids, *(further.ids[n] for n in new)]
+    scores = [*hits.scores, *(further.scores[n] for n in new)]
+    payloads = [*hits.payloads, *(further.payloads[n] for n in new)]
+    versions = [*hits.versions, *(further.versions[n] for n in new)] if hits.versions and further.versions else []
+    first = groups.first(Hits(ids, scores, payloads))
+    room = first[groups.wanted - 1] + 1 if len(first) >= groups.wanted else len(ids)
     # An approximate search may find later what is better.
-    order = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)
+    order = sorted(range(room), key=scores.__getitem__, reverse=True)
     sequence = [versions[place] for place in order] if versions else ()
     return Hits([ids[n] for n in order], [scores[n] for n in order], [payloads[n] for n in order], sequence)
 

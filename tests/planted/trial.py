@@ -54,9 +54,10 @@ class _Run:
 def whole(directory: Path) -> list[str]:
     """The arguments of `make test` for pytest, by the directory's Makefile. Raises ValueError if it runs no pytest."""
     planned = subprocess.run(["make", "--dry-run", "test"], cwd=directory, check=True, capture_output=True, text=True)
-    if (found := _WHOLE.search(planned.stdout)) is None:
+    # In a fresh work tree the tests are collected before they are run.
+    if not (found := _WHOLE.findall(planned.stdout)):
         raise ValueError("`make test` runs no `python -m pytest`")
-    return shlex.split(found[1])
+    return shlex.split(found[-1])
 
 
 def copied(directory: Path, root: Path = ROOT) -> "Trial":

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from operators.query.field_map import SAME, FieldMap
 from operators.query.filters import condition, on_fields
+from operators.query.returned import hide, is_hidden
 from schemas.document import CREATED, NAMESPACE
 from schemas.filters import AnyFilter, FieldFilter, Filter
 
@@ -65,6 +66,26 @@ def test_payloads_have_our_names() -> None:
         "n": 1,
     }
     assert payload == before
+
+
+@pytest.mark.parametrize(
+    "hidden", ["subject", "metadata.author", 'metadata."author"', "metadata", "meta", "text", "blob", "details.cost"]
+)
+def test_a_hidden_field_is_hidden_by_each_of_its_names(hidden: str) -> None:
+    """By our name, by the collection's, and with all that it is inside of: its value is in no part of a payload."""
+    fields = FieldMap({"subject": "metadata.author", "text": "blob#text", "details": "inner.details"})
+    values = {"subject": "lovelace", "text": "words", "details.cost": "12"}
+    gone = {"metadata": "subject", 'metadata."author"': "subject", "metadata.author": "subject", "blob": "text"}
+    found = {
+        "metadata": {"author": "lovelace"},
+        "blob": '{"text": "words", "n": 1}',
+        "inner": {"details": {"cost": "12", "size": 3}},
+    }
+    seen = str(hide(fields.payload("p", found), fields.every_name([hidden])))
+    for name, value in values.items():
+        assert (value in seen) == (name != gone.get(hidden, hidden))
+    assert is_hidden("inner.details.cost", fields.every_name(["details"]))
+    assert fields.every_name(["other"]) == ("other",)
 
 
 @pytest.mark.parametrize(

@@ -271,13 +271,14 @@ def test_a_hidden_field_is_no_key_of_groups() -> None:
     profiles = {**PROFILES, "mine": PROFILES["balanced"].model_copy(update={"group_by": "subject"})}
     for hidden in ("subject", "meta.subject", "meta"):
         policies = PolicySettings(default=SourcePolicy(hidden_fields=[hidden]))
-        admit = admission(fields=FieldMap({"subject": "meta.subject"}))
+        fields = FieldMap({"subject": "meta.subject"})
+        admit = admission(fields=fields)
         for default, event in (
             (None, {"group_by": "subject"}),
             (None, {"profile": "mine"}),
             ("subject", {}),
         ):
-            planner = Planner(profiles, defaults=Defaults(group_by=default))
+            planner = Planner(profiles, defaults=Defaults(group_by=default), fields=fields)
             decode = decoder(planner=planner, policies=policies)
             asked: dict[str, Any] = {"query_id": "q", "text": "some text", **event}
             with pytest.raises(InputError, match="hides this field") as refused:

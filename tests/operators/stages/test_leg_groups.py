@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.backend_answers import Hits
+from operators.query.filters import Ask
 from operators.query.in_flight import Found
 from operators.query.search_bodies import Groups, Search
 from operators.ranking.grouping import key_of
@@ -26,7 +28,7 @@ from tests.operators.samples import SIGNALS, query
 from tests.tiers import sized
 
 TRACE = query().trace
-KEYS: list[Any] = ["a", "b", "c", "1", 1, 2, True, None, ["a"], ["a", "b"], 0.5]
+KEYS: list[Any] = ["a", "b", "c", "1", 1, 1.0, 2, [2.0], True, None, ["a"], ["a", "b"], 0.5]
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +121,17 @@ def test_enough_groups_need_no_further_request(engine: Engine) -> None:
         assert len(watched.requests) == 1
         assert isinstance(found, Found)
         assert found.more == (limit == 10)
+
+
+def test_a_strict_collection_is_asked_for_values_that_its_index_answers() -> None:
+    """Strict mode refuses a filter by integers on an index of keywords: such documents are left out by their ids."""
+    groups = Groups("parent", 9, 1000, {"parent": frozenset({Ask.KEYWORD})})
+    found = Hits(["1", "2", "3"], [0.9, 0.8, 0.7], [{"parent": "a"}, {"parent": 5}, {}])
+    body = replace(search(3, 9), groups=groups).beyond(found, 12).body
+    assert body is not None
+    several = {"key": "parent", "values_count": {"gt": 1}}
+    others = {"must_not": [{"key": "parent", "match": {"any": ["a"]}}]}
+    assert body["filter"] == {"must": [{"should": [others, several]}], "must_not": [{"has_id": [2, 3]}]}
 
 
 def test_a_further_request_that_fails_is_a_loss(engine: Engine) -> None:

@@ -1,15 +1,22 @@
 """Rank: what stands behind the model runs on its scores, and nothing else is moved."""
 
+import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from operators.query.backend_answers import RerankScores
 from operators.query.canonical import Shape
 from operators.query.cursor import result_digest
 from operators.query.in_flight import InFlight
+from operators.query.outcome import Outcome
+from operators.ranking.candidate import Candidate
+from operators.ranking.grouping import Grouping
 from operators.stages.fuse import fuse_legs
 from operators.stages.rerank import rank
+from schemas.filters import OrderBy
 from tests.operators.ranking.pools import structured, vector
 from tests.operators.samples import query
 
@@ -24,8 +31,8 @@ def found(**event: Any) -> InFlight:
     ages = {"a": 90, "b": 30, "c": 0}
     payloads = {id_: {"text": id_, "created_at": NOW - DAY * age} for id_, age in ages.items()}
     lookup = asked.asked.canonical.shape is not Shape.SEARCH
-    given = structured(*payloads, payloads=payloads) if lookup else vector(*hits, payloads=payloads)
-    asked.outcome.legs = {given.name: given}
+    leg = structured(*payloads, payloads=payloads) if lookup else vector(*hits, payloads=payloads)
+    asked.outcome.legs = {leg.name: leg}
     asked = fuse_legs(asked)
     asked.outcome.rerank_scores = RerankScores("model", {"a": 0.1, "b": 0.9, "c": 0.2}, 3)
     return asked
@@ -91,6 +98,35 @@ def test_a_group_that_was_given_is_told_by_any_of_its_documents() -> None:
     assert order(asked) == ["b", "a"]
 
 
+@given(
+    scores=st.lists(st.sampled_from([0.9, 0.5, 0.1]), min_size=1, max_size=8),
+    draw=st.randoms(use_true_random=False),
+    score=st.sampled_from(["max", "sum", "avg"]),
+    direction=st.sampled_from(["asc", "desc", None]),
+)
+def test_what_is_gone_has_no_part_in_groups(
+    scores: list[float], draw: random.Random, score: Any, direction: Any
+) -> None:
+    """The groups, their scores and their order are those that they would have if what is gone had never been there."""
+    ranked = [
+        Candidate(f"d{place}", each, {"parent": draw.choice(["p", "q", None]), "size": draw.choice([1, 2, None])})
+        for place, each in enumerate(sorted(scores, reverse=True))
+    ]
+    gone = {each.id for each in ranked if draw.random() < 0.4}
+    order_by = OrderBy(field="size", direction=direction) if direction is not None else None
+
+    def grouped_again(candidates: list[Candidate]) -> Outcome:
+        outcome = Outcome(candidates=candidates)
+        outcome.group(Grouping("parent", 2, score))
+        outcome.order(order_by)
+        return outcome
+
+    outcome = grouped_again(ranked)
+    outcome.drop(gone)
+    expected = grouped_again([each for each in ranked if each.id not in gone])
+    assert (outcome.candidates, outcome.groups) == (expected.candidates, expected.groups)
+
+
 @pytest.mark.parametrize("score", ["sum", "avg"])
 def test_a_group_that_loses_its_best_document_is_scored_by_the_others(score: str) -> None:
     """The next document stands for the group, with the group's score and not with its own alone."""
@@ -103,7 +139,13 @@ def test_a_group_that_loses_its_best_document_is_scored_by_the_others(score: str
     own = [each.score for each in asked.outcome.groups["b"].candidates]
     assert (left.id, left.score) == ("b", sum(own) if score == "sum" else sum(own) / 2)
     assert asked.outcome.explanations is not None
-    assert asked.outcome.explanations.by_id["b"].stages[-1]["output"] == left.score
+    [*_, before, step] = asked.outcome.explanations.by_id["b"].stages
+    assert (step["output"], step["values"]["count"]) == (left.score, 2)
+    assert before["stage"] != "group"
+    asked.outcome.drop({"c"})
+    [*_, before, step] = asked.outcome.explanations.by_id["b"].stages
+    assert (step["output"], step["values"]["count"]) == (own[0], 1)
+    assert before["stage"] != "group"
 
 
 def grouped(parents: dict[str, str], **event: Any) -> InFlight:
