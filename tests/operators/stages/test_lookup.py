@@ -84,10 +84,10 @@ def test_nobody_waits_for_one_that_has_much_more_time() -> None:
 
 def test_nobody_waits_for_documents_that_have_expired(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer under way serves no query that comes after the end of a document that it has fetched."""
-    ends = time.time() + 1000
+    ends = round(time.time()) + 1000
     for now, leads in ((ends - 1, False), (ends, True)):
         kept = answers()
-        kept.look_up(asked(0), MARK).outcome.payloads = {"a": {EXPIRES: round(ends * 1000)}}
+        kept.look_up(asked(0), MARK).outcome.payloads = {"a": {EXPIRES: ends * 1000}}
         second = asked(1)
         with monkeypatch.context() as clock:
             clock.setattr(time, "time", lambda now=now: now)
