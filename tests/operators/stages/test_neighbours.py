@@ -73,7 +73,7 @@ def test_an_expired_document_is_no_neighbour(monkeypatch: pytest.MonkeyPatch) ->
     """From its moment on it is none, and one that expires ends the time for which the answer is served from caches."""
     asked = found(2)
     asked.retrieval.capabilities = replace(asked.retrieval.capabilities, expires=True)
-    soon = round(time.time() * 1000) + 10**6
+    soon = round(time.time()) * 1000 + 10**6
     STAGE.on_answer(asked, {"b": {**payload(2), EXPIRES: 1000}, "d": {**payload(4), EXPIRES: soon}, "e": payload(5)})
     sides = asked.outcome.neighbours["c"]
     assert [[each["id"] for each in side] for side in sides] == [[], ["d", "e"]]
