@@ -240,7 +240,9 @@ class DeletionEvent(Strict):
     schema_version: SchemaVersion = SCHEMA_VERSION
     op: Literal["delete_where"]
     namespace: Name
-    filters: Filters = Field(default=[], description="As a query has them; missing: the whole namespace.")
+    filters: Filters = Field(
+        default=[], description="As a query has them, none on `namespace`; missing: the whole namespace."
+    )
     destination: Name | None = None
     collection: Name | None = Field(default=None, description="A part of the destination.")
     updated_at: Timestamp | None = Field(

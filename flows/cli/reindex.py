@@ -124,12 +124,12 @@ def reindex(
             say(out, f"{move.name}: {move.after} was made with these settings; --again indexes once more")
         return
     reach(settings.kafka.bootstrap_servers)
-    _make(settings, in_process, found.moves, found.generation, group_before if from_collection else None)
+    group = _make(settings, in_process, found.moves, found.generation, group_before if from_collection else None)
     in_process.close()
     renamed = _into(settings, found.moves)
     replica = f"{settings.delivery.replica}-reindex"
     renamed = renamed.model_copy(update={"delivery": renamed.delivery.model_copy(update={"replica": replica})})
-    run = _Run(renamed, found, group_before, allow_differences=allow_differences, as_json=as_json)
+    run = _Run(renamed, found.moves, group, group_before, allow_differences=allow_differences, as_json=as_json)
     code = serve(renamed, {"reindex": run.build}, settings.telemetry.indexing_port)
     run.stopping.set()
     raise typer.Exit(code or (0 if run.switched else 1))
@@ -137,8 +137,9 @@ def reindex(
 
 def _make(
     settings: Settings, in_process: InProcess, moves: Sequence[Move], generation: Generation, copied: str | None
-) -> None:
-    """Make the new collections. `copied` is the group of those whose documents are copied, None: the topic has all.
+) -> str:
+    """Make the new collections, and return the group that they note: a run that began at the same time may have made
+    them. `copied` is the group of those whose documents are copied, None: the topic has all.
 
     A copy that was stopped begins again: documents may have been deleted since.
     """
@@ -162,6 +163,7 @@ def _make(
             for move in moves:
                 _copy(copy_page, move)
         set_offsets(kafka, topic, starts)
+    return ensure_collections(_into(settings, moves), in_process).group or generation.group
 
 
 def _copy(copy_page: CopyPage, move: Move) -> None:
@@ -222,14 +224,20 @@ class _Run:
     """One run: the replica, and the thread that watches it, switches, and waits for a successor."""
 
     def __init__(
-        self, settings: Settings, plan: Plan, group_before: str, *, allow_differences: bool, as_json: bool
+        self,
+        settings: Settings,
+        moves: Sequence[Move],
+        group: str,
+        group_before: str,
+        *,
+        allow_differences: bool,
+        as_json: bool,
     ) -> None:
-        assert plan.generation is not None
         self.stopping = threading.Event()
         self.switched = False
         self._settings = settings
-        self._moves = plan.moves
-        self._kafka = settings.kafka.model_copy(update={"group_id": plan.generation.group})
+        self._moves = moves
+        self._kafka = settings.kafka.model_copy(update={"group_id": group})
         self._kafka_before = settings.kafka.model_copy(update={"group_id": group_before})
         self._allow_differences = allow_differences
         self._as_json = as_json

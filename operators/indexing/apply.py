@@ -379,8 +379,9 @@ class Writer(DocumentStage[InputError | None]):
         found = await self._qdrant.retrieve(physical, ids, (VERSION, PATCHES, PATCHED), timeout=self._timeout)
         due = []
         for document in batch:
-            payload = found.get(document.point_id)
-            if payload is None or payload.get(VERSION, -math.inf) > document.version:
+            # One that is not there may have had patches when it was to be written, and be deleted since.
+            payload = found.get(document.point_id, {})
+            if payload.get(VERSION, -math.inf) > document.version:
                 continue
             if payload.get(VERSION) != document.version or payload.get(PATCHED) != patch.mark(document.patches):
                 due.append((document, payload))

@@ -12,9 +12,18 @@ from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.indexing.rows import from_debezium, read_tombstone, rename
 from operators.query.cloud_event import open_event
 from operators.query.collection import Destinations
+from operators.query.filters import on_fields
 from operators.query.message import Message, check_headers, sent_at
-from schemas.document import COLUMNS, DELETE_WHERE, MAX_DOCUMENT_PARTS, DeletionEvent, DocumentEvent, point_id
-from schemas.errors import DeadLetterClass, InputError
+from schemas.document import (
+    COLUMNS,
+    DELETE_WHERE,
+    MAX_DOCUMENT_PARTS,
+    NAMESPACE,
+    DeletionEvent,
+    DocumentEvent,
+    point_id,
+)
+from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import HALF_REPLACED, check_dimension, validate
 from schemas.settings import DocumentSettings
 
@@ -71,6 +80,7 @@ class DocumentDecoder:
         namespace = event.namespace if event.namespace is not None else self.default_namespace
         version = round((event.updated_at if event.updated_at is not None else _version(message)) * 1000)
         if isinstance(event, DeletionEvent):
+            _check_filters(event)
             place = point_id(destination, namespace)
             return DeletionInFlight(message, event, destination, namespace, collection, place, version)
         check_dimension(event.vector, self.dimension)
@@ -99,6 +109,13 @@ class DocumentDecoder:
         if warnings:
             self.mended.note(message)
         return from_debezium(document, columns) if rows else rename(document, columns) if columns else document
+
+
+def _check_filters(event: DeletionEvent) -> None:
+    """Raise InputError `invalid` for a filter on the namespace, which a late document lacks while it is hidden."""
+    for place, each in on_fields(event.filters, "filters"):
+        if each.field == NAMESPACE:
+            raise invalid(f"{place}.field", "the event's own `namespace` says this; leave the filter out", NAMESPACE)
 
 
 def _version(message: Message) -> float:

@@ -126,14 +126,14 @@ def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
 
 
 def patches_to_apply(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
-    """The patches of a batch in their order, without those that a deletion behind them is done with."""
+    """The patches of a batch in their order, without those that an upsert or a deletion behind them is done with."""
     kept: list[DocumentInFlight] = []
-    deleted: dict[tuple[str, str], int] = {}
+    whole: dict[tuple[str, str], int] = {}
     for document in reversed(list(documents)):
         key = (document.collection, document.point_id)
-        if document.event.op == "delete":
-            deleted[key] = max(document.version, deleted.get(key, document.version))
-        elif document.event.op == "patch" and document.version > deleted.get(key, document.version - 1):
+        if document.event.op != "patch":
+            whole[key] = max(document.version, whole.get(key, document.version))
+        elif document.version > whole.get(key, document.version - 1):
             kept.append(document)
     return kept[::-1]
 
@@ -245,6 +245,9 @@ def change_of(
         return None
     new = {name: value for name, (_, value) in after.items() if before.get(name) != after[name]}
     derived = _derive(document, context, {**payload, **new})
+    if EXPIRES_AT not in new:
+        # The default age may have changed since the document was written.
+        derived.pop(EXPIRES, None)
     same = {"key": VERSION, "match": {"value": version}} if version is not None else {"is_empty": {"key": VERSION}}
     return Change(
         document.point_id,

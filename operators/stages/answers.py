@@ -14,7 +14,8 @@ Rules
   continue: then its page leaves out the results that the cursor knows.
 - A cached answer with a record that the query may not see is as good as none. The check reads the records' fields as
   they were when the answer was computed.
-- A cached answer is served until the first of its documents expires, by the clock of the flow that received the query.
+- A cached answer is served, and one under way is waited for, until the first of its documents expires, by the clock of
+  the flow at that moment: a query may have waited since it was received.
 - An answer in the semantic cache serves a paraphrase of its query. A query with a vector of its own is served by one of
   the same direction and of the same text alone: without words nothing says whether two near vectors ask the same.
 """
@@ -163,7 +164,12 @@ class Answers:
         self._leaders = {}
 
     def _patient(self, leader: InFlight, query: InFlight) -> bool:
-        """True if the leader has 0.5 to 1.1 times the query's remaining time: its losses are both's."""
+        """True if the leader has 0.5 to 1.1 times the query's remaining time: its losses are both's.
+
+        A leader whose documents have expired since it fetched them would answer with these.
+        """
+        if _is_past(_first_expiry(leader)):
+            return False
         now = self._clock()
         left = query.deadline - now
         return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
@@ -175,7 +181,7 @@ class Answers:
 
     def _serve(self, query: InFlight, stage: RetrievalStage, cached: bytes) -> bool:
         cached_answer, until = _read(cached, stage)
-        if until is not None and until <= query.message.received * 1000:
+        if _is_past(until):
             return False
         access_filter = query.asked.access_filter
         # A cached answer with a record that the query may not see is as good as none.
@@ -276,6 +282,11 @@ def _first_expiry(query: InFlight) -> int | None:
     grouped = (each.payload for each in chain.from_iterable(shown))
     times = (payload.get(EXPIRES) for payload in chain(outcome.payloads.values(), around, grouped))
     return min((each for each in times if each is not None), default=None)
+
+
+def _is_past(until: int | None) -> bool:
+    """True if a time in ms is over by the flow's own clock."""
+    return until is not None and until <= time.time() * 1000
 
 
 def _write(answer: Answer, asked: str | None, until: int | None) -> bytes:

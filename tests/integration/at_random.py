@@ -1,11 +1,12 @@
 """Random policies, documents and queries: many alike, many that differ in one thing, from one seed."""
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.integration.conversation import Asked
-from tests.integration.permitted import COLLECTIONS, TIERS
+from tests.integration.permitted import COLLECTIONS, LATE, TIERS
 
 DIMENSION = 8
 NAMESPACES = ("default", "north", "south", "south|east", "vault")
@@ -27,7 +28,14 @@ TEXTS = (
     "title:beta",
 )
 RECIPES = (None, None, "hybrid", "rrf", "vector", "keyword", "signals", "decay", "composite")
-RETURNED = ({"passages": 2}, {"text": 9, "passages": 1}, {"text": "none"}, {"fields": ["rev", "namespace"]})
+RETURNED = (
+    {"passages": 2},
+    {"text": 9, "passages": 1},
+    {"text": "none"},
+    {"fields": ["rev", "namespace"]},
+    {"neighbours": 2},
+    {"neighbours": 1, "fields": ["rev"]},
+)
 CHANGED = (
     *("source", "source", "namespace", "namespace", "place", "subject", "actor_type", "filters", "limit", "profile"),
     *("recipe", "explain", "debug", "record", "rerank", "reflections", "now", "return", "group", "group", "group"),
@@ -111,15 +119,22 @@ class Random:
             "parts": [{"price": draw.randrange(10), "labels": draw.sample(LABELS, 1)} for _ in range(2)],
             "type": draw.choice((None, None, None, "reflection")),
             "created_at": draw.choice((None, 1_700_000_000 + 60 * self._revision)),
+            "turn": number,
+            "expires_at": draw.choice((*[None] * 7, LATE, 1, round(time.time()) + draw.randrange(1, 40))),
         }
         return {name: value for name, value in written.items() if value is not None}
 
     def change(self, place: tuple[str, str | None], namespace: str, number: int) -> dict[str, Any]:
-        """A document anew, or its deletion."""
+        """The next version of a document, its deletion, or a patch of some of its fields."""
         written = self.document(place, namespace, number)
-        if self._draw.random() < 0.25:
-            own = ("id", "rev", "namespace", "destination", "collection")
-            return {"op": "delete", **{name: written[name] for name in own if name in written}}
+        kind = self._draw.random()
+        named = ("id", "rev", "namespace", "destination", "collection")
+        own = {name: written[name] for name in named if name in written}
+        if kind < 0.25:
+            return {"op": "delete", **own}
+        if kind < 0.6:
+            changed = self._draw.sample(("classification", "labels", "subject", "price", "parent", "expires_at"), 3)
+            return {"op": "patch", **own, **{name: written.get(name) for name in changed}}
         return written
 
     def fresh(self) -> Asked:

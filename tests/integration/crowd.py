@@ -56,20 +56,26 @@ class Run:
 
 
 @contextlib.contextmanager
-def asking(broker: Broker, directory: Path, *, firewall: bool) -> Iterator[Run]:
-    """Rounds of queries, each with some that repeat or continue those before, and changes in the middle of each."""
+def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> Iterator[Run]:
+    """Rounds of queries, each with some that repeat or continue those before, and changes in the middle of each.
+
+    The engine is in a server, or `inside` the flow's process.
+    """
     draw = random.Random(SEED)
     sources = policies(draw, SOURCES)
     guard = {**FIREWALL, "enabled": firewall}
-    with qdrant_server.running(directory / "engine") as qdrant:
+    with contextlib.ExitStack() as stack:
+        path = directory / "engine"
+        qdrant = {"path": str(path)} if inside else {"url": stack.enter_context(qdrant_server.running(path))}
         settings = {
             "qdrant": {
-                "url": qdrant,
+                **qdrant,
                 "timeout": 20,
                 "dimension": DIMENSION,
                 "destinations": {place: name for (place, part), name in COLLECTIONS.items() if part is None},
                 "collections": {"default": {"notes": COLLECTIONS["default", "notes"]}},
                 "indexes": {"price": "integer", "parent": "keyword"},
+                "context": {"order_by": "turn"},
             },
             "policies": {
                 "identity": {"by": "header", "header": HEADER},
@@ -85,10 +91,9 @@ def asking(broker: Broker, directory: Path, *, firewall: bool) -> Iterator[Run]:
             Conversation.with_(system) as conversation,
         ):
             system.environment["RANKSTREAM_CURSOR__SIGNING_SECRET"] = "sixteen and more characters"
-            indexing = system.start("index", replica="i", wait=False)
-            searching = system.start("run", replica="s", wait=False)
-            indexing.wait_ready()
-            searching.wait_ready()
+            commands = ("run --with-indexing",) if inside else ("index", "run")
+            for flow in [system.start(command, replica=command[:3], wait=False) for command in commands]:
+                flow.wait_ready()
             world = World(conversation)
             yield Run(_converse(draw, world, [name for name in sources if name]), world, sources, guard)
 

@@ -1,11 +1,15 @@
 """The permitted answers to a query, read from policies and documents by brute force, apart from the code."""
 
+import time
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.integration.conversation import NEVER, Asked, Conversation, Written
+
+LATE = 4_102_444_800
+"""A time at which a document expires when this is over."""
 
 Policy = Mapping[str, Any]
 Name = tuple[str, str | None, str, str]
@@ -144,15 +148,33 @@ class World:
     versions: dict[Name, list[Written]] = field(default_factory=dict)
     by_revision: dict[int, Name] = field(default_factory=dict)
     forgotten: int = 0
+    patches: set[int] = field(default_factory=set)
+    """Revisions that are patches."""
+
+    _wall: float = field(default_factory=lambda: time.time() - time.monotonic())
     _at: dict[tuple[str, str | None, str], list[Name]] = field(default_factory=dict)
     _moves: dict[tuple[str, str], list[tuple[Name, Written]]] = field(default_factory=dict)
     _acknowledged: dict[int, float] = field(default_factory=dict)
 
     def write(self, events: list[dict[str, Any]]) -> list[Written]:
-        """Send these versions."""
-        written = self.conversation.write(events)
-        for each in written:
-            event = each.event
+        """Send these versions; a patch is noted as the whole document, and not sent if that is gone or will expire."""
+        made: dict[Name, dict[str, Any]] = {}
+        sent, wholes = [], []
+        for event in events:
+            name = (event["destination"], event.get("collection"), event["namespace"], event["id"])
+            whole = event
+            if event["op"] == "patch":
+                before = made.get(name) or self.versions[name][-1].event
+                if before["op"] == "delete" or before.get("expires_at", LATE) < LATE:
+                    continue
+                self.patches.add(event["rev"])
+                whole = {key: each for key, each in {**before, **event, "op": "upsert"}.items() if each is not None}
+            made[name] = whole
+            sent.append(event)
+            wholes.append(whole)
+        written = self.conversation.write(sent)
+        for each, event in zip(written, wholes, strict=True):
+            each.event = event
             name = (event["destination"], event.get("collection"), event["namespace"], event["id"])
             if name not in self.versions:
                 self._at.setdefault(name[:3], []).append(name)
@@ -196,12 +218,18 @@ class World:
         place = event.get("destination", "default"), event.get("collection"), event.get("namespace", "default")
         return self._at.get(place, [])
 
+    def expired(self, event: Mapping[str, Any], at: float) -> bool:
+        """True if this version of a document has expired by then."""
+        # The two clocks may drift.
+        return bool(event.get("expires_at", NEVER) + 0.05 <= at + self._wall)
+
     def still(self, query: Asked, since: float) -> bool:
-        """True if nothing moved from then to the query's end in the part of the index that it asks."""
+        """True if nothing moved or expired from then to the query's end in the part of the index that it asks."""
         collection = COLLECTIONS[query.event.get("destination", "default"), query.event.get("collection")]
         namespace = query.event.get("namespace", "default")
         return not any(
-            version.sent <= query.ended and self.acknowledged(name, version) > since
+            (version.sent <= query.ended and self.acknowledged(name, version) > since)
+            or since - 0.1 + self._wall < version.event.get("expires_at", NEVER) <= query.ended + self._wall
             for name, version in self._moves.get((collection, namespace), [])
         )
 
@@ -219,6 +247,8 @@ class World:
         shown = [each.event for each in there if each.event["rev"] == hit["payload"]["rev"]]
         if not shown or shown[0]["op"] == "delete":
             return "it was replaced or deleted before the query was sent"
+        if self.expired(shown[0], query.sent):
+            return "it had expired before the query was sent"
         told = event.get("fields") if (event := query.event.get("return")) else None
         fields = {"classification", "labels", "subject"}.intersection(told if told is not None else _ALL)
         if any(hit["payload"].get(field) != shown[0].get(field) for field in fields):
@@ -230,6 +260,16 @@ class World:
         for passage in hit.get("passages", []):
             if not shown[0]["text"].startswith(passage["text"], passage["start"]):
                 return "a passage is of another text"
+        for near in [each for side in hit.get("neighbours", {}).values() for each in side]:
+            around = [each.event for each in self.true((*name[:3], near["id"]), query.sent, query.ended)]
+            if not any(
+                each["op"] != "delete"
+                and near["text"] in (None, each["text"])
+                and visible(policy, firewall, each)
+                and not self.expired(each, query.sent)
+                for each in around
+            ):
+                return "a neighbour is hidden or gone"
         # The legs may have seen one version, and the payload be the next one's.
         return None if any(wanted(query.event, each.event) for each in there) else "the query's filters leave it out"
 
@@ -237,4 +277,5 @@ class World:
         """The times, newest first, undated last, of all that a lookup must find as long as nothing moves."""
         last = [self.true(name, query.sent, query.ended)[-1].event for name in self.of(query)]
         there = [each for each in last if each["op"] == "upsert" and visible(policy, firewall, each)]
+        there = [each for each in there if not self.expired(each, query.sent)]
         return sorted((each.get("created_at", 0) for each in there if wanted(query.event, each)), reverse=True)

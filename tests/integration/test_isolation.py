@@ -20,10 +20,11 @@ from tests.integration.crowd import QUERIES, ROUNDS, SEED, Run, asking
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["firewall on", "firewall off"])
+@pytest.fixture(scope="module", params=[True, False], ids=["firewall on, server", "firewall off, engine inside"])
 def run(request: pytest.FixtureRequest, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """The crowd's queries and their answers."""
-    with asking(broker, tmp_path_factory.mktemp("isolation"), firewall=request.param) as asked:
+    directory = tmp_path_factory.mktemp("isolation")
+    with asking(broker, directory, firewall=request.param, inside=not request.param) as asked:
         yield asked
 
 
@@ -194,17 +195,22 @@ def test_all_of_it_was_tried(run: Run) -> None:
         stages["followed"] += run.followed(query)
         stages["groups"] += any(hit.get("group", {}).get("results") for hit in query.answer.get("results", []))
         stages["hits"] += len(query.answer.get("results", []))
+        hits = list(members(query.answer)) if query.answer else []
+        stages["patched"] += sum(hit["payload"]["rev"] in run.world.patches for hit in hits)
+        stages["neighbours"] += sum(any(hit.get("neighbours", {}).values()) for hit in hits)
         stages["passages"] += sum(len(hit.get("passages", [])) for hit in query.answer.get("results", []))
         stages["hidden"] += bool(run.policy(query).get("hidden_fields")) and bool(query.answer.get("results"))
         stages["page"] += query.given is not None and query.dead is None and run.denial(query) is None
         stages[str(run.denial(query))] += 1
     assert len(run.asked) >= ROUNDS * QUERIES
     assert run.world.forgotten > ROUNDS
+    versions = [each for there in run.world.versions.values() for each in there]
+    assert sum(run.world.expired(each.event, run.asked[-1].ended) for each in versions) > 50
     share = ROUNDS * QUERIES / 10_000
     # What is answered from where depends on the machine's pace, too: a tenth or so of what it usually is.
     least: dict[str, float] = {"exact_cache": 300, "followed": 30, "fast_path": 30, "structured": 100}
     least |= {"hybrid_merge": 200, "cursor_invalid": 50, "page": 50, "hits": 3000, "groups": 30, "cursor_expired": 5}
-    least |= {"passages": 100, "hidden": 100}
+    least |= {"passages": 100, "hidden": 100, "patched": 100, "neighbours": 20}
     least |= {"destination_not_allowed": 10, "retrieval_mode_not_allowed": 30, "policy_denied": 30}
     # What is alike among those before grows with them, too.
     least |= {"retrieval_firewall_denied": 30, "semantic_cache": 30 * share}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,11 @@ import kafka
 import pytest
 
 from bench.kafka.broker import Broker
+from flows.assembly.clients import InProcess
+from flows.cli.reindex import _make
+from operators.clients.qdrant.collections.generations import Generation
+from operators.indexing.reindexing import Move
+from schemas.settings import Settings
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, Flow, assert_each_once, wait_until
 
@@ -176,6 +182,15 @@ def test_an_indexing_flow_of_other_settings_does_not_write_to_a_new_generation(s
     code, said = shop.ended(shop.reindex())
     assert code == 2
     assert "has no aliases" in said
+
+
+def test_runs_that_begin_at_once_are_of_one_group(shop: Shop) -> None:
+    """The one that finds the collection made by the other watches the group that the collection notes."""
+    given = Settings.model_validate(shop.system.settings)
+    moves = [Move("documents", "documents.rankstream", "documents", "documents-2")]
+    with closing(InProcess(given)) as in_process:
+        groups = [_make(given, in_process, moves, Generation(name), None) for name in ("first", "second")]
+    assert groups == ["first", "first"]
 
 
 def test_counts_that_differ_prevent_the_switch(shop: Shop) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from operators.clients.http.transport import Endpoint
@@ -13,6 +14,7 @@ from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.apply import Writer
 from operators.indexing.context import ContextWriter
+from operators.indexing.decode import DocumentDecoder
 from operators.indexing.expiry import Expiry
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import DocumentSettings
@@ -26,15 +28,16 @@ VECTOR = [1.0] * DIMENSION
 
 def delete(index: Index, now: float) -> int:
     """Delete what has expired by then; how many documents that were."""
+    return asyncio.run(expire(index, now))
+
+
+async def expire(index: Index, now: float) -> int:
+    """The same, in a loop that runs."""
     client = QdrantClient(Endpoint("qdrant", "http://qdrant", EngineTransport(index.engine)))
     catalogue = Catalogue(client, index.settings)
     context = ContextWriter(client, index.settings.vectors, index.settings.context, catalogue, TIMEOUT)
-
-    async def scenario() -> int:
-        assert await catalogue.read(TIMEOUT) == {}
-        return await Expiry(client, catalogue, ("documents",), context, TIMEOUT, lambda: now).delete("documents")
-
-    return asyncio.run(scenario())
+    assert await catalogue.read(TIMEOUT) == {}
+    return await Expiry(client, catalogue, ("documents",), context, TIMEOUT, lambda: now).delete("documents")
 
 
 def left(index: Index) -> set[str]:
@@ -78,6 +81,57 @@ def test_a_namespace_has_a_default_age(tmp_path: Path) -> None:
         assert delete(index, 149.999) == 0
         assert delete(index, 150.0) == 1
         assert left(index) == {"own", "other"}
+
+
+def test_a_default_age_is_for_what_is_written_from_then_on(tmp_path: Path) -> None:
+    """A patch of another field gives no age and takes none away; one of `expires_at` goes by the present age."""
+    aging = decoder(documents=DocumentSettings(expire_after={"public": 50.0}))
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+
+        def write(decode: DocumentDecoder, id_: str, **event: Any) -> None:
+            made = read(decode, message({"id": id_, **event}))
+            assert asyncio.run(index.write([made])) == [None]
+
+        for decode, id_ in ((decoder(), "earlier"), (aging, "aged"), (decoder(), "named")):
+            write(decode, id_, text="x", vector=VECTOR, updated_at=100.0)
+        for decode, id_ in ((aging, "earlier"), (decoder(), "aged")):
+            write(decode, id_, op="patch", updated_at=101.0, price=1)
+        write(aging, "named", op="patch", updated_at=101.0, expires_at=None)
+        assert delete(index, 149.999) == 0
+        assert delete(index, 150.0) == 2
+        assert left(index) == {"earlier"}
+
+
+class Renewing(EngineTransport):
+    """Behind the first write of a point, what has expired is deleted."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(index.engine)
+        self.index = index
+        self.deleted = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Pass the request on."""
+        answer = await super().handle_async_request(request)
+        if request.method == "PUT" and not self.deleted:
+            self.deleted = await expire(self.index, 200.0)
+        return answer
+
+
+def test_a_document_that_is_renewed_while_its_earlier_version_is_deleted_stays(tmp_path: Path) -> None:
+    """Its first write is refused for the patches of the earlier version; then this one is deleted."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+        earlier = {"id": "d", "vector": VECTOR, "updated_at": 1.0, "expires_at": 100.0}
+        index.apply([[[earlier], [{"id": "d", "op": "patch", "updated_at": 2.0, "price": 1}]]], 0)
+        renewing = Renewing(index)
+        made = [document(vector=VECTOR, updated_at=6.0)]
+        assert asyncio.run(index.writer(renewing).call("documents", made, TIMEOUT)) == [None]
+        assert renewing.deleted == 1
+        assert left(index) == {"d"}
 
 
 def test_an_expired_document_leaves_the_contexts_of_its_neighbours(tmp_path: Path) -> None:

@@ -112,6 +112,14 @@ def test_a_late_patch_of_what_is_forgotten_is_no_dead_letter(index: Index, names
     assert isinstance(missing, InputError)
 
 
+@pytest.mark.parametrize("each", [{"op": "eq", "value": "public"}, {"op": "none_of", "value": ["public"]}])
+def test_no_filter_is_on_the_namespace(each: Event) -> None:
+    """The event has its own: a late document would pass by the filter, as it has no namespace until it is checked."""
+    with pytest.raises(InputError, match="leave the filter out") as caught:
+        deletion(filters=[{"any_of": [owned_by("x"), {"field": "namespace", **each}]}])
+    assert caught.value.field == "filters.0.any_of.1.field"
+
+
 class Watching(EngineTransport):
     """Notes after each request whether a query of the namespace could find one of the forgotten ids."""
 

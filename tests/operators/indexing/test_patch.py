@@ -160,6 +160,22 @@ def test_a_deletion_takes_the_document_with_its_patches(index: Index) -> None:
     assert payload(index, named["id"]) is None
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_of_equal_versions_the_last_event_holds(index: Index, size: int) -> None:
+    """An upsert behind a patch of the same version replaces it, in the same batch, too; a patch behind one holds."""
+    for events, price in (
+        ([patch(5, price=1), upsert(5, price=2)], 2),
+        ([upsert(5, price=2), patch(5, price=1)], 1),
+        ([patch(5, price=1), upsert(4, price=2)], 1),
+    ):
+        made = fresh()([upsert(3, price=0), *events])
+        for batch in (made[:1], *(made[at : at + size] for at in range(1, 3, size))):
+            write(index, batch)
+        found = payload(index, made[0]["id"])
+        assert found is not None
+        assert found["price"] == price
+
+
 def test_a_number_that_the_index_rounds_is_written_once(index: Index) -> None:
     """A number that comes back from the index with another last digit makes no patch, and no upsert, wait for ever."""
     of = fresh()

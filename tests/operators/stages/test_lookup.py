@@ -4,6 +4,7 @@ import gc
 import random
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,18 @@ def test_nobody_waits_for_one_that_has_much_more_time() -> None:
         kept = answers()
         kept.look_up(asked(0, timeout_ms=timeout_ms), MARK)
         assert kept.look_up(asked(1, timeout_ms=1000), MARK).cache.leads is leads
+
+
+def test_nobody_waits_for_documents_that_have_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer under way serves no query that comes after the end of a document that it has fetched."""
+    ends = round(time.time()) + 1000
+    for now, leads in ((ends - 1, False), (ends, True)):
+        kept = answers()
+        kept.look_up(asked(0), MARK).outcome.payloads = {"a": {EXPIRES: ends * 1000}}
+        second = asked(1)
+        with monkeypatch.context() as clock:
+            clock.setattr(time, "time", lambda now=now: now)
+            assert kept.look_up(second, MARK).cache.leads is leads
 
 
 def test_a_continued_page_shares_nothing_with_a_strict_one() -> None:

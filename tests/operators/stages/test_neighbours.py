@@ -69,23 +69,24 @@ def test_what_has_moved_or_is_hidden_is_no_neighbour() -> None:
     assert asked.outcome.removed == set()
 
 
-def test_an_expired_document_is_no_neighbour() -> None:
+def test_an_expired_document_is_no_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
     """From its moment on it is none, and one that expires ends the time for which the answer is served from caches."""
     asked = found(2)
     asked.retrieval.capabilities = replace(asked.retrieval.capabilities, expires=True)
-    soon = round(time.time() * 1000) + 10**6
+    soon = round(time.time()) * 1000 + 10**6
     STAGE.on_answer(asked, {"b": {**payload(2), EXPIRES: 1000}, "d": {**payload(4), EXPIRES: soon}, "e": payload(5)})
     sides = asked.outcome.neighbours["c"]
     assert [[each["id"] for each in side] for side in sides] == [[], ["d", "e"]]
-    for received, served in ((soon / 1000 - 1, True), (soon / 1000, False)):
-        kept = answers()
+    for now, served in ((soon / 1000 - 1, True), (soon / 1000, False)):
+        kept, again = answers(), query(1)
         first = kept.look_up(query(), ("0:7",))
         first.outcome.neighbours = asked.outcome.neighbours
         kept.put(first, Answer({"status": "ok", "results": []}, Page(0.0)))
         kept.finish(first.message.origin)
-        again = query(1)
-        again.message = replace(again.message, received=received)
-        assert kept.look_up(again, ("0:7",)).answered == served
+        # It may have waited since it was received.
+        with monkeypatch.context() as clock:
+            clock.setattr(time, "time", lambda now=now: now)
+            assert kept.look_up(again, ("0:7",)).answered == served
 
 
 @pytest.mark.parametrize("event", [{}, {"return": {"text": 5}}, {"return": {"neighbours": 0}}])
