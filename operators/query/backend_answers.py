@@ -97,3 +97,12 @@ class Hits(NamedTuple):
     scores: list[float]
     payloads: list[Mapping[str, Any]]
     versions: Sequence[int] = ()
+
+    def at(self, ranks: Sequence[int]) -> "Hits":
+        """The hits of these ranks, in their order."""
+        return Hits(
+            [self.ids[rank] for rank in ranks],
+            [self.scores[rank] for rank in ranks],
+            [self.payloads[rank] for rank in ranks],
+            [self.versions[rank] for rank in ranks] if self.versions else (),
+        )

@@ -116,8 +116,9 @@ class Search:
         must: list[Condition] = []
         if keys:
             # A document with several values is of none of their groups, and `none_of` would leave it out.
-            several = {"key": others(keys).field, "values_count": {"gt": 1}}
-            must = [{"should": [filters.condition(others(keys)), several]}]
+            of_others = others(keys)
+            several = {"key": of_others.field, "values_count": {"gt": 1}}
+            must = [{"should": [filters.condition(of_others), several]}]
         without: list[Condition] = [{"has_id": alone}] if alone else []
 
         def narrow(body: Condition | None) -> Condition | None:

@@ -320,17 +320,13 @@ def _extend(hits: Hits, further: Hits, groups: Groups) -> Hits:
         return hits
     # Not every value of a key is left out: a keyword index does not hold 2.0 where the key is 2.
     known = set(hits.ids)
-    new = [place for place, id_ in enumerate(further.ids) if id_ not in known]
-    ids = [*hits.ids, *(further.ids[n] for n in new)]
-    scores = [*hits.scores, *(further.scores[n] for n in new)]
-    payloads = [*hits.payloads, *(further.payloads[n] for n in new)]
-    versions = [*hits.versions, *(further.versions[n] for n in new)] if hits.versions and further.versions else []
-    first = groups.first(Hits(ids, scores, payloads))
-    room = first[groups.wanted - 1] + 1 if len(first) >= groups.wanted else len(ids)
+    new = further.at([place for place, id_ in enumerate(further.ids) if id_ not in known])
+    versions = [*hits.versions, *new.versions] if hits.versions and further.versions else ()
+    both = Hits(hits.ids + new.ids, hits.scores + new.scores, hits.payloads + new.payloads, versions)
+    first = groups.first(both)
+    room = first[groups.wanted - 1] + 1 if len(first) >= groups.wanted else len(both.ids)
     # An approximate search may find later what is better.
-    order = sorted(range(room), key=scores.__getitem__, reverse=True)
-    sequence = [versions[place] for place in order] if versions else ()
-    return Hits([ids[n] for n in order], [scores[n] for n in order], [payloads[n] for n in order], sequence)
+    return both.at(sorted(range(room), key=both.scores.__getitem__, reverse=True))
 
 
 def _join(search: Search, answers: Iterator[Hits | BackendError]) -> Found | BackendError:
