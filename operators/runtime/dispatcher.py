@@ -19,7 +19,6 @@ Rules
 """
 
 import asyncio
-import time
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -158,6 +157,7 @@ class Dispatcher(Generic[Request, Outcome]):
         self._finished: deque[Finished[Outcome]] = deque()
         self._submitted = 0
         self._drained = 0
+        self._now = calls.loop.time
 
     @property
     def outstanding(self) -> int:
@@ -179,7 +179,7 @@ class Dispatcher(Generic[Request, Outcome]):
         return drained
 
     def _accept(self, items: Sequence[Any], refused: Sequence[Any]) -> None:
-        now = time.monotonic()
+        now = self._now()
         latest = now + self._bounds.timeout
         deadlines = [min(self._deadline(item), latest) for item in items]
         for item, deadline in zip(items, deadlines, strict=True):
@@ -218,7 +218,7 @@ class Dispatcher(Generic[Request, Outcome]):
 
     def _fill(self, batch_key: BatchKey) -> None:
         backlog = self._backlogs[batch_key]
-        now = time.monotonic()
+        now = self._now()
         while True:
             for request in backlog.expired(now):
                 what = _LATE if request.deadline <= now else _EXPIRED
@@ -259,19 +259,19 @@ class Dispatcher(Generic[Request, Outcome]):
     async def _run(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
         outcomes: Sequence[Outcome | BackendError] = ()
         try:
-            left = max(slice_.request.deadline for slice_ in slices) - time.monotonic()
+            left = max(slice_.request.deadline for slice_ in slices) - self._now()
             parts = [self._batching.part(each.request.query, each.start, each.stop) for each in slices]
             outcomes = await self._call(batch_key, parts, max(left, 0.001))
             if len(outcomes) != len(slices):
                 raise RuntimeError(f"{len(outcomes)} outcomes for {len(slices)} requests")
             if not all(isinstance(outcome, BackendError) for outcome in outcomes):
-                call.took = time.monotonic() - call.started
+                call.took = self._now() - call.started
         except BackendError as error:
             outcomes = [error] * len(slices)
             if isinstance(error, BackendTimeout):
-                call.took, call.answered = time.monotonic() - call.started, False
+                call.took, call.answered = self._now() - call.started, False
         except asyncio.CancelledError:
-            call.took, call.answered = time.monotonic() - call.started, False
+            call.took, call.answered = self._now() - call.started, False
         except Exception as error:  # noqa: BLE001  reported and accounted for
             outcomes = [defect_of_call(error)] * len(slices)
         for slice_, outcome in zip(slices, outcomes, strict=False):
@@ -306,7 +306,7 @@ class Dispatcher(Generic[Request, Outcome]):
             self._complete(request, self._batching.combine(request.query, request.outcomes))
             return
         lost = request.lost if request.lost is not None else self._too_late(request, _SHORT)
-        if isinstance(lost, BackendTimeout) and self._deadline(self._live[request].item) <= time.monotonic():
+        if isinstance(lost, BackendTimeout) and self._deadline(self._live[request].item) <= self._now():
             lost = DeadlinePassed(str(lost))
         outcome = self._batching.partial(request.query, request.units, request.outcomes, lost)
         self._complete(request, lost if outcome is None else outcome)
@@ -331,7 +331,7 @@ class Dispatcher(Generic[Request, Outcome]):
 
     def _expire(self) -> None:
         self._timer = None
-        now = time.monotonic()
+        now = self._now()
         late = [request for request in self._live if request.deadline <= now]
         for request in late:
             self._truncate(request, request.answered, BackendTimeout(_LATE))

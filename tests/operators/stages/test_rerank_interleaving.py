@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,12 +22,25 @@ from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Bac
 
 pytestmark = pytest.mark.slow
 
+STEPS = st.sampled_from([16, 16, 0, 1, 2, 3, 4, 5])
+"""Steps of the event loop behind a rule; where they are few, the next rule comes in between."""
+
+
+class Clocked(asyncio.SelectorEventLoop):
+    """An event loop whose time passes when the test says so."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        """The test's time, in seconds."""
+        return self.now
+
 
 class Turned:
     """An event loop that is turned by hand; where the dispatcher's calls live."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = Clocked()
         self.wakeup = Wakeup()
         self.closing = False
 
@@ -36,9 +48,9 @@ class Turned:
         """Call back at the next turn."""
         self.loop.call_soon(callback, *arguments)
 
-    def turn(self) -> None:
-        """Run what is ready, and what that makes ready."""
-        for _ in range(8):
+    def turn(self, steps: int = 16) -> None:
+        """Run what is ready, and what that makes ready: 16 steps are enough for a call to end and the next to begin."""
+        for _ in range(steps):
             self.loop.call_soon(self.loop.stop)
             self.loop.run_forever()
 
@@ -85,17 +97,17 @@ class AnyInterleaving(RuleBasedStateMachine):
         finally:
             self.calls.remove(call)
 
-    @rule(count=st.integers(1, 7), namespace=st.sampled_from("mn"), hurried=st.booleans())
-    def come(self, count: int, namespace: str, hurried: bool) -> None:
+    @rule(count=st.integers(1, 7), namespace=st.sampled_from("mn"), hurried=st.booleans(), steps=STEPS)
+    def come(self, count: int, namespace: str, hurried: bool, steps: int) -> None:
         """A query comes; its documents have the ids of all others'."""
         name = str(len(self.requests))
         self.requests[name] = RerankRequest(name, {str(id_): "text" for id_ in range(count)}, "c", namespace)
-        self.deadlines[name] = time.monotonic() + 0.001 if hurried else math.inf
+        self.deadlines[name] = self.turned.loop.now + 1 if hurried else math.inf
         self.dispatcher.submit([name])
-        self.turned.turn()
+        self.turned.turn(steps)
 
-    @rule(which=st.integers(0, 1), fails=st.sampled_from(["", "", "", "all", "one"]))
-    def end(self, which: int, fails: str) -> None:
+    @rule(which=st.integers(0, 1), fails=st.sampled_from(["", "", "", "all", "one"]), steps=STEPS)
+    def end(self, which: int, fails: str, steps: int) -> None:
         """A call ends: with the scores of all, of all but the first, or as a whole without."""
         # One that was cancelled in the last turn isn't gone yet.
         open_calls = [call for call in self.calls if not call.ended.done()]
@@ -108,13 +120,13 @@ class AnyInterleaving(RuleBasedStateMachine):
             else:
                 scores: list[Scores | BackendError] = [right(request) for request in call.requests]
                 call.ended.set_result([BackendBadResponse("wrong"), *scores[1:]] if fails else scores)
-        self.turned.turn()
+        self.turned.turn(steps)
 
-    @rule()
-    def wait(self) -> None:
-        """The hurried ones' time passes."""
-        time.sleep(0.002)
-        self.turned.turn()
+    @rule(steps=STEPS)
+    def wait(self, steps: int) -> None:
+        """The time of the hurried ones passes, whatever the loop is about to do."""
+        self.turned.loop.now += 2
+        self.turned.turn(steps)
 
     @invariant()
     def each_leaves_once_with_its_own(self) -> None:
@@ -142,8 +154,10 @@ class AnyInterleaving(RuleBasedStateMachine):
     def teardown(self) -> None:
         """All calls are answered: nobody is left waiting."""
         try:
+            self.turned.turn()
+            self.each_leaves_once_with_its_own()
             while self.calls:
-                self.end(0, "")
+                self.end(0, "", 16)
                 self.each_leaves_once_with_its_own()
             assert self.left.keys() == self.requests.keys()
         finally:
