@@ -13,7 +13,7 @@ from opentelemetry.trace import TracerProvider
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import ensure_collections
 from flows.assembly.delivery import kafka_client
-from flows.process.replica import Replica, indexing_replica, search_replica
+from flows.process.replica import Replica, freeze_heap, indexing_replica, search_replica
 from operators.delivery.client import KafkaClient
 from operators.delivery.embedded_broker import EmbeddedBroker
 from operators.delivery.kafka_python import EMBEDDED
@@ -50,6 +50,7 @@ class Embedded:
     def running(self, build: Callable[..., Replica]) -> Iterator[None]:
         """Run a flow in a thread of its own until the block is left. Raises what ended it otherwise."""
         replica = build(self.settings, self.in_process, EMBEDDED, self.provider)
+        freeze_heap()
         failures: list[BaseException] = []
 
         def run() -> None:

@@ -3,7 +3,6 @@
 Exit codes: 0 after SIGTERM, SIGINT or SIGHUP and a drain, 1 after a failure or a stand-still, 130 at a second signal.
 """
 
-import gc
 import threading
 from collections.abc import Mapping
 from typing import Final
@@ -13,7 +12,7 @@ from prometheus_client import disable_created_metrics
 
 from flows.assembly.clients import InProcess
 from flows.process.health import Check, Health, announce, end_process, lasting, watch
-from flows.process.replica import Build, Replica
+from flows.process.replica import Build, Replica, freeze_heap
 from flows.process.signals import StopSignals
 from operators.telemetry.export import metric_export
 from schemas.errors import BackendError, DeliveryError
@@ -23,8 +22,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 _PORTS: Final = 16
 """Ports of which the first free one is the health port, unless it is set."""
-
-_GC_THRESHOLDS: Final = (200_000, 20, 100)
 
 _EXPORT_TIMEOUT: Final = 1.0
 """Seconds that the last metrics have to be sent."""
@@ -48,9 +45,7 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
     except (DeliveryError, BackendError) as error:
         log.error("cannot start", reason=str(error))
         return 1
-    # What there is now stays: the collector needn't look at it again. What a query makes is freed without it.
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    freeze_heap()
 
     def stop() -> None:
         for replica in replicas.values():
