@@ -146,8 +146,7 @@ class Broker:
         self._options = [f"-XX:SharedArchiveFile={archive()}"] if java is None else list(java)
         first = free_port(1 + len(Listeners.names()))  # One block: ports that are drawn apart may be the same.
         self.port = port or first
-        # 16 bytes in base64, as Kafka wants its ids: hexadecimal digits and an end without surplus bits are that too.
-        self._cluster_id = f"{uuid.uuid4().hex[:21]}A"
+        self._cluster_id = _kafka_id()
         self._directory = Path(tempfile.mkdtemp(prefix="rankstream-kafka-"))
         self._properties = self._directory / "server.properties"
         self._secure: Listeners | None = None
@@ -195,12 +194,7 @@ class Broker:
         Raises BrokerError when it ends or isn't ready within 60 s.
         """
         if not (self._data / "meta.properties").exists():
-            arguments = ["format", "-t", self._cluster_id, "-c", str(self._properties)]
-            arguments += self._features
-            arguments += self._secure.format_arguments if self._secure else ()
-            formatted = self._java("kafka.tools.StorageTool", *arguments)
-            if formatted.wait():
-                raise BrokerError(f"the storage could not be formatted:\n{self._log_tail()}")
+            self._format()
         self._process = self._java("kafka.Kafka", str(self._properties))
         self._pid = self._process.pid
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -209,6 +203,25 @@ class Broker:
                 self.kill()
                 raise BrokerError(f"the broker was not ready in {START_TIMEOUT_S:.0f} s:\n{self._log_tail()}")
             time.sleep(0.1)
+
+    def _format(self) -> None:
+        """Format the storage by Kafka's tool or, without a JVM, with the checkpoint that it wrote for another one."""
+        options = [*self._features, *(self._secure.format_arguments if self._secure else ())]
+        checkpoint, kept = self._data / "bootstrap.checkpoint", jars().with_suffix(".checkpoint")
+        if not options and kept.exists():
+            self._data.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(kept, checkpoint)
+            ids = {"node.id": 1, "directory.id": _kafka_id(), "version": 1, "cluster.id": self._cluster_id}
+            written = "".join(f"{name}={value}\n" for name, value in ids.items())
+            (self._data / "meta.properties").write_text(written)
+            return
+        arguments = ["format", "-t", self._cluster_id, "-c", str(self._properties), *options]
+        if self._java("kafka.tools.StorageTool", *arguments).wait():
+            raise BrokerError(f"the storage could not be formatted:\n{self._log_tail()}")
+        if not options:
+            partial = kept.with_suffix(f".{os.getpid()}")
+            shutil.copyfile(checkpoint, partial)
+            partial.rename(kept)
 
     def logs(self, topic: str) -> list[Path]:
         """The files of the topic's records, of all partitions."""
@@ -311,6 +324,11 @@ class Broker:
 
     def _log_tail(self) -> str:
         return _tail(self.log_path.read_text(errors="replace"))
+
+
+def _kafka_id() -> str:
+    """16 bytes in base64, as Kafka's ids: hexadecimal digits and an end without surplus bits are that, too."""
+    return f"{uuid.uuid4().hex[:21]}A"
 
 
 def _tail(text: str, lines: int = 20) -> str:

@@ -4,7 +4,7 @@ The documentation are thousands of real texts that every Python installation car
 public names.
 """
 
-import hashlib
+import functools
 import importlib
 import inspect
 import os.path
@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from flows.cli.console.command import serve_embedded
-from flows.cli.ingestion import index_once, read_jsonl
+from flows.cli.console.command import QRELS, serve_embedded
+from flows.cli.ingestion import file_version, index_once, read_jsonl
 from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, out, print_result, say, stderr
 from flows.cli.query_client import QueryClient
 from flows.process import logs
@@ -162,24 +162,28 @@ _DEFAULT: Final = Defaults().namespace
 
 @dataclass(frozen=True)
 class Corpus:
-    """The demo's documents by a name, and the namespace of the queries; None: the default one."""
+    """The demo's documents by a name, and the namespace of the queries; None: the default one.
+
+    Documents of another `version` may be others.
+    """
 
     name: str
     documents: Callable[[], Iterable[Mapping[str, Any]]]
+    version: str
     directory: str
     namespace: str | None
 
     @classmethod
     def own(cls, path: Path, namespace: str | None) -> Self:
         """A JSON Lines file. What it held before it was changed is no part of its index."""
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]
-        return cls(path.name, lambda: read_jsonl(path), f"own-{digest}", namespace)
+        version = file_version(path)
+        return cls(path.name, lambda: read_jsonl(path), version, f"own-{version[:_DIGITS]}", namespace)
 
     @classmethod
-    def load_shipped(cls) -> Self:
-        """The documentation of Python's standard library."""
-        found = list(docstrings())
-        return cls("the standard library's docstrings", lambda: found, "demo", NAMESPACE)
+    def shipped(cls) -> Self:
+        """The documentation of Python's standard library, which is imported only if the index lacks it."""
+        documents = functools.cache(lambda: list(docstrings()))
+        return cls("the standard library's docstrings", documents, sys.version, "demo", NAMESPACE)
 
     def directory_in(self, cache: Path) -> Path:
         """The directory of the index: an index of other settings is none that can be opened with these."""
@@ -187,19 +191,27 @@ class Corpus:
 
 
 def demonstrate(
-    cache: Path, corpus: Corpus, queries: Sequence[str], *, limit: int, serve: bool, console: Console
+    cache: Path,
+    corpus: Corpus,
+    queries: Sequence[str],
+    *,
+    limit: int,
+    serve: bool,
+    console: Console,
+    judgements: Path | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Index, once, and yield the result event of each query as it comes; with `serve`, go on until a signal, with
     the console.
 
-    Progress, and at the end the spans of the last query, go to `console`.
+    Progress, and at the end the spans of the last query, go to `console`. `judgements` is the file of those made in the
+    console; None: one beside the index.
     """
     spans = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
     provider.add_span_processor(SimpleSpanProcessor(spans))
     directory = corpus.directory_in(cache)
     with start_embedded(directory, provider=provider) as running:
-        index_once(running, corpus.name, corpus.documents, directory, console)
+        index_once(running, corpus.name, corpus.documents, corpus.version, directory, console)
         kafka = running.settings.kafka
         connection = QueryClient.connect(running.kafka, kafka.topics, provider.get_tracer("producer"))
         with running.searching(), connection as query_client:
@@ -213,7 +225,7 @@ def demonstrate(
                 served = f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
                 say(console, f"{served}; ask from another terminal:")
                 say(console, _command(_write_config(running.settings, directory), corpus))
-                serve_embedded(running, provider, spans, directory, console)
+                serve_embedded(running, provider, spans, judgements or directory / QRELS, console)
     console.print(span_tree(spans.get_finished_spans()))
 
 
@@ -234,22 +246,29 @@ def demo(
     serve_on: Annotated[
         bool, typer.Option("--serve", help="Keep the broker and the flow running, with the console, until Ctrl-C.")
     ] = False,
+    judgements: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="With --serve: file for judgements (qrels). Default: beside the index."),
+    ] = None,
     cache_dir: Annotated[
         Path, typer.Option(envvar="RANKSTREAM_CACHE_DIR", help="Directory for the model's graph and the index.")
     ] = Path("~/.cache/rankstream"),
     as_json: Json = False,
 ) -> None:
-    """Search the documentation of Python's standard library, or your own documents, which need a --query.
+    """Search the documentation of Python's standard library, or your own documents, which need a --query or --serve.
 
     Broker and index run in this process. Exit code 1 if a query is refused, or if no leg could be searched.
     """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
     if documents is not None and not (query or serve_on):
         raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
+    if judgements is not None and not serve_on:
+        raise typer.BadParameter("judgements are made in the console: add --serve", param_hint="--judgements")
     queries = query or (QUERIES if documents is None else ())
-    corpus = Corpus.load_shipped() if documents is None else Corpus.own(documents, namespace)
+    corpus = Corpus.shipped() if documents is None else Corpus.own(documents, namespace)
     cache = cache_dir.expanduser()
-    results = demonstrate(cache, corpus, queries, limit=limit, serve=serve_on, console=stderr if as_json else out)
+    console = stderr if as_json else out
+    results = demonstrate(cache, corpus, queries, limit=limit, serve=serve_on, console=console, judgements=judgements)
     failed = False
     for result, text in zip(results, queries, strict=False):
         print_result(result, text, as_json)

@@ -81,6 +81,12 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     return (event for _, event in numbered_jsonl(path))
 
 
+def file_version(path: Path) -> str:
+    """A digest of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The same with their lines' numbers, from 1."""
     with path.open("rb") as lines:
@@ -243,19 +249,17 @@ def index_file(settings: KafkaSettings, indexing: KafkaSettings, path: Path, con
     return ingest_with_bar(indexing, KAFKA, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
 
 
-def index_once(running: Embedded, name: str, corpus: Corpus, directory: Path, console: Console) -> None:
+def index_once(running: Embedded, name: str, corpus: Corpus, version: str, directory: Path, console: Console) -> None:
     """Index `corpus` into the embedded engine, unless `directory` has it already under the same configuration.
 
-    Raises InputError if a document is rejected: figures about the others alone would mislead.
+    `version` is another one for other documents. Raises InputError if a document is rejected: figures about the others
+    alone would mislead.
     """
-    digest = hashlib.sha256(running.settings.index_hash().encode())
-    total = 0
-    for document in corpus():
-        digest.update(orjson.dumps(document))
-        total += 1
+    digest = hashlib.sha256(orjson.dumps([running.settings.index_hash(), version])).hexdigest()
     mark = directory / _MARK
-    if mark.exists() and mark.read_text(encoding="ascii") == digest.hexdigest():
+    if mark.exists() and mark.read_text(encoding="ascii") == digest:
         return
+    total = sum(1 for _ in corpus())
     with running.indexing():
         documents, kafka = enumerate(corpus(), 1), running.settings.kafka
         ingested = ingest_with_bar(kafka.indexing, EMBEDDED, name, documents, total, console, _EMBEDDED_TIMEOUT)
@@ -266,4 +270,4 @@ def index_once(running: Embedded, name: str, corpus: Corpus, directory: Path, co
         raise InputError(DeadLetterClass.INVALID, f"{rejected}, first {ingested.rejected[0]}")
     if not console.is_terminal:
         say(console, f"documents of {name} indexed: {ingested.applied}")
-    mark.write_text(digest.hexdigest(), encoding="ascii")
+    mark.write_text(digest, encoding="ascii")

@@ -105,7 +105,7 @@ def _converse(draw: random.Random, world: World, sources: list[str]) -> list[Ask
     conversation.wait(lambda: all(world.acknowledged(_name(each.event), each) < 1e300 for each in written))
     asked: list[Asked] = []
     for number in range(ROUNDS):
-        queries = _round(draw, source, asked)
+        queries = _round(draw, source, world, asked)
         where = draw.choice(everywhere)
         changes = [source.change(*where, draw.randrange(DOCUMENTS)) for _ in range(CHANGES)]
         half = len(queries) // 2
@@ -124,10 +124,14 @@ def _name(event: dict[str, Any]) -> permitted.Name:
     return event["destination"], event.get("collection"), event["namespace"], event["id"]
 
 
-def _round(draw: random.Random, source: Random, asked: list[Asked]) -> list[Asked]:
-    """Queries that repeat, vary or continue those of earlier rounds and of their own."""
+def _round(draw: random.Random, source: Random, world: World, asked: list[Asked]) -> list[Asked]:
+    """Queries that repeat, vary or continue those of earlier rounds and of their own.
+
+    Half of those that continue do so after a write.
+    """
     lately = asked[-6 * QUERIES :]
     paged = [query for query in asked[-2 * QUERIES :] if query.answer.get("next_cursor")]
+    moved = list(filter(world.moved, paged))
     queries: list[Asked] = []
     while len(queries) < QUERIES:
         known = draw.choice(lately) if lately and draw.random() < 0.7 else None
@@ -142,5 +146,5 @@ def _round(draw: random.Random, source: Random, asked: list[Asked]) -> list[Aske
         elif kind < 0.85 or not paged:
             queries.append(source.otherwise(known))
         else:
-            queries.append(source.page(draw.choice(paged)))
+            queries.append(source.page(draw.choice(moved if moved and draw.random() < 0.5 else paged)))
     return queries

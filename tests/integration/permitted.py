@@ -225,13 +225,19 @@ class World:
 
     def still(self, query: Asked, since: float) -> bool:
         """True if nothing moved or expired from then to the query's end in the part of the index that it asks."""
-        collection = COLLECTIONS[query.event.get("destination", "default"), query.event.get("collection")]
-        namespace = query.event.get("namespace", "default")
         return not any(
             (version.sent <= query.ended and self.acknowledged(name, version) > since)
             or since - 0.1 + self._wall < version.event.get("expires_at", NEVER) <= query.ended + self._wall
-            for name, version in self._moves.get((collection, namespace), [])
+            for name, version in self._moves.get(self._part(query), [])
         )
+
+    def moved(self, query: Asked) -> bool:
+        """True if something was written to the part of the index that it asks after it had ended."""
+        return any(version.sent > query.ended for _, version in self._moves.get(self._part(query), []))
+
+    def _part(self, query: Asked) -> tuple[str, str]:
+        collection = COLLECTIONS[query.event.get("destination", "default"), query.event.get("collection")]
+        return collection, query.event.get("namespace", "default")
 
     def story(self, hit: Mapping[str, Any]) -> list[tuple[Written, float]]:
         """The versions of the document that a record is of, each with the time when a watermark counted it."""

@@ -96,9 +96,9 @@ def _same_flow(one: KafkaSettings, other: KafkaSettings) -> bool:
 
 
 def serve_embedded(
-    running: Embedded, provider: TracerProvider, spans: InMemorySpanExporter, directory: Path, console: RichConsole
+    running: Embedded, provider: TracerProvider, spans: InMemorySpanExporter, judgements: Path, console: RichConsole
 ) -> None:
-    """Serve the console of a broker and a flow in this process, until a signal; judgements are kept in `directory`.
+    """Serve the console of a broker and a flow in this process, until a signal; the file `judgements` keeps those made.
 
     It has the spans of its queries, and keeps those of the last ones only.
     """
@@ -114,7 +114,7 @@ def serve_embedded(
 
     overview = Overview(settings, running.in_process, own_broker=True)
     configurations = {"demo": configure("demo", settings, ask_alone)}
-    bench = Workbench(configurations, Judgements(directory / QRELS), overview, spans_of)
+    bench = Workbench(configurations, Judgements(judgements), overview, spans_of)
     server = ConsoleServer(Console(bench), 0)
     StopSignals(server.stop)
     say(console, f"console: {server.link}")

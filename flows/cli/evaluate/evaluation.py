@@ -12,7 +12,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from flows.assembly.query import selects
-from flows.cli.ingestion import index_once, numbered_jsonl, read_jsonl
+from flows.cli.ingestion import file_version, index_once, numbered_jsonl, read_jsonl
 from flows.cli.query_client import QueryClient
 from flows.cli.rank import find_recipe
 from flows.process.embedded import Embedded, start_embedded, start_with_settings
@@ -169,7 +169,8 @@ def run_flow(
             }
             running = stack.enter_context(start_embedded(directory, overrides))
         if documents is not None and directory is not None:
-            index_once(running, documents.name, partial(read_jsonl, documents), directory, console)
+            read = partial(read_jsonl, documents)
+            index_once(running, documents.name, read, file_version(documents), directory, console)
         stack.enter_context(running.searching())
         yield running
 

@@ -36,7 +36,7 @@ from operators.clients.qdrant.answers import (
     read_updates,
     read_vectors,
 )
-from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks, pack
+from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks, encode
 from operators.query.backend_answers import Hits, point_id
 from operators.query.field_map import SAME, FieldMap
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
@@ -186,7 +186,7 @@ class QdrantClient:
         """
         deadline = _now() + timeout
         body = _body(points=[], update_filter=condition)
-        encoded = (self._encode(pack(point) if self.packs else point) for point in points)
+        encoded = map(self._encode, points)
         most = self.limits_of(collection).points or len(points)
         for chunk in chunks(encoded, self.max_upsert - len(self._encode(body)), most):
             request = {**body, "points": chunk}
@@ -275,6 +275,8 @@ class QdrantClient:
                 reason = str(error) if type(error) is ValueError else "no result in it"
             raise BackendBadResponse(f"{self.backend.name}: {reason}")
 
+        if self.packs and body is not None:
+            body = orjson.Fragment(self._encode(body))
         # Requests that wait are writes; so are creations and deletions.
         reads = repeatable and not wait and method not in {"PUT", "DELETE"}
         return await self.backend.ask(whole, body, read_result, timeout=left, method=method, repeatable=reads)
@@ -293,11 +295,11 @@ class QdrantClient:
 
     def _encode(self, value: object) -> bytes:
         try:
-            return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+            return encode(value, packs=self.packs)
         except orjson.JSONEncodeError:
             pass
         # Raised out here, so that no part of the value is chained to it.
-        raise BackendBadResponse(f"{self.backend.name}: a point can't be written as JSON")
+        raise BackendBadResponse(f"{self.backend.name}: the request can't be written as JSON")
 
 
 def _body(**members: Any) -> dict[str, Any]:

@@ -46,18 +46,21 @@ _BYTES: Final = "float32"
 _SHAPE: Final = "shape"
 
 
-def pack(point: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The point with its arrays as bytes in Base64, which only the engine in this process reads: no digit is lost.
+def encode(value: object, *, packs: bool) -> bytes:
+    """Write a body as JSON: its arrays as numbers or, with `packs`, as bytes in Base64, which lose no digit.
 
-    To write token vectors as numbers and to read them again costs a seventh of the CPU of a document.
+    Only the engine in this process reads bytes. To write token vectors as numbers and to read them again costs a
+    seventh of the CPU of a document. Raises orjson.JSONEncodeError.
     """
-    vectors = {
-        name: {_SHAPE: vector.shape, _BYTES: b64encode(np.ascontiguousarray(vector).data).decode()}
-        if isinstance(vector, np.ndarray) and vector.dtype == np.float32
-        else vector
-        for name, vector in point["vector"].items()
-    }
-    return {**point, "vector": vectors}
+    return orjson.dumps(value, default=_pack) if packs else orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _pack(value: object) -> object:
+    if not isinstance(value, np.ndarray):
+        raise TypeError
+    if value.dtype != np.float32:
+        return value.tolist()
+    return {_SHAPE: value.shape, _BYTES: b64encode(np.ascontiguousarray(value).data).decode()}
 
 
 def unpack(vector: object) -> NDArray[np.float32] | None:

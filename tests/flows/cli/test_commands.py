@@ -136,10 +136,15 @@ def test_evaluate_takes_models_recipes_and_index_of_a_configuration(tmp_path: Pa
 
 @pytest.mark.weights
 def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
-    """`demo --serve` prints a command that, from another terminal, has a question answered, and its console's link."""
+    """`demo --serve` prints a command that, from another terminal, has a question answered, and its console's link.
+
+    Its judgements are kept in the file that is named.
+    """
     documents = tmp_path / "d.jsonl"
     documents.write_text('{"id": "tide", "text": "The tide rises under the moon."}\n')
+    qrels = tmp_path / "mine.qrels"
     command = [sys.executable, "-m", "flows.cli", "demo", "--documents", str(documents), "--serve"]
+    command += ["--judgements", str(qrels)]
     env = {**os.environ, "RANKSTREAM_CACHE_DIR": str(tmp_path / "a cache"), "COLUMNS": "300", "PYTHONUNBUFFERED": "1"}
     (tmp_path / "a cache").mkdir()
     for built in CACHE.glob("*.onnx"):
@@ -150,8 +155,13 @@ def test_a_demo_that_goes_on_is_asked_by_query(tmp_path: Path) -> None:
             printed = next(line for line in demo.stdout if line.startswith("rankstream query "))
             link = next(line for line in demo.stdout if line.startswith("console: ")).split()[1]
             address, _, token = link.partition("/#token=")
-            began = ask(int(address.rpartition(":")[2]), "GET", "/api/begin", None, **{TOKEN: token})
+            port = int(address.rpartition(":")[2])
+            began = ask(port, "GET", "/api/begin", None, **{TOKEN: token})
             assert [each["name"] for each in began.json["configurations"]] == ["demo"]
+            grade = json.dumps({"text": "moon", "namespace": "default", "id": "tide", "grade": 2}).encode()
+            posted = ask(port, "POST", "/api/judge", grade, **{TOKEN: token, "content_type": "application/json"})
+            assert posted.json == {"before": None}
+            assert qrels.read_text().split()[1:] == ["0", "tide", "2"]
             _, *arguments = shlex.split(printed)
             asked = rankstream(*arguments, "--json")
             assert asked.returncode == 0, asked.stderr

@@ -176,9 +176,10 @@ def judgements(browser: Browser) -> None:
 
 
 def query_set(browser: Browser) -> None:
-    """Run the query set over two columns, and go to the query that differs most."""
+    """Run the query set over two columns, and go to the query that differs most; a grade makes the figures old."""
     judged = browser.served.bench.judgements
     few = dict(list(judged.grades.items())[:8])
+    asked = judged.set[next(iter(few))]
     every, judged.grades = judged.grades, few
     try:
         browser.open("view=sets&namespace=store&b=keyword")
@@ -188,6 +189,10 @@ def query_set(browser: Browser) -> None:
         browser.says("#view", "95 % interval")
         browser.one("tbody a").click()
         browser.wait(lambda: browser.all(".card") or browser.all(".empty"))
+        judged.judge(asked["text"], asked["namespace"], "another", 1)
+        browser.open("view=sets&namespace=store&b=keyword")
+        browser.wait(lambda: browser.all("tbody a"))
+        assert "95 % interval" not in browser.text("#view")
     finally:
         judged.grades = every
 
