@@ -180,7 +180,7 @@ class Corpus:
         return cls(path.name, lambda: read_jsonl(path), version, f"own-{version[:_DIGITS]}", namespace)
 
     @classmethod
-    def shipped(cls) -> Self:
+    def load_shipped(cls) -> Self:
         """The documentation of Python's standard library, which is imported only if the index lacks it."""
         documents = functools.cache(lambda: list(docstrings()))
         return cls("the standard library's docstrings", documents, sys.version, "demo", NAMESPACE)
@@ -265,7 +265,7 @@ def demo(
     if judgements is not None and not serve_on:
         raise typer.BadParameter("judgements are made in the console: add --serve", param_hint="--judgements")
     queries = query or (QUERIES if documents is None else ())
-    corpus = Corpus.shipped() if documents is None else Corpus.own(documents, namespace)
+    corpus = Corpus.load_shipped() if documents is None else Corpus.own(documents, namespace)
     cache = cache_dir.expanduser()
     console = stderr if as_json else out
     results = demonstrate(cache, corpus, queries, limit=limit, serve=serve_on, console=console, judgements=judgements)

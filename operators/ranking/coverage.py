@@ -7,7 +7,7 @@ mark has 24 of a term's 32 bits: a document of 150 terms seems to have a word th
 import base64
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from types import MappingProxyType
@@ -80,6 +80,12 @@ def find_matches(
         if found or word in words:
             matches[word] = {id_: _fields_of(bits, tuple(fields)) for id_, bits in found.items()}
     return matches
+
+
+def narrow(matches: Matches, ids: Collection[str], words: Collection[str]) -> Matches:
+    """The matches of these candidates alone, as if there had been no others; `words` are those of the query."""
+    of_them = {word: {id_: fields for id_, fields in found.items() if id_ in ids} for word, found in matches.items()}
+    return {word: found for word, found in of_them.items() if found or word in words}
 
 
 def rarity(documents: int, frequency: int) -> float:

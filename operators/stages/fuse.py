@@ -21,7 +21,7 @@ from operators.query.outcome import is_given
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
 from operators.ranking.candidate import Candidate, Leg, in_tie_order, union
-from operators.ranking.coverage import find_matches, find_misspelt
+from operators.ranking.coverage import find_matches, find_misspelt, narrow
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
 from operators.runtime.stage import Batch, Batches, run_step, split
@@ -231,7 +231,11 @@ def fuse_legs(query: InFlight) -> InFlight:
             # Nothing is misspelt: the query is answered as if the leg had not been asked.
             outcome.legs[FUZZY] = Leg(FUZZY, LegStatus.SKIPPED, reason=Reason.NO_TERMS)
             legs = [leg for leg in legs if leg.name != FUZZY]
-            outcome.matches = _matches(query, legs)
+            if outcome.matches is not None:
+                outcome.matches = narrow(outcome.matches, union(legs), query.retrieval.words)
+            else:
+                # Candidates that this leg alone found may have no marks: nothing was known for them.
+                outcome.matches = _matches(query, legs)
         facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:

@@ -48,6 +48,9 @@ _HIT_PAYLOADS: Final = 16 * 1024 * 1024
 
 Fields = tuple[str, ...]
 
+_Hit = tuple[int, int, Fields]
+_Written = tuple[int | str | None, bytes]
+
 Read = Callable[[Mapping[str, Any], VectorSchema], Awaitable[list[UpdateOperation]]]
 """Reads a body, whole, before any of it is applied. Raises Refusal, KeyError, TypeError or ValueError."""
 
@@ -138,31 +141,39 @@ def write_point(point: ScoredPoint | Record) -> dict[str, Any]:
 
 
 class HitPayloads:
-    """The listed fields of hits' payloads as JSON, read once for each version of a point, within a bound.
+    """Hits' ids, and the fields of their payloads that a search lists, as JSON: read once for each version of a point.
 
     The engine parses a payload whole, whatever fields are asked for, and the legs of a query find the same points: to
-    read a hundred payloads takes longer than to find their points.
+    read a hundred payloads takes longer than to find their points. Those used last are kept, within `max_bytes`.
     """
 
     def __init__(self, max_bytes: int = _HIT_PAYLOADS) -> None:
-        self._cache: BoundedCache[tuple[int | UUID | str, int, Fields], bytes] = BoundedCache(
-            max_bytes, lambda _, payload: len(payload) + OVERHEAD
+        self._cache: BoundedCache[_Hit, _Written] = BoundedCache(
+            max_bytes, lambda _, written: len(written[1]) + OVERHEAD
         )
 
     def write(self, shard: EdgeShard, points: Sequence[ScoredPoint], fields: Fields) -> list[dict[str, Any]]:
         """Points that the shard found without their payloads, as Qdrant writes them with these fields."""
-        keys = [(point.id, point.version, fields) for point in points]
-        payloads = {key: payload for key in keys if (payload := self._cache.get(key)) is not None}
-        if missing := [key for key in keys if key not in payloads]:
-            records = shard.retrieve([id_ for id_, *_ in missing], PayloadSelector.Include(list(fields)), False)
-            read = {record.id: orjson.dumps(record.payload) for record in records}
+        ids = [point.id for point in points]
+        keys = [(_number(id_), point.version, fields) for id_, point in zip(ids, points, strict=True)]
+        hits = {key: hit for key in keys if (hit := self._cache.get(key)) is not None}
+        if missing := {key: id_ for key, id_ in zip(keys, ids, strict=True) if key not in hits}:
+            records = shard.retrieve(list(missing.values()), PayloadSelector.Include(list(fields)), False)
+            read = {_number(record.id): (write_id(record.id), orjson.dumps(record.payload)) for record in records}
             for key in missing:
-                payloads[key] = read[key[0]]
-                self._cache.put(key, payloads[key])
+                hits[key] = read[key[0]]
+                self._cache.put(key, hits[key])
         return [
-            {"id": write_id(key[0]), "version": key[1], "score": point.score, "payload": orjson.Fragment(payloads[key])}
+            {"id": hits[key][0], "version": key[1], "score": point.score, "payload": orjson.Fragment(hits[key][1])}
             for key, point in zip(keys, points, strict=True)
         ]
+
+
+def _number(identity: int | UUID | str) -> int:
+    """A number that no other point's id has: to hash a UUID takes several times as long."""
+    if isinstance(identity, int):
+        return identity
+    return -1 - (identity if isinstance(identity, UUID) else UUID(identity)).int
 
 
 def write_id(identity: int | UUID | str | None) -> int | str | None:

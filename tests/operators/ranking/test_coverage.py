@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.coverage import NEAR, find_matches, find_misspelt, find_shares, marks
+from operators.ranking.coverage import NEAR, find_matches, find_misspelt, find_shares, marks, narrow
 from operators.ranking.run import Facts, Matches, ModelScores
 from schemas.document import MARKS
 from schemas.recipes import SHIPPED
@@ -60,6 +60,20 @@ def test_joined_words_count_where_a_candidate_has_them() -> None:
     payloads = {"a": {MARKS: marks([[7]])}}
     joined = {"wh1000": [5], "wh1000xm5": [7]}
     assert find_matches({"wh": [3]}, payloads, ["sku"], identifiers=joined) == {"wh": {}, "wh1000xm5": {"a": ("sku",)}}
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.lists(st.integers(0, 5), max_size=4)),
+    st.sets(st.sampled_from("abcdef")),
+)
+def test_matches_of_some_candidates_are_those_found_among_them(documents: dict[str, list[int]], some: set[str]) -> None:
+    """Matches that are kept of all candidates are those that a search among some of them finds."""
+    words, joined = {"one": [1], "two": [2, 3]}, {"one-two": [4]}
+    payloads = {id_: {MARKS: marks([found])} for id_, found in documents.items()}
+    every = find_matches(words, payloads, ["text"], identifiers=joined)
+    there = {id_: payload for id_, payload in payloads.items() if id_ in some}
+    assert every is not None
+    assert narrow(every, there, words) == find_matches(words, there, ["text"], identifiers=joined)
 
 
 def test_shares_by_hand() -> None:
