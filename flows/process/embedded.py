@@ -11,7 +11,6 @@ import structlog
 from opentelemetry.trace import TracerProvider
 
 from flows.assembly.clients import InProcess
-from flows.assembly.collections import ensure_collections
 from flows.assembly.delivery import kafka_client
 from flows.process.replica import Replica, freeze_heap, indexing_replica, search_replica
 from operators.delivery.client import KafkaClient
@@ -101,11 +100,13 @@ def embedded_settings(
 def start_embedded(
     index: Path, overrides: Mapping[str, Any] | None = None, provider: TracerProvider | None = None
 ) -> Iterator[Embedded]:
-    """Start a broker and open the index in the directory `index`, with its collection. Raises ConfigError."""
+    """Start a broker and open the index in the directory `index`. Raises ConfigError.
+
+    The indexing flow makes its collection where there is none.
+    """
     with EmbeddedBroker() as broker:
         settings = embedded_settings(index, overrides, broker.bootstrap_servers)
         with _on(broker, settings, provider) as running:
-            ensure_collections(settings, running.in_process)
             yield running
 
 
@@ -125,8 +126,6 @@ def start_with_settings(settings: Settings, index: Path | None) -> Iterator[Embe
                 asked["vectors"] |= _VECTORS
             own["qdrant"] = QdrantSettings(**asked, path=index, timeout=_TIMEOUT)
         with _on(broker, settings.model_copy(update=own), None) as running:
-            if index is not None:
-                ensure_collections(running.settings, running.in_process)
             yield running
 
 
