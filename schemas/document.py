@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from schemas.fields import SCHEMA_VERSION, Name, SchemaVersion, Strict, Timestamp, Vector
 from schemas.filters import Filters
@@ -148,6 +148,12 @@ class Edge(BaseModel):
     weight: Finite = 1.0
 
 
+DELETE_WHERE: Final = "delete_where"
+"""The `op` of a DeletionEvent."""
+
+_OPS: Final = ("upsert", "delete", "patch", DELETE_WHERE)
+
+
 class DocumentEvent(BaseModel):
     """One document. Unknown fields become payload under their own names."""
 
@@ -200,6 +206,13 @@ class DocumentEvent(BaseModel):
         default=None, description="Neighbours, for the stage `weighted`."
     )
 
+    @field_validator("op", mode="before")
+    @classmethod
+    def _known(cls, op: Any) -> Any:
+        if op not in _OPS:
+            raise ValueError(f"expected one of {', '.join(_OPS)}")
+        return op
+
     @model_validator(mode="before")
     @classmethod
     def _nothing_reserved(cls, event: Any) -> Any:
@@ -225,10 +238,6 @@ class DocumentEvent(BaseModel):
     def content(self) -> str:
         """The text that is embedded and indexed: the joined text columns."""
         return "\n".join(value for name in COLUMNS if (value := getattr(self, name)))
-
-
-DELETE_WHERE: Final = "delete_where"
-"""The `op` of a DeletionEvent."""
 
 
 class DeletionEvent(Strict):

@@ -16,11 +16,11 @@ from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.cli.query import EXAMPLE, Condition, filter_option
 from flows.process import logs
 from operators.delivery.broker import reach
+from operators.indexing.decode import read_deletion
 from operators.indexing.tombstones import Forgotten, within
 from operators.query.filters import condition as in_qdrant
 from schemas.document import DELETE_WHERE, DeletionEvent
 from schemas.errors import ConfigError, InputError
-from schemas.event import validate
 from schemas.settings import QdrantSettings, Settings, load
 
 _UNCOUNTED: Final = "not counted: the index is open in another process. The log of the indexing flow has the counts"
@@ -90,7 +90,7 @@ def forget(
         raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
     given: dict[str, Any] = {"op": DELETE_WHERE, "namespace": namespace, "filters": filters or []}
     try:
-        event = validate(DeletionEvent, {**given, "updated_at": time.time()})
+        event = read_deletion({**given, "updated_at": time.time()})
     except InputError as error:
         raise typer.BadParameter(str(error)) from None
     before = _counts(settings, event)

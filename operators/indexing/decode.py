@@ -74,13 +74,12 @@ class DocumentDecoder:
     def in_flight(self, message: Message, given: dict[str, Any]) -> DocumentInFlight | DeletionInFlight:
         """An event as a document, or a deletion of many, with its place in the index. Raises InputError."""
         many = given.get("op") == DELETE_WHERE
-        event = validate(DeletionEvent, given) if many else validate(DocumentEvent, given)
+        event = read_deletion(given) if many else validate(DocumentEvent, given)
         destination = event.destination if event.destination is not None else self.default_destination
         collection = self.destinations.collection(destination, event.collection)
         namespace = event.namespace if event.namespace is not None else self.default_namespace
         version = round((event.updated_at if event.updated_at is not None else _version(message)) * 1000)
         if isinstance(event, DeletionEvent):
-            _check_filters(event)
             place = point_id(destination, namespace)
             return DeletionInFlight(message, event, destination, namespace, collection, place, version)
         check_dimension(event.vector, self.dimension)
@@ -111,11 +110,16 @@ class DocumentDecoder:
         return from_debezium(document, columns) if rows else rename(document, columns) if columns else document
 
 
-def _check_filters(event: DeletionEvent) -> None:
-    """Raise InputError `invalid` for a filter on the namespace, which a late document lacks while it is hidden."""
+def read_deletion(given: dict[str, Any]) -> DeletionEvent:
+    """The deletion of many that an event asks for.
+
+    Raises InputError, `invalid` also for a filter on the namespace, which a late document lacks while it is hidden.
+    """
+    event = validate(DeletionEvent, given)
     for place, each in on_fields(event.filters, "filters"):
         if each.field == NAMESPACE:
             raise invalid(f"{place}.field", "the event's own `namespace` says this; leave the filter out", NAMESPACE)
+    return event
 
 
 def _version(message: Message) -> float:

@@ -83,6 +83,11 @@ def test_a_wrong_value_is_a_named_error(field: str, value: object) -> None:
     assert refusal(**{field: value}).splitlines()[1].split(".")[0] == field
 
 
+def test_an_unknown_operation_is_told_all_that_there_are() -> None:
+    """Also the one that is an event of its own."""
+    assert "expected one of upsert, delete, patch, delete_where" in refusal(op="remove")
+
+
 def test_the_indexs_own_names_are_refused() -> None:
     """Names that begin with an underscore are all named."""
     assert "_content, _version: names that start with an underscore" in refusal(_version=1, _content=2)
