@@ -86,10 +86,11 @@ def _problem(item: ErrorDetails, variables: Mapping[Loc, str]) -> str:
     return f"{where}: {explain_problem(item, Settings)}"
 
 
-def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:
+def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index: Path | None = None) -> Settings:
     """Read the YAML file at `path`, if any; environment variables override it, and it overrides `overrides`.
 
-    Raises ConfigError naming every wrong path and variable at once; no message repeats a value.
+    `index` is the directory of the index where none is configured, for what needs no other. Raises ConfigError naming
+    every wrong path and variable at once; no message repeats a value.
     """
     document = read(path) if path is not None else {}
     wrong = [
@@ -99,6 +100,8 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Setti
     wrong += _unknown_variables()
     if wrong_json := list(_illegible_variables()):
         raise ConfigError("\n".join(wrong + wrong_json))
+    if index is not None and "qdrant" not in document and all(place[0] != "qdrant" for place in _variables()):
+        document = {**document, "qdrant": {"path": str(index)}}
     try:
         settings = Settings(**merge(overrides or {}, document))
     except ValidationError as error:

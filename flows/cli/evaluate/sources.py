@@ -118,7 +118,10 @@ class Given:
             raise typer.BadParameter("nothing to search: give --documents, or --config with an index")
         if index is not None and documents is None:
             raise typer.BadParameter("it keeps the index of --documents", param_hint="--index")
-        return cls(qrels, queries, documents, pools, load(config) if config is not None else None, index)
+        # The configured index is searched only where documents and pools are not given.
+        own = None if documents is None and pools is None else index or Path()
+        settings = load(config, index=own) if config is not None else None
+        return cls(qrels, queries, documents, pools, settings, index)
 
     @property
     def known(self) -> Mapping[str, Recipe]:

@@ -18,6 +18,7 @@ from flows.cli.evaluate.evaluation import (
     read_judgements,
     variants,
 )
+from flows.cli.evaluate.sources import Given
 from operators.evaluation.metrics import separate
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import validate
@@ -68,6 +69,15 @@ def test_a_recipe_in_a_file_is_one(tmp_path: Path) -> None:
     assert plain.recipe == Recipe.parse("mine", {"stages": [{"score": {"alpha": 0.3}}]})
     with pytest.raises(ConfigError, match="hybird"):
         variants(["hybrid", "hybird"], stages=False)
+
+
+def test_recipes_alone_are_a_configuration_for_documents(tmp_path: Path) -> None:
+    """A section as the console writes it is enough where no configured index is searched, and only there."""
+    config = Path(written(tmp_path, "part.yaml", "recipes: {mine: {stages: [{vector: {}}]}}"))
+    files = tmp_path / "qrels", tmp_path / "queries.jsonl"
+    assert "mine" in Given.check(*files, tmp_path / "documents.jsonl", None, config, None).known
+    with pytest.raises(ConfigError, match="qdrant: missing"):
+        Given.check(*files, None, None, config, None)
 
 
 def test_a_recipe_named_twice_is_asked_once() -> None:

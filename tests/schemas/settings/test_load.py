@@ -54,6 +54,16 @@ def test_the_environment_goes_over_the_file_and_the_file_over_the_overrides(
     assert (limits.timeout, limits.max_timeout, limits.max_text_chars) == (50, 20, 3)
 
 
+def test_an_index_is_taken_where_none_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file, or a variable, that says anything of Qdrant says all of it."""
+    recipes = written(tmp_path, {"recipes": {"mine": {"stages": [{"vector": {}}]}}})
+    assert load(recipes, index=tmp_path).qdrant.path == tmp_path
+    assert load(written(tmp_path, LEAST), index=tmp_path).qdrant.path is None
+    monkeypatch.setenv("RANKSTREAM_QDRANT__URL", "http://other:6333")
+    recipes = written(tmp_path, {"limits": {"timeout": 1}})
+    assert load(recipes, index=tmp_path).qdrant.path is None
+
+
 def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
     """Wrong types, unknown keys, values out of range and missing parts are one message, a line each."""
     message = refusal(
