@@ -39,9 +39,9 @@ GUESTS: Final = "guests"
 
 PARENTS: Final = sized(40, nightly=800)
 CHUNKS: Final = sized(250, nightly=5000)
-ROUNDS: Final = sized(6, nightly=600)
-EVENTS: Final = sized(8, nightly=30)
-"""Of a round, which takes some seconds."""
+ROUNDS: Final = sized(6, nightly=300)
+EVENTS: Final = sized(8, nightly=60)
+"""Of a round. In the nightly size they are together five a second of an hour."""
 
 QUERIES: Final = sized(12, nightly=300)
 """While a round's events are applied."""
