@@ -1,6 +1,6 @@
 """The outcome of a query, the same in the flow and offline; and answers, which other queries may be given."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -173,6 +173,12 @@ class Outcome:
         self.order_by = order_by
         if order_by is not None:
             self.candidates = sort_candidates(self.candidates, order_by)
+
+    def lacks(self, given: Collection[bytes]) -> bool:
+        """True if one of the results that were given is no candidate any more."""
+        known = frozenset(given)
+        among = self.candidates if self.grouping is None else self.ungrouped
+        return sum(is_given(each, known) for each in among) < len(known)
 
     def put_first(self, given: Set[bytes]) -> int:
         """Put those candidates first that were given before, and count them."""

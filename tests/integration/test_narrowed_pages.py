@@ -3,6 +3,7 @@
 Once with a Qdrant server, and once with the engine in the process.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,7 @@ from flows.cli.query_client import QueryClient
 from flows.process.embedded import start_embedded
 from operators.delivery.kafka_python import EMBEDDED
 from tests.integration.cascade import Json, System, ids
+from tests.integration.deployment import wait_until
 from tests.integration.searching import CACHE
 
 pytest_plugins = ["tests.integration.cascade_running"]
@@ -198,6 +200,27 @@ def test_pages_go_on_after_a_write(shop: Shop, place: int) -> None:
     assert len(set(given)) == len(given)
     assert LANTERNS.keys() <= set(given)
     shop.write([*LANTERNS.values(), {"id": new[0]["id"], "namespace": NAMESPACE, "op": "delete"}])
+
+
+def test_a_page_misses_nothing_where_a_result_before_it_expired(shop: Shop) -> None:
+    """No watermark tells of it: a strict cursor stays good, and leads to the results that were not given yet."""
+    event = {**QUERY, "limit": 8}
+    victim = ids(shop.ask(event))[3]
+    for patience in (2, 10, 40):
+        shop.write([{**LANTERNS[victim], "expires_at": time.time() + patience}])
+        page = shop.ask(event)
+        # A slow machine may ask for it too late.
+        if victim in ids(page):
+            break
+    every = ids(shop.ask({**QUERY, "limit": 200}))
+    wait_until(lambda: victim not in ids(shop.ask(event)))
+    given = ids(page)
+    while page["next_cursor"] is not None:
+        page = shop.ask({**event, "cursor": page["next_cursor"]})
+        assert page["warnings"] == []
+        given += ids(page)
+    assert given == every
+    shop.write([LANTERNS[victim]])
 
 
 def test_a_continued_page_of_an_unchanged_index_is_the_strict_one(shop: Shop) -> None:
