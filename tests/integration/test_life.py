@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +48,9 @@ QUERIES: Final = sized(12, nightly=300)
 """While a round's events are applied."""
 
 MARKER: Final = "marker"
+NEXT: Final = "documents-2"
+"""The collection that is made by reindexing."""
+
 SECTIONS: Final[Event] = {
     "cache": {"watermark_timeout": 10.0},
     "limits": {"timeout": 60.0, "max_timeout": 60.0},
@@ -227,14 +231,20 @@ class Application:
         return number
 
     def settle(self, number: int) -> None:
-        """Wait until a query sees the marker."""
+        """Wait until a query sees the marker, and until the next generation has it: the flow may go there any time."""
 
         def seen() -> bool:
             at_least = [{"field": "round", "op": "range", "value": {"gte": number}}]
             [result] = self._ask([{"namespace": MARKER, "filters": at_least}])
             return bool(result["results"])
 
+        def known() -> bool:
+            where = [{"key": "namespace", "match": {"value": MARKER}}, {"key": "round", "range": {"gte": number}}]
+            counted = httpx.post(f"{self.qdrant}/collections/{NEXT}/points/count", json={"filter": {"must": where}})
+            return counted.status_code == HTTPStatus.NOT_FOUND or counted.json()["result"]["count"] > 0
+
         wait_until(seen)
+        wait_until(known)
 
     def pages(self, queries: Sequence[Event], most: int = 3) -> list[list[Event]]:
         """The first pages of each query."""
@@ -309,12 +319,12 @@ def test_every_answer_is_one_of_a_plain_reading(
             asked = life.queries(QUERIES)
             for pages, query in zip(life.pages(asked), asked, strict=True):
                 judge(pages, query, states)
+            if number == ROUNDS // 3:
+                wait_until(lambda: life.alias() == NEXT)
             life.settle(marker)
             asked = life.queries(QUERIES // 2)
             for pages, query in zip(life.pages(asked), asked, strict=True):
                 exactly(pages, query, life.catalogue.documents)
-            if number == ROUNDS // 3:
-                wait_until(lambda: life.alias() == "documents-2")
             number += 1
         assert reindexing is not None
         assert reindexing.process.poll() is None, reindexing.log.read_text()
