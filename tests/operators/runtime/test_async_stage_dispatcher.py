@@ -149,25 +149,32 @@ def test_closing_cancels_what_is_under_way() -> None:
 def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
     """A deadline that passes in the moment in which the call is made leaves the lane free for the next."""
     calls, gate = EventLoopThread(CountedWakeup()), Gate()
-    soon = time.monotonic() + 0.5
-    deadlines = {1: soon, 2: soon + 0.2, 3: math.inf}
+    now = 0.0
+
+    def pass_to(moment: float) -> None:
+        nonlocal now
+        now = moment
+
+    def hold(moment: float) -> None:
+        held.set()
+        released.wait(WITHIN)
+        pass_to(moment)
+
+    setattr(calls.loop, "time", lambda: now)  # noqa: B010  the clock of the loop is the test's
+    deadlines = {1: 1.0, 2: 2.0, 3: math.inf}
     dispatcher: Dispatcher[int, int] = Dispatcher(
         calls, lambda item: ("b" if item == 1 else "a", item), gate, deadlines.__getitem__, WIDE, Whole(64)
     )
     dispatcher.submit([1])
     until(lambda: gate.calls)
-    # The loop is held up over the first deadline: the second item and the first one's timer come in one turn, in which
-    # it is held up again, over the second deadline, when the call is made and has not begun.
-    held = threading.Event()
-
-    def hold(moment: float) -> None:
-        held.set()
-        time.sleep(max(0, moment - time.monotonic()))
-
-    calls.loop.call_soon_threadsafe(hold, deadlines[1] + 0.01)
+    # The loop is held until the second item has come. It and the first one's timer are of one turn, in which the second
+    # deadline passes, too, when the call is made and has not begun.
+    held, released = threading.Event(), threading.Event()
+    calls.loop.call_soon_threadsafe(hold, 1.5)
     held.wait()
     dispatcher.submit([2])
-    calls.loop.call_soon_threadsafe(hold, deadlines[2] + 0.01)
+    calls.loop.call_soon_threadsafe(pass_to, 2.5)
+    released.set()
     late: list[Finished[int]] = []
 
     def finished() -> int:

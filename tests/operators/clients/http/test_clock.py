@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from email.utils import formatdate
 
 import pytest
@@ -53,13 +54,13 @@ def test_what_is_no_date_tells_nothing(date: str) -> None:
     assert between(date, NOW, NOW) is None
 
 
-def compared(status: str, date: str | None) -> tuple[Ahead | None, bytes]:
-    """The finding on a server whose answers have this status and date, None for none, and its requests."""
+def compared(status: str, date: Callable[[], str | None]) -> tuple[Ahead | None, bytes]:
+    """The finding on a server whose answers have this status and then this date, None for none, and its requests."""
     asked: list[bytes] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append(await reader.readuntil(b"\r\n\r\n"))
-        dated = f"date: {date}\r\n" if date is not None else ""
+        dated = f"date: {said}\r\n" if (said := date()) is not None else ""
         writer.write(f"HTTP/1.1 {status}\r\n{dated}content-length: 2\r\n\r\nno".encode())
         await writer.drain()
 
@@ -75,7 +76,7 @@ def compared(status: str, date: str | None) -> tuple[Ahead | None, bytes]:
 @pytest.mark.parametrize("status", ["200 OK", "401 Unauthorized", "404 Not Found", "503 Service Unavailable"])
 def test_any_answer_tells_the_time(status: str) -> None:
     """Whatever the server thinks of the request, which is one for the base URL, without a key."""
-    said, request = compared(status, formatdate(time.time() - 3600, usegmt=True))
+    said, request = compared(status, lambda: formatdate(time.time() - 3600, usegmt=True))
     assert said is not None
     assert said.least <= 3600 <= said.most
     assert request.startswith(b"GET /below HTTP/1.1\r\n")
@@ -86,7 +87,7 @@ def test_any_answer_tells_the_time(status: str) -> None:
 @pytest.mark.parametrize("date", [None, "soon"])
 def test_an_answer_without_a_date_tells_nothing(date: str | None) -> None:
     """Neither does one with a date that can't be read."""
-    assert compared("200 OK", date)[0] is None
+    assert compared("200 OK", lambda: date)[0] is None
 
 
 def test_a_server_that_is_not_there_is_an_error() -> None:
