@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
@@ -151,7 +151,8 @@ class Edge(BaseModel):
 DELETE_WHERE: Final = "delete_where"
 """The `op` of a DeletionEvent."""
 
-_OPS: Final = ("upsert", "delete", "patch", DELETE_WHERE)
+_Op = Literal["upsert", "delete", "patch"]
+_OPS: Final = (*get_args(_Op), DELETE_WHERE)
 
 
 class DocumentEvent(BaseModel):
@@ -161,7 +162,7 @@ class DocumentEvent(BaseModel):
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-    op: Literal["upsert", "delete", "patch"] = Field(
+    op: _Op = Field(
         default="upsert",
         description="`patch` changes the fields that it brings, and null removes one; the others stay.",
     )

@@ -147,6 +147,11 @@ class InFlight:
         able = self.retrieval.capabilities
         return able.alias or able.name or self.asked.collection
 
+    @property
+    def may_lack_given(self) -> bool:
+        """True if a result of an earlier page may have expired since: no watermark tells that."""
+        return self.asked.canonical.cursor is not None and self.retrieval.capabilities.expires
+
     def passed(self, step: str, candidates: int | None = None) -> None:
         """Count a step that the query has passed since `started`, and note it if the query is to be debugged."""
         seconds = time.monotonic() - self.started

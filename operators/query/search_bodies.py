@@ -416,7 +416,7 @@ def fields(query: InFlight) -> frozenset[str]:
             wanted |= _ALONE
         if asked.order_by is not None:
             wanted |= paging.order_fields(asked.order_by)
-    if asked.given or (asked.cursor is not None and query.retrieval.capabilities.expires):
+    if asked.given or query.may_lack_given:
         wanted |= {"id"}
     if query.asked.plan.grouping is not None:
         wanted |= {query.asked.plan.grouping.field}

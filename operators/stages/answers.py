@@ -168,11 +168,10 @@ class Answers:
 
         A leader whose documents have expired since it fetched them would answer with these.
         """
-        if _is_past(_first_expiry(leader)):
-            return False
         now = self._clock()
         left = query.deadline - now
-        return _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
+        timely = _LEAST * left <= leader.deadline - now <= _MOST_TIME * left
+        return timely and not _is_past(_first_expiry(leader))
 
     def _try_serve(self, query: InFlight, stage: RetrievalStage, cached: bytes | None) -> bool:
         hit = cached is not None and self._serve(query, stage, cached)

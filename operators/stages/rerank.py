@@ -263,11 +263,10 @@ def rank(query: InFlight) -> InFlight:
     outcome.judge(plan.min_relevance)
     outcome.group(plan.grouping)
     outcome.order(asked.order_by)
-    if (cursor := asked.cursor) is not None:
-        # No watermark tells that a result that was given has expired: a page that passed over as many would miss one.
-        expires = query.retrieval.capabilities.expires
-        if cursor.continued or (expires and outcome.lacks(cursor.given)):
-            query.continue_page(first=outcome.put_first(frozenset(cursor.given)))
+    # A page that passed over as many as were given would miss one for each that has expired.
+    cursor = asked.cursor
+    if cursor is not None and (cursor.continued or (query.may_lack_given and outcome.lacks(cursor.given))):
+        query.continue_page(first=outcome.put_first(frozenset(cursor.given)))
     if not plan.recipe.later:
         return query
     candidates = len(outcome.candidates)

@@ -97,7 +97,10 @@ class QdrantClient:
 
         async def search(batch: Sequence[Mapping[str, Any]]) -> list[Hits]:
             read = partial(read_batch, expected=len(batch))
-            return await self._ask(collection, path, {"searches": batch}, read, deadline)
+            body: object = {"searches": batch}
+            if self.packs:
+                body = orjson.Fragment(self._encode(body))
+            return await self._ask(collection, path, body, read, deadline)
 
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
         size = self.limits_of(collection).searches or max(len(searches), 1)
@@ -275,8 +278,6 @@ class QdrantClient:
                 reason = str(error) if type(error) is ValueError else "no result in it"
             raise BackendBadResponse(f"{self.backend.name}: {reason}")
 
-        if self.packs and body is not None:
-            body = orjson.Fragment(self._encode(body))
         # Requests that wait are writes; so are creations and deletions.
         reads = repeatable and not wait and method not in {"PUT", "DELETE"}
         return await self.backend.ask(whole, body, read_result, timeout=left, method=method, repeatable=reads)
