@@ -207,10 +207,11 @@ def test_all_of_it_was_tried(run: Run) -> None:
     versions = [each for there in run.world.versions.values() for each in there]
     assert sum(run.world.expired(each.event, run.asked[-1].ended) for each in versions) > 50
     share = ROUNDS * QUERIES / 10_000
-    # What is answered from where depends on the machine's pace, too: a tenth or so of what it usually is.
-    least: dict[str, float] = {"exact_cache": 300, "followed": 30, "fast_path": 30, "structured": 100}
+    # The story, too, depends on the machine's pace, so that one patch of a document is shown never or a thousand times:
+    # a tenth of what it usually is, or less.
+    least: dict[str, float] = {"exact_cache": 100, "followed": 30, "fast_path": 30, "structured": 100}
     least |= {"hybrid_merge": 200, "cursor_invalid": 50, "page": 50, "hits": 3000, "groups": 30, "cursor_expired": 5}
-    least |= {"passages": 100, "hidden": 100, "patched": 100, "neighbours": 20}
+    least |= {"passages": 20, "hidden": 50, "patched": 10, "neighbours": 5}
     least |= {"destination_not_allowed": 10, "retrieval_mode_not_allowed": 30, "policy_denied": 30}
     # What is alike among those before grows with them, too.
     least |= {"retrieval_firewall_denied": 30, "semantic_cache": 30 * share}
