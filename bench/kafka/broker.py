@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource
@@ -30,6 +30,9 @@ REPOSITORY = Path(__file__).parents[2]
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
+
+SHORT_LIVED: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of a JVM that ends before its best code would repay what it costs to compile."""
 
 PROPERTIES = """\
 process.roles=broker,controller
@@ -55,6 +58,7 @@ share.coordinator.state.topic.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+metadata.max.idle.interval.ms=0
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 {acls}{security}"""
@@ -97,7 +101,9 @@ def jars(pom: Path = POM) -> Path:
             partial = Path(scratch) / "jars"
             command = ["mvn", "--quiet", "--batch-mode", "--file", str(pom)]
             command += ["dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
-            done = subprocess.run(command, capture_output=True, text=True)
+            options = " ".join([*os.environ.get("MAVEN_OPTS", "").split(), *SHORT_LIVED])
+            environment = {**os.environ, "MAVEN_OPTS": options}
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
             if done.returncode:
                 raise BrokerError(f"mvn could not fetch the jars:\n{_tail(done.stdout + done.stderr)}")
             partial.rename(target)
@@ -285,7 +291,7 @@ class Broker:
         self.close()
 
     def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars()}/*", *self._options]
+        options = ["-Xmx512m", *SHORT_LIVED, "-cp", f"{jars()}/*", *self._options]
         # At level info the reason of an end is followed by pages about its shutdown.
         options.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
         with self.log_path.open("ab") as log:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from bench.kafka.broker import BrokerError, jars
+from bench.kafka.broker import SHORT_LIVED, BrokerError, jars
 from tests.missing import missing
 
 KAFKAJS: Final = "kafkajs@2.2.4"
@@ -28,7 +28,7 @@ def python(file: Path, directory: Path) -> Application:
 
 def java(file: Path, directory: Path) -> Application:
     """The command of a program with Kafka's own client."""
-    return ["java", "-cp", f"{jars()}/*", str(file)], {}
+    return ["java", *SHORT_LIVED, "-cp", f"{jars()}/*", str(file)], {}
 
 
 def spring(file: Path, directory: Path) -> Application:
@@ -37,7 +37,7 @@ def spring(file: Path, directory: Path) -> Application:
         found = jars(SPRING)
     except BrokerError as error:
         missing(f"Spring for Kafka is not to be had: {error}")
-    return ["java", "-cp", f"{found}/*", str(file)], {}
+    return ["java", *SHORT_LIVED, "-cp", f"{found}/*", str(file)], {}
 
 
 def node(file: Path, directory: Path) -> Application:
