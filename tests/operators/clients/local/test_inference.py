@@ -132,7 +132,7 @@ def test_a_timeout_tells_work_under_way_and_drops_what_has_not_begun() -> None:
 
     async def scenario() -> None:
         worker, first, second = Worker("model", Cores(1)), Step(), Step()
-        begun = asyncio.create_task(worker.run(first, timeout=0.9))
+        begun = asyncio.create_task(worker.run(first, timeout=4))
         await first.beginning()
         queued = asyncio.create_task(worker.run(second, timeout=0.05))
         for call in (queued, begun):

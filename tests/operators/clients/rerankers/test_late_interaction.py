@@ -244,7 +244,7 @@ def test_late_weights_are_their_own_namespaces_loss(index: Index) -> None:
         weigher = TokenIdf(index.client)
         await weigher.weights("docs", "b", [1], timeout=30)
         index.transport.hold("/facet")
-        found = await LateInteraction(index.client, "m", idf=weigher).score([slow, quick], timeout=1.9)
+        found = await LateInteraction(index.client, "m", idf=weigher).score([slow, quick], timeout=6)
         index.transport.release.set()
         return list(found)
 
