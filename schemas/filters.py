@@ -1,7 +1,7 @@
 """Structured filters, and the order of results.
 
 A filter is `{field, op, value}`; `op` decides the type of `value`. A group `{any_of: [...]}`, `{all_of: [...]}` or
-`{none_of: [...]}` may stand for a filter anywhere. operators.query.filters defines what they match.
+`{none_of: [...]}` may stand for a filter anywhere. operators.access.filters defines what they match.
 """
 
 import math

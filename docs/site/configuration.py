@@ -112,6 +112,9 @@ def _kind(key: Schema, definitions: Schema) -> str:
     """The type of a value and its bounds, in words."""
     if "anyOf" in key:
         return " or ".join(_kind(each, definitions) for each in key["anyOf"])
+    if "oneOf" in key:
+        # A map has the keys of one of several forms.
+        return "map"
     if "$ref" in key:
         inner = _resolved(key, definitions)
         if "properties" not in inner:

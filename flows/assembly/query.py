@@ -1,10 +1,10 @@
 """The parts that decide about queries and documents before any backend is called, made of the settings."""
 
+from operators.access.filters import ORDERING
 from operators.indexing.decode import DocumentDecoder
 from operators.query.collection import Destinations
 from operators.query.cursor import CursorCodec
 from operators.query.field_map import FieldMap
-from operators.query.filters import ORDERING
 from operators.query.normalise import Normaliser
 from operators.query.paging import ORDERED
 from operators.query.plan import Planner

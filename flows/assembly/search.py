@@ -1,7 +1,7 @@
 """The parts of the search flow, made of the settings."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,6 +13,8 @@ from flows.assembly.clients import Clients
 from flows.assembly.collections import choice
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import CollectionLog, try_embedder
+from operators.access.filters import fields_of, on_fields
+from operators.access.firewall import GUARDED
 from operators.caching.bounded import ExactCache
 from operators.caching.payload_cache import TTL, PayloadCache
 from operators.caching.semantic_cache import SemanticCache
@@ -28,6 +30,7 @@ from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.delivery.schema_registry import Deserialiser
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
+from operators.query.field_map import FieldMap
 from operators.query.in_flight import InFlight
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
@@ -45,6 +48,7 @@ from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
 from schemas.document import index_keys
+from schemas.errors import ConfigError
 from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED, LEGS
 from schemas.settings import CacheSettings, EmbedderSettings, Settings, SparseEncoderSettings
 
@@ -95,6 +99,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     built = (*LEGS, *(CONTEXT_LEGS if context else ()), *(leg for leg, there in further.items() if there))
     if clients.embedder is not None:
         try_embedder(clients.embedder, settings, given.calls)
+    guarded = GUARDED.union(_policy_fields(settings, clients.qdrant.fields))
     nearby = settings.qdrant.context
     cached = answers(settings.cache)
     kept = PayloadCache(settings.cache.payload_mib * MIB, TTL) if settings.cache.payload_mib else None
@@ -140,7 +145,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         reranking=reranking,
         page=fetching(depth=partial(candidates_to_fetch, picking)),
         picking=picking,
-        neighbours=Neighbouring(clients.qdrant, qdrant) if nearby.on else None,
+        neighbours=Neighbouring(clients.qdrant, qdrant, guarded) if nearby.on else None,
         locating=Locating(clients.embedder, _bounds(settings.embedder))
         if isinstance(clients.embedder, MiniLM)
         else None,
@@ -213,6 +218,15 @@ def _warn(settings: Settings) -> None:
     hiding = [path for path, policy in settings.policies.by_path.items() if policy.hides]
     if hiding and not settings.firewall.enabled:
         log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)
+
+
+def _policy_fields(settings: Settings, fields: FieldMap) -> Iterator[str]:
+    """The fields that policies filter by. Raises ConfigError for one that another tool's collection can't answer."""
+    for path, policy in settings.policies.by_path.items():
+        for place, each in on_fields(policy.filters, f"policies.{path}.filters"):
+            if (reason := fields.refusal(each)) is not None:
+                raise ConfigError(f"{place}.field: {reason} ({each.field!r})")
+        yield from fields_of(policy.filters)
 
 
 def _read(catalogue: Catalogue, calls: EventLoopThread, timeout: float) -> bool:

@@ -15,10 +15,10 @@ from flows.cli.ingestion import ingest
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.cli.query import EXAMPLE, Condition, filter_option
 from flows.process import logs
+from operators.access.filters import condition as in_qdrant
 from operators.delivery.broker import reach
 from operators.indexing.decode import read_deletion
 from operators.indexing.tombstones import Forgotten, within
-from operators.query.filters import condition as in_qdrant
 from schemas.document import DELETE_WHERE, DeletionEvent
 from schemas.errors import ConfigError, InputError
 from schemas.settings import QdrantSettings, Settings, load

@@ -2,14 +2,16 @@
 
 Rules
 -----
-- A document is hidden by the first of these that applies: it is of another namespace; it has a blocked label; its tier
-  is above the clearance; it lacks a required label. Without a firewall, only the namespace counts.
+- A document is hidden by the first of these that applies: it is of another namespace; it does not pass the filters of
+  the policy; it has a blocked label; its tier is above the clearance; it lacks a required label. Without a firewall,
+  only the namespace and the filters count.
 - A namespace is a string: one that is missing, or is of another type, is no query's.
 - A classification that is missing or null is public. An unknown classification hides the document, and so does a
   value that is no string.
 - Labels are a list, of which the strings count, or one string; any other value counts as no labels.
 - The conditions hide a document if and only if the check does, as long as its namespace and its classification are
   strings or missing: Qdrant matches a list by any of its elements, and there the check alone hides it.
+- A filter on a field with an index of another kind than its values may hide less than the check, which hides it then.
 - `find_forbidden` checks the records that Qdrant returns. It finds none as long as Qdrant applies the conditions; the
   stages remove such records from the answer and count them.
 """
@@ -19,7 +21,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
+from operators.access.filters import condition, fields_of, on_index, passes
 from schemas.document import CLASSIFICATION, LABELS, NAMESPACE
+from schemas.filters import AnyFilter
 from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy, Tier
 
 PUBLIC: Final = TIERS[0]
@@ -37,26 +41,34 @@ def visible(clearance: str | None) -> tuple[Tier, ...]:
 class AccessFilter:
     """The documents that one query may see: a namespace's with these tiers, none blocked and all required labels.
 
-    `tiers` is None without a firewall: all the namespace's documents may be seen.
+    `tiers` is None without a firewall: all the namespace's documents may be seen that pass the `filters`.
     """
 
     namespace: str
     tiers: tuple[Tier, ...] | None = None
     blocked: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
+    filters: tuple[AnyFilter, ...] = ()
 
     @property
     def reads(self) -> frozenset[str]:
         """The payload fields that the check needs."""
-        return _NAMESPACE if self.tiers is None else GUARDED
+        return (_NAMESPACE if self.tiers is None else GUARDED).union(fields_of(self.filters))
 
-    def conditions(self) -> list[dict[str, Any]]:
-        """Qdrant's conditions, for the `must` list of every leg."""
-        return [{"key": NAMESPACE, "match": {"value": self.namespace}}, *self.visible()]
+    @property
+    def hides(self) -> bool:
+        """True if the query may not see all documents of its namespace."""
+        return self.tiers is not None or bool(self.filters)
 
-    def visible(self) -> list[dict[str, Any]]:
-        """The conditions about tier and labels alone, for any namespace."""
-        conditions: list[dict[str, Any]] = []
+    def conditions(self, indexed: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+        """Qdrant's conditions, for the `must` list of every leg; `indexed` are the fields that may be filtered by, None
+        for all.
+        """
+        return [{"key": NAMESPACE, "match": {"value": self.namespace}}, *self.visible(indexed)]
+
+    def visible(self, indexed: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+        """The conditions about tier, labels and the policy's filters alone, for any namespace."""
+        conditions: list[dict[str, Any]] = [condition(on_index(each, indexed)) for each in self.filters]
         if self.tiers is None:
             return conditions
         if self.blocked:
@@ -69,7 +81,7 @@ class AccessFilter:
 
     def permits(self, payload: Mapping[str, Any]) -> bool:
         """True if the query may see a record with this payload, which must hold the fields `reads`."""
-        if payload.get(NAMESPACE) != self.namespace:
+        if payload.get(NAMESPACE) != self.namespace or not all(passes(each, payload) for each in self.filters):
             return False
         if self.tiers is None:
             return True
@@ -93,13 +105,15 @@ def access_filter(firewall: FirewallSettings, policy: SourcePolicy, namespace: s
 
     Raises ValueError for an unknown clearance; `policy.judge` denies such a query before.
     """
+    filters = tuple(policy.filters)
     if not firewall.enabled:
-        return AccessFilter(namespace)
+        return AccessFilter(namespace, filters=filters)
     return AccessFilter(
         namespace,
         visible(policy.clearance),
         _union(firewall.blocked_labels, policy.blocked_labels),
         _union(firewall.required_labels, policy.required_labels),
+        filters,
     )
 
 
@@ -126,7 +140,7 @@ def find_forbidden(access_filter: AccessFilter | None, ids: Iterable[str], paylo
     """
     if access_filter is None:
         return set(ids)
-    if access_filter.tiers is None and _all_of(access_filter.namespace, payloads):
+    if not access_filter.hides and _all_of(access_filter.namespace, payloads):
         return set()
     permits = access_filter.permits
     return {id_ for id_, payload in zip(ids, payloads, strict=True) if not permits(payload)}

@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 import structlog
 from typing_extensions import override
 
+from operators.access.filters import check_indexes, condition, on_index
 from operators.clients.admission import LONGEST_REST
 from operators.clients.embedders import Encoder, Vector
 from operators.clients.failures import REFUSALS, Kind, Outages, bisect, doubtful
@@ -46,7 +47,6 @@ from operators.indexing.document import (
 )
 from operators.indexing.tombstones import Contexts, Deletion, Forgotten
 from operators.query.backend_answers import Embedding
-from operators.query.filters import check_indexes, condition, on_index
 from operators.query.terms import SparseVector
 from operators.ranking.content import is_blank
 from operators.ranking.run import stamp

@@ -32,12 +32,12 @@ from typing import Final, NamedTuple, Protocol
 import orjson
 import structlog
 
+from operators.access.filters import Condition, count
 from operators.clients.qdrant.answers import Payload
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
 from operators.indexing import patch
 from operators.indexing.document import DeletionInFlight, DocumentInFlight, up_to
-from operators.query.filters import Condition, count
 from schemas.document import DESTINATION, FORGOTTEN, GROUP, NAMESPACE, ORDER, PATCHED, VERSION, point_id
 from schemas.errors import invalid
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from operators.query.filters import Ask
+from operators.access.filters import Ask
 from schemas.document import DESTINATION
 from schemas.errors import invalid
 

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from operators.query.filters import Ask, answers
+from operators.access.filters import Ask, answers
 from schemas.document import CREATED, NAMESPACE, VERSION
 from schemas.fields import rfc3339
 from schemas.filters import FieldFilter, Prefix, names_of

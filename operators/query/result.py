@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice, takewhile
 from typing import Any, Final
 
-from operators.access.firewall import GUARDED
+from operators.access.firewall import GUARDED, AccessFilter
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight, Query
 from operators.query.message import Origin
@@ -23,6 +23,7 @@ from operators.ranking.decay import resolve
 from schemas.document import MARKS
 from schemas.errors import Reason
 from schemas.fields import rfc3339
+from schemas.filters import names_of
 from schemas.pool import encode
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
@@ -264,11 +265,12 @@ def members(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from hit["group"]["results"]
 
 
-def records_of(results: Sequence[Candidate], outcome: Outcome) -> list[dict[str, Any]]:
-    """The fields by which the firewall judges each document of a page, those of groups and neighbours among them."""
+def records_of(results: Sequence[Candidate], outcome: Outcome, guard: AccessFilter | None) -> list[dict[str, Any]]:
+    """The fields by which the guard judges each document of a page, those of groups and neighbours among them."""
+    names = GUARDED | ({names_of(path)[0] for path in guard.reads} if guard is not None else set())
     payloads = [outcome.payloads.get(candidate.id, {}) for candidate in documents_of(results, outcome)]
     payloads += [payload for around in outcome.neighbours.values() for side in around for payload in side]
-    return [{name: payload[name] for name in GUARDED if name in payload} for payload in payloads]
+    return [{name: payload[name] for name in names if name in payload} for payload in payloads]
 
 
 def view_of(plan: RankingPlan, documents: int, matcher: Callable[[], Matcher] | None, *, words: bool = False) -> View:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from operators.query import filters, paging
+from operators.access import filters
+from operators.access.filters import Ask
+from operators.query import paging
 from operators.query.backend_answers import Hits, point_id
 from operators.query.canonical import Shape
 from operators.query.collection import MOST, Capabilities, Destinations
-from operators.query.filters import Ask
 from operators.query.in_flight import InFlight
 from operators.query.paging import FIELDS, OrderValue, equal, wanted_order
 from operators.query.syntax.keyword_filter import Ending, Endings, exclusions, open_endings
@@ -264,7 +265,7 @@ class Searches:
         """The documents over which a term's rarity is counted, none of them hidden; None: all of the collection."""
         must = self._scope(query) if self.idf_of_namespace else []
         if query.asked.access_filter is not None:
-            must += query.asked.access_filter.visible()
+            must += query.asked.access_filter.visible(query.retrieval.capabilities.indexed)
         return {"must": must} if must else None
 
     def _scope(self, query: InFlight) -> list[Condition]:
@@ -285,8 +286,8 @@ class Searches:
         must += [filters.condition(filters.on_index(each, indexed)) for each in asked.filters]
         guard = query.asked.access_filter
         # The place has the namespace already.
-        if guard is not None and guard.tiers is not None:
-            must += guard.conditions()
+        if guard is not None and guard.hides:
+            must += guard.conditions(indexed)
         reflections = {"key": TYPE, "match": {"value": REFLECTION}}
         if query.asked.canonical.reflections_only:
             return {"must": [*must, reflections]}

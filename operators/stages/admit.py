@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Final
 
+from operators.access.filters import check_indexes, condition, count, on_fields
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
-from operators.query.filters import check_indexes, condition, count, on_fields
 from operators.query.in_flight import InFlight
 from operators.query.passages import Matcher
 from operators.query.returned import is_hidden
@@ -57,7 +57,11 @@ class Admission:
         if query.deadline <= self.clock():
             self._expire(query)
             return query
-        capabilities = query.retrieval.capabilities = self.catalogue.of(query.asked.collection)
+        capabilities, guard = self.catalogue.of(query.asked.collection), query.asked.access_filter
+        if guard is not None and guard.filters:
+            # Contexts are apart by tier and labels: they would tell of documents that a policy's filters hide.
+            capabilities = replace(capabilities, dense_context=False, sparse_context=False)
+        query.retrieval.capabilities = capabilities
         _check_visible(query)
         if asked.order_by is not None:
             _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})

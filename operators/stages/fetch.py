@@ -29,7 +29,7 @@ from schemas.document import COLUMNS, CONTENT, EXPIRES, GROUP, NEIGHBOURS, ORDER
 Payloads = Mapping[str, Mapping[str, Any]]
 
 _FIELDS: Final = AllBut(index_keys(COLUMNS))
-_OF_NEIGHBOURS: Final = ("id", TEXT, GROUP, ORDER, EXPIRES, *sorted(GUARDED))
+_OF_NEIGHBOURS: Final = frozenset({"id", TEXT, GROUP, ORDER, EXPIRES})
 
 
 @dataclass(frozen=True)
@@ -132,13 +132,15 @@ class Comparing(PointStage[NDArray[np.float16]]):
 class Neighbouring(PointStage[Mapping[str, Any]]):
     """Reads the neighbours of the page's documents for queries that ask for them: those with which each was indexed.
 
-    What the query may not see, or is expired or in another group by now, is no neighbour.
+    What the query may not see, or is expired or in another group by now, is no neighbour. `guarded` are the fields by
+    which any policy hides documents.
     """
 
     name: ClassVar = "neighbours"
 
     qdrant: QdrantClient
     bounds: Bounds
+    guarded: frozenset[str] = GUARDED
 
     def wants(self, item: InFlight) -> bool:
         """True if the query asks for neighbours, and a result has some."""
@@ -146,7 +148,7 @@ class Neighbouring(PointStage[Mapping[str, Any]]):
 
     @override
     async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Payloads:
-        return await self.qdrant.retrieve(collection, ids, _OF_NEIGHBOURS, timeout=timeout)
+        return await self.qdrant.retrieve(collection, ids, sorted(_OF_NEIGHBOURS | self.guarded), timeout=timeout)
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
         """Take over the neighbours that the query may see."""

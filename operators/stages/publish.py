@@ -69,7 +69,8 @@ class Publisher:
         legs = ((leg["name"], leg["status"]) for leg in event["legs"])
         query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.aged)
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
-        return Answer(event, Page(asked.canonical.now, ends, retrieval.end), records_of(results, outcome))
+        records = records_of(results, outcome, asked.access_filter)
+        return Answer(event, Page(asked.canonical.now, ends, retrieval.end), records)
 
     def records(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
         """The records of the query's own answer."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 import orjson
 from pydantic import AfterValidator, Field, model_validator
 
-from schemas.filters import FieldName
+from schemas.filters import FieldName, Filters
 from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
 from schemas.settings.ranking import Allowed
@@ -70,7 +70,11 @@ class SourcePolicy(Section):
     required_labels: list[str] = Field(
         default=[], description="The firewall hides documents that lack one of these labels."
     )
-
+    filters: Filters = Field(
+        default=[],
+        description="Filters that a document must pass for the source to see it, as a query has them; they hold without"
+        " the firewall, too.",
+    )
     hidden_fields: list[Annotated[FieldName, AfterValidator(_not_the_id)]] = Field(
         default=[],
         description="Payload fields, with all that is inside them, that the source does not see: they are in no result,"
@@ -89,7 +93,7 @@ class SourcePolicy(Section):
     @property
     def content(self) -> dict[str, Any]:
         """All that can change an answer; what earlier versions do not know only where it is set."""
-        newer = {name for name in ("hidden_fields", "returned") if not getattr(self, name)}
+        newer = {name for name in ("filters", "hidden_fields", "returned") if not getattr(self, name)}
         return self.model_dump(mode="json", exclude={"reply_to", *newer})
 
     @property

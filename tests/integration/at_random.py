@@ -42,6 +42,14 @@ CHANGED = (
 )
 STRANGERS = ("nobody", "somebody", None)
 
+GUARDS: tuple[dict[str, Any], ...] = (
+    {"field": "price", "op": "range", "value": {"gte": 2, "lt": 9}},
+    {"field": "subject", "op": "none_of", "value": ["eve"]},
+    {"any_of": [{"field": "parent", "op": "eq", "value": "p1"}, {"field": "type", "op": "exists", "value": False}]},
+    {"field": "parts", "op": "nested", "value": [{"field": "price", "op": "range", "value": {"gte": 3, "lt": 10}}]},
+)
+"""Filters of policies."""
+
 FIREWALL: dict[str, Any] = {
     "enabled": True,
     "blocked_labels": ["amber"],
@@ -52,7 +60,10 @@ FIREWALL: dict[str, Any] = {
 
 def policies(draw: random.Random, count: int) -> dict[str, dict[str, Any]]:
     """Policies by source; "" is the default one. Most let most through: a refusal tells little."""
-    return {name: _policy(draw) for name in ("", *(f"source-{number}" for number in range(count)))}
+    drawn = {name: _policy(draw) for name in ("", *(f"source-{number}" for number in range(count)))}
+    for number, guard in enumerate(GUARDS):
+        drawn[f"source-{number * count // len(GUARDS)}"]["filters"] = [guard]
+    return drawn
 
 
 def _policy(draw: random.Random) -> dict[str, Any]:

@@ -89,7 +89,9 @@ def denial(policy: Policy, firewall: Policy, query: Asked) -> str | None:
 
 
 def visible(policy: Policy, firewall: Policy, document: Mapping[str, Any]) -> bool:
-    """True if this policy lets a document be seen, by its tier and its labels."""
+    """True if this policy lets a document be seen, by its own filters, the document's tier and its labels."""
+    if not all(_passes(each, document) for each in policy.get("filters", [])):
+        return False
     if not firewall["enabled"]:
         return True
     tier = document.get("classification")

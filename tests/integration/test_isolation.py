@@ -205,7 +205,7 @@ def test_all_of_it_was_tried(run: Run) -> None:
     assert len(run.asked) >= ROUNDS * QUERIES
     assert run.world.forgotten > ROUNDS
     versions = [each for there in run.world.versions.values() for each in there]
-    assert sum(run.world.expired(each.event, run.asked[-1].ended) for each in versions) > 50
+    assert sum(run.world.expired(each.event, run.asked[-1].ended) for each in versions) > 10
     share = ROUNDS * QUERIES / 10_000
     # The story, too, depends on the machine's pace, so that one patch of a document is shown never or a thousand times:
     # a tenth of what it usually is, or less.

@@ -7,8 +7,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from flows.assembly.rerankers import picking, reranking
-from flows.assembly.search import _warn, by_chat_model, embeddings
+from flows.assembly.search import _policy_fields, _warn, by_chat_model, embeddings
 from operators.clients.rerankers import Capacity
+from operators.query.field_map import FieldMap
+from schemas.errors import ConfigError
 from schemas.settings import Settings, load
 from tests.operators.samples import METRICS
 
@@ -55,6 +57,16 @@ def test_tiers_of_decay_that_nothing_reads_are_logged() -> None:
         with capture_logs() as lines:
             _warn(configured(profiles=profiles, **tiers))
         assert ["decay.destinations.default"] * logged == [name for line in lines for name in line.get("tiers", ())]
+
+
+def test_fields_of_policies_are_those_that_a_collection_has() -> None:
+    """All that policies filter by, groups included; what another tool keeps in strings is refused with its path."""
+    eq = {"op": "eq", "value": "red"}
+    sources = {"web": {"filters": [{"any_of": [{"field": "meta.colour", **eq}, {"field": "size", **eq}]}]}}
+    settings = configured(policies={"default": {"filters": [{"field": "lang", **eq}]}, "sources": sources})
+    assert set(_policy_fields(settings, FieldMap())) == {"lang", "meta.colour", "size"}
+    with pytest.raises(ConfigError, match=r"policies\.sources\.web\.filters\.0\.any_of\.1\.field: its values are"):
+        list(_policy_fields(settings, FieldMap({"size": "_node_content#size"})))
 
 
 def test_nothing_is_kept_where_nothing_may_be() -> None:

@@ -5,10 +5,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
-from operators.access.firewall import AccessFilter, access_filter, visible
+from operators.access.filters import condition
+from operators.access.firewall import AccessFilter, access_filter, find_forbidden, visible
+from schemas.filters import AnyFilter, Filters
 from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy
 
+FLAT = {"field": "flat", "op": "eq", "value": True}
 GUARD = AccessFilter("acme", ("public", "internal"), blocked=("draft", "old"), required=("checked", "legal"))
 
 
@@ -108,6 +112,32 @@ def test_off_the_namespace_alone_is_guarded() -> None:
     assert guard.permits({"namespace": "acme", "classification": "restricted", "labels": ["draft"]})
     assert not any(guard.permits({"namespace": other}) for other in ("other", "", None, ["acme"], 1))
     assert not guard.permits({})
+
+
+FILTERS: TypeAdapter[list[AnyFilter]] = TypeAdapter(Filters)
+RED: list[AnyFilter] = FILTERS.validate_python(
+    [
+        {"field": "meta.colour", "op": "eq", "value": "red"},
+        {"any_of": [{"field": "size", "op": "range", "value": {"lt": 5}}, {"none_of": [FLAT]}]},
+    ]
+)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_filters_of_the_policy_hide_with_the_firewall_and_without(enabled: bool) -> None:
+    """A record must pass all of them; the check reads their fields, and the conditions are the filters' own."""
+    guard = access_filter(FirewallSettings(enabled=enabled), SourcePolicy(filters=RED), "acme")
+    seen = {"namespace": "acme", "meta": {"colour": "red"}, "size": 4, "flat": True}
+    assert guard.permits(seen)
+    assert guard.permits({**seen, "size": 9, "flat": False})
+    assert not guard.permits({**seen, "size": 9})
+    assert not guard.permits({**seen, "meta": {"colour": "blue"}})
+    assert not guard.permits({**seen, "namespace": "other"})
+    assert not guard.permits({"namespace": "acme"})
+    assert guard.reads >= {"namespace", "meta.colour", "size", "flat"}
+    assert guard.hides
+    assert guard.visible()[: len(RED)] == [condition(each) for each in RED]
+    assert find_forbidden(guard, "ab", [seen, {**seen, "meta": {}}]) == {"b"}
 
 
 def test_labels_of_the_source_and_of_everyone_are_united() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.filters import Ask, answers, asks, condition, count, missing_indexes, on_fields, on_index
+from operators.access.filters import Ask, answers, asks, condition, count, missing_indexes, on_fields, on_index
 from schemas.document import WHOLE_TITLE
 from schemas.filters import AnyOf, Eq, Exists, FieldFilter, Group, Nested, Prefix
 from schemas.query import QueryEvent

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from flows.assembly import query as assembly
+from operators.access.filters import Ask
 from operators.access.firewall import AccessFilter
 from operators.clients.qdrant.collections.analysers import Bm25
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.collection import Capabilities
 from operators.query.field_map import FieldMap
-from operators.query.filters import Ask
 from operators.query.plan import Planner
 from operators.runtime.stage import sync_stage
 from schemas.errors import InputError, Reason
@@ -150,6 +150,17 @@ def test_a_firewall_guards_every_query_that_goes_on() -> None:
     guarded = ADMIT(decoder(firewall=firewall)(message({"query_id": "q", "text": "t", "namespace": "acme"})))
     assert guarded.asked.access_filter == AccessFilter("acme", ("public",), ("draft",))
     assert ADMIT(query(namespace="acme")).asked.access_filter == AccessFilter("acme")
+
+
+def test_contexts_are_not_searched_for_a_source_with_filters() -> None:
+    """Contexts are apart by tier and labels alone, and would tell of documents that the filters hide."""
+    context = QdrantSettings.model_validate({"url": "http://qdrant", "context": {"order_by": "turn"}})
+    admitting = admission(catalogue=Catalogue(UNASKED, context))
+    for filters, searched in (([], True), ([{"field": "lang", "op": "eq", "value": "de"}], False)):
+        policies = PolicySettings.model_validate({"default": {"filters": filters}})
+        asked = admitting(decoder(policies=policies)(message({"query_id": "q", "text": "t"})))
+        able = asked.retrieval.capabilities
+        assert (able.dense_context, able.sparse_context) == (searched, searched)
 
 
 def test_the_flow_parts_the_expired_from_the_others() -> None:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from operators.access.filters import Ask
 from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.backend_answers import Hits
-from operators.query.filters import Ask
 from operators.query.in_flight import Found
 from operators.query.search_bodies import Groups, Search
 from operators.ranking.grouping import key_of

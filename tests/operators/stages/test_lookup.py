@@ -298,7 +298,7 @@ def test_a_cached_answer_with_a_forbidden_document_in_a_group_is_none() -> None:
         outcome.candidates = [Candidate("a", 0.5, {"subject": "k"}), Candidate("b", 0.4, {"subject": "k"})]
         outcome.payloads = {"a": {"namespace": "public"}, "b": {"namespace": namespace}}
         outcome.group(Grouping("subject", 2, "max"))
-        records = records_of(outcome.candidates, outcome)
+        records = records_of(outcome.candidates, outcome, None)
         assert records == [{"namespace": "public"}, {"namespace": namespace}]
         kept.put(first, replace(ANSWER, records=records))
         kept.finish(first.message.origin)

@@ -55,7 +55,7 @@ def test_documents_of_groups_have_neighbours() -> None:
     assert STAGE.missing(asked) == ["a", "b", "d", "e", "w"]
     STAGE.on_answer(asked, {"b": payload(2), "w": payload(6, classification="public")})
     assert [[each["id"] for each in outcome.neighbours[id_][0]] for id_ in "cx"] == [["b"], ["w"]]
-    records = records_of(page(asked.asked, outcome), outcome)
+    records = records_of(page(asked.asked, outcome), outcome, asked.asked.access_filter)
     assert records == [{"namespace": "public"}] * 3 + [{"namespace": "public", "classification": "public"}]
 
 

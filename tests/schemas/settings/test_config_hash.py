@@ -71,6 +71,7 @@ CHANGED = {
     "policies.default.decay": {"half_life_days": 3.0},
     "policies.default.clearance": "internal",
     "policies.default.hidden_fields": ["cost"],
+    "policies.default.filters": [{"field": "lang", "op": "eq", "value": "de"}],
     "policies.default.returned": {"text": 300},
     **{f"policies.default.{name}": ["other"] for name in LISTS},
     **{f"policies.default.deny.{name}": ["other"] for name in Deny.model_fields},

@@ -52,6 +52,7 @@ def test_nothing_said_allows_all() -> None:
             "retrieval_modes",
             "allowed_profiles",
             "reply_to",
+            "filters",
             "hidden_fields",
             "blocked_labels",
             "required_labels",

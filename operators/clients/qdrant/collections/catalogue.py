@@ -19,13 +19,13 @@ from typing import Any, Final
 
 import structlog
 
+from operators.access.filters import ORDERING, Ask
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import Analysers, Bm25, expires, mixed_contexts
 from operators.clients.qdrant.collections.generations import Choice, Resolved, alias_of, find_aliases, resolve
 from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.query.collection import MOST, Capabilities
-from operators.query.filters import ORDERING, Ask
 from schemas.document import TEXT, WHOLE_TITLE
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.settings import QdrantSettings

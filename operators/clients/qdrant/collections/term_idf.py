@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple, Protocol
 import orjson
 import structlog
 
+from operators.access.filters import Ask, answers
 from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.counts import TIME_TO_LIVE, Clock, Counts, remaining
-from operators.query.filters import Ask, answers
 from operators.query.search_bodies import Search
 from operators.query.terms import COUNTED, Corpus, most_telling, weigh
 from operators.ranking.coverage import rarity

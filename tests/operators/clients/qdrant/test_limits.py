@@ -7,9 +7,9 @@ import httpx
 import orjson
 import pytest
 
+from operators.access.filters import count
 from operators.clients.qdrant.requests import Limits
 from operators.indexing.document import chunks, deletion
-from operators.query.filters import count
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.indexing.documents import document
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from operators.query.filters import condition, count, on_fields, on_index
+from operators.access.filters import condition, count, on_fields, on_index
 from schemas.document import WHOLE_TITLE
 from schemas.filters import AnyFilter, Filter
 

@@ -1,4 +1,4 @@
-"""Filters: each one becomes one condition of Qdrant's, which indexes of its fields answer.
+"""Filters: each one becomes one condition of Qdrant's, which indexes of its fields answer, and a check of a payload.
 
 What a filter matches
 ---------------------
@@ -23,10 +23,12 @@ In strict mode, Qdrant refuses a filter on a field without an index that answers
 Qdrant's own table (`unindexed_field`, version 1.19).
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from operator import ge, gt, le, lt
+from typing import Any, Final, TypeGuard, TypeVar
 from uuid import UUID
 
 from schemas.document import WHOLE_TITLE
@@ -44,6 +46,7 @@ from schemas.filters import (
     Prefix,
     Range,
     inner,
+    names_of,
 )
 
 Condition = dict[str, Any]
@@ -52,6 +55,11 @@ Wanted = TypeVar("Wanted", FieldFilter, AnyFilter)
 _EXACT: Final = 2**53
 """Doubles tell integers apart below it."""
 
+
+_CHECKS: Final = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:?\d\d)?)?")
+"""RFC 3339, a date, or one with a time of day; Qdrant reads those without an offset in UTC."""
 
 _CLAUSES: Final[Mapping[str, str]] = {"any_of": "should", "all_of": "must", "none_of": "must_not"}
 
@@ -83,6 +91,45 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
             return {"key": field, "match": {"prefix": start}}
         case Nested(value=filters):
             return {"nested": {"key": field, "filter": {"must": [condition(each, of_object=True) for each in filters]}}}
+
+
+def passes(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
+    """True if a document with this payload matches the filter, as if its fields had no index."""
+    if isinstance(wanted, Group):
+        found = (passes(each, payload) for each in wanted.filters)
+        return all(found) if wanted.kind == "all_of" else any(found) is (wanted.kind == "any_of")
+    value: object = payload
+    for name in names_of(wanted.field):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    elements = value if isinstance(value, list) else [value]
+    match wanted:
+        case Eq(value=equal):
+            return any(_equals(each, equal) for each in elements)
+        case AnyOf(value=values):
+            return any(_is_one_of(each, values) for each in elements)
+        case NoneOf(value=values):
+            return not any(_is_one_of(each, values) for each in elements)
+        case Range(value=bounds):
+            return any(_is_number(each) and _within(float(each), bounds.given) for each in elements)
+        case DateRange(value=bounds):
+            given = {name: _moment(bound) for name, bound in bounds.given.items()}
+            return any(_within(moment, given) for moment in map(_read_time, elements) if moment is not None)
+        case Exists(value=there):
+            return (value not in (None, [])) is there
+        case Prefix(value=start):
+            return any(isinstance(each, str) and each.startswith(start) for each in elements)
+        case Nested(value=filters):
+            objects = [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+            return any(all(passes(each, one) for each in filters) for one in objects)
+
+
+def fields_of(filters: Sequence[AnyFilter]) -> Iterator[str]:
+    """The fields of a payload that the filters read, those in groups, too."""
+    for each in filters:
+        if isinstance(each, Group):
+            yield from fields_of(each.filters)
+        else:
+            yield each.field
 
 
 def on_fields(filters: Sequence[AnyFilter], path: str, array: str = "") -> Iterator[tuple[str, FieldFilter]]:
@@ -139,6 +186,39 @@ def _any(field: str, values: list[str | bool | int]) -> Condition:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_one_of(value: object, values: Sequence[object]) -> bool:
+    return any(type(value) is type(each) and value == each for each in values)
+
+
+def _equals(value: object, wanted: str | bool | int | float) -> bool:
+    if not _is_number(wanted) or (isinstance(wanted, int) and abs(wanted) >= _EXACT):
+        return _is_one_of(value, [wanted])
+    return _is_number(value) and float(value) == float(wanted)
+
+
+def _within(value: Any, bounds: Mapping[str, Any]) -> bool:
+    return all(_CHECKS[name](value, bound) for name, bound in bounds.items())
+
+
+def _moment(seconds: float) -> timedelta:
+    # To the microsecond, as conditions are.
+    return datetime.fromtimestamp(seconds, UTC) - _EPOCH
+
+
+def _read_time(value: object) -> timedelta | None:
+    if not isinstance(value, str) or not _TIME.fullmatch(value):
+        return None
+    try:
+        read = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return (read if read.tzinfo is not None else read.replace(tzinfo=UTC)) - _EPOCH
 
 
 class Ask(StrEnum):
