@@ -12,6 +12,7 @@ from operators.query.canonical import Shape
 from operators.query.collection import MOST, Capabilities, Destinations
 from operators.query.in_flight import InFlight
 from operators.query.paging import FIELDS, OrderValue, equal, wanted_order
+from operators.query.returned import is_hidden
 from operators.query.syntax.keyword_filter import Ending, Endings, exclusions, open_endings
 from operators.query.syntax.keyword_filter import conditions as keyword_conditions
 from operators.query.terms import Corpus, SparseVector
@@ -250,8 +251,11 @@ class Searches:
         asked = query.asked.canonical
         order = wanted_order(asked)
         orders = query.retrieval.capabilities.orders
-        if orders is not None and order["key"] == CREATED and "created_at" not in orders:
-            # No index tells which are the newest: all records are of one value, and come by id.
+        undated = orders is not None and "created_at" not in orders
+        # A cursor has the value where its page goes on.
+        hidden = asked.shape is not Shape.SEARCH and is_hidden("created_at", query.asked.plan.hidden)
+        if order["key"] == CREATED and (undated or hidden):
+            # Nothing tells which are the newest: all records are of one value, and come by id.
             return Search(common, query.trace, most=query.retrieval.capabilities.most)
         if asked.shape is Shape.SEARCH:
             return Search({"order_by": order, **common}, query.trace)

@@ -2,7 +2,9 @@
 stand-in, and with the engine in the process.
 """
 
+import base64
 import functools
+import struct
 import uuid
 from collections.abc import Iterator
 from typing import Any, Final
@@ -32,14 +34,18 @@ def turn(number: int, text: str, **fields: Any) -> dict[str, Any]:
 
 
 DOCUMENTS: Final = [
-    turn(1, "Good morning."),
+    turn(1, "Good morning.", created_at="2026-01-01T00:00:00.000Z"),
     turn(2, "The café near the harbour is closed."),
     turn(3, f"{LONG}The lighthouses blink 🚀 at night. {LONG}"),
-    turn(4, "Nobody answers."),
+    turn(4, "Nobody answers.", created_at="2026-01-02T00:00:00.000Z"),
     turn(5, "A secret about lighthouses.", classification="restricted"),
     turn(6, "Another talk.", talk="b"),
     turn(7, f"{LONG[:390]}Two-wheelers can be rented at the station. {LONG[:390]}", talk="c"),
 ]
+EVEN: Final = {
+    "any_of": [{"field": "cost", "op": "any_of", "value": [2, 4, 6]}, {"field": "talk", "op": "eq", "value": "c"}]
+}
+ALL: Final = {"filters": [{"field": "turn", "op": "exists", "value": True}]}
 SECTIONS: Final = {
     "rerank": {"kind": "none"},
     "firewall": {"enabled": True},
@@ -47,6 +53,8 @@ SECTIONS: Final = {
         "sources": {
             "shop": {"hidden_fields": ["cost", "meta.cost", "title"], "returned": {"text": "none", "passages": 1}},
             "mute": {"hidden_fields": ["text"]},
+            "timeless": {"hidden_fields": ["created_at"]},
+            "harbour": {"filters": [{"field": "talk", "op": "none_of", "value": ["b"]}, EVEN]},
         }
     },
     "profiles": {"short": {"returned": {"text": 20, "fields": ["turn"]}}, "priced": {"group_by": "cost"}},
@@ -134,6 +142,45 @@ def test_defaults_of_profile_and_policy(ask: Ask) -> None:
     shop = first(ask, "lighthouse", source="shop", profile="short")
     assert (shop["text"], len(shop["passages"]), shop["payload"]) == (None, 1, {"turn": 3})
     assert first(ask, "lighthouse", source="shop", **{"return": {"text": "full"}})["text"] == DOCUMENTS[2]["text"]
+
+
+def test_no_cursor_holds_a_time_that_is_hidden(ask: Ask) -> None:
+    """A lookup gives the newest first, and each record by id where the source does not see when it was made."""
+    newest = struct.pack(">q", 1767312000000)
+
+    def pages(source: str) -> tuple[list[str], list[bytes]]:
+        found: list[str] = []
+        cursors: list[bytes] = []
+        event: dict[str, Any] = {**ALL, "limit": 1, "source": source}
+        while True:
+            result = ask(event)
+            found += [hit["id"] for hit in result["results"]]
+            if not result["has_more"]:
+                return found, cursors
+            event["cursor"] = result["next_cursor"]
+            cursors.append(base64.b64decode(event["cursor"] + "==", b"-_"))
+
+    seen, cursors = pages("anybody")
+    assert seen[:2] == ["t4", "t1"]
+    assert newest in cursors[0]
+    timeless, hidden = pages("timeless")
+    assert sorted(timeless) == sorted(seen)
+    assert not any(newest in each for each in hidden)
+
+
+def test_filters_of_a_policy_hide_documents_and_neighbours(ask: Ask) -> None:
+    """A source has what passes them in lookups and searches, from the caches, too, and among neighbours."""
+    allowed = {"t2", "t4", "t7"}
+    assert {hit["id"] for hit in ask({**ALL, "limit": 20, "source": "harbour"})["results"]} == allowed
+    event = {"text": "lighthouses café", "limit": 20, "source": "harbour", "return": {"neighbours": 1}}
+    for result in (ask(event), cached(ask, event)):
+        assert (result["status"], result["removed_by_firewall"]) == ("ok", 0)
+        assert {hit["id"] for hit in members(result)} <= allowed
+        [hit] = [each for each in result["results"] if each["id"] == "t2"]
+        assert hit["neighbours"] == {"before": [], "after": []}
+    everybody = ask({**event, "source": "anybody"})
+    [hit] = [each for each in everybody["results"] if each["id"] == "t2"]
+    assert [each["id"] for side in hit["neighbours"].values() for each in side] == ["t1", "t3"]
 
 
 def test_hidden_fields_are_nowhere(ask: Ask) -> None:
