@@ -37,13 +37,14 @@ def models(annotation: object) -> Iterator[tuple[str, type[BaseModel]]]:
             yield from ((f".*{path}" if origin is dict else path, model) for path, model in models(each))
 
 
-def paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """The dotted paths of a model's fields."""
+def paths(model: type[BaseModel], prefix: str = "", around: frozenset[type[BaseModel]] = frozenset()) -> Iterator[str]:
+    """The dotted paths of a model's fields; a model within itself, as a group of filters, has no further ones."""
     for name, field in model.model_fields.items():
         path = f"{prefix}{field.alias or name}"
         yield path
         for more, inner in models(field.annotation):
-            yield from paths(inner, f"{path}{more}.")
+            if inner not in around:
+                yield from paths(inner, f"{path}{more}.", around | {inner})
 
 
 KNOWN = FREE | {
