@@ -46,7 +46,7 @@ from schemas.filters import (
     Prefix,
     Range,
     inner,
-    names_of,
+    value_at,
 )
 
 Condition = dict[str, Any]
@@ -98,9 +98,7 @@ def passes(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
     if isinstance(wanted, Group):
         found = (passes(each, payload) for each in wanted.filters)
         return all(found) if wanted.kind == "all_of" else any(found) is (wanted.kind == "any_of")
-    value: object = payload
-    for name in names_of(wanted.field):
-        value = value.get(name) if isinstance(value, Mapping) else None
+    value = value_at(payload, wanted.field)
     elements = value if isinstance(value, list) else [value]
     match wanted:
         case Eq(value=equal):

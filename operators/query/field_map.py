@@ -22,7 +22,7 @@ from uuid import UUID
 from operators.access.filters import Ask, answers
 from schemas.document import CREATED, NAMESPACE, VERSION
 from schemas.fields import rfc3339
-from schemas.filters import FieldFilter, Prefix, names_of
+from schemas.filters import FieldFilter, Prefix, names_of, value_at
 
 Ids = Literal["payload", "uuid", "integer"]
 """The place of a document's id: a field of its payload, or the point's own id, of one of these types."""
@@ -215,9 +215,7 @@ def _within(written: object, path: str) -> Any:
         value = json.loads(written) if isinstance(written, str) else written
     except json.JSONDecodeError:
         return None
-    for name in names_of(path):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+    return value_at(value, path)
 
 
 def _time(value: Any) -> Any:

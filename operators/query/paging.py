@@ -18,7 +18,7 @@ from operators.query.cursor import After
 from operators.ranking.candidate import Candidate, Payload
 from operators.ranking.run import stamp
 from schemas.document import CREATED, VERSION
-from schemas.filters import OrderBy, names_of
+from schemas.filters import OrderBy, value_at
 
 OrderValue = int | float | None
 
@@ -172,9 +172,7 @@ def _values(payload: Payload, order_by: OrderBy) -> list[int | float]:
         return [own / 1000]
     value: Any = payload.get(name)
     if value is None:
-        value = payload
-        for each in names_of(name):
-            value = value.get(each) if isinstance(value, Mapping) else None
+        value = value_at(payload, name)
     values = map(_order_value, value if isinstance(value, list) else [value])
     return [each for each in values if each is not None]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice, takewhile
 from typing import Any, Final
 
+from operators.access.filters import fields_of
 from operators.access.firewall import GUARDED, AccessFilter
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight, Query
@@ -267,7 +268,7 @@ def members(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def records_of(results: Sequence[Candidate], outcome: Outcome, guard: AccessFilter | None) -> list[dict[str, Any]]:
     """The fields by which the guard judges each document of a page, those of groups and neighbours among them."""
-    names = GUARDED | ({names_of(path)[0] for path in guard.reads} if guard is not None else set())
+    names = GUARDED.union(names_of(path)[0] for path in fields_of(guard.filters if guard is not None else ()))
     payloads = [outcome.payloads.get(candidate.id, {}) for candidate in documents_of(results, outcome)]
     payloads += [payload for around in outcome.neighbours.values() for side in around for payload in side]
     return [{name: payload[name] for name in names if name in payload} for payload in payloads]

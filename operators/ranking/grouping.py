@@ -13,10 +13,10 @@ Rules
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, Payload
-from schemas.filters import names_of
+from schemas.filters import value_at
 from schemas.query import GroupScore
 
 Key = str | int | bool
@@ -51,9 +51,7 @@ class Group:
 
 def key_of(payload: Payload, field: str) -> Key | None:
     """The key of a document's group, by the path of a field; None for a group of its own."""
-    value: Any = payload
-    for name in names_of(field) if '"' in field else field.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
+    value = value_at(payload, field)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, float) and value.is_integer():
