@@ -9,9 +9,9 @@ queries ▶ decode ▶ admit ▶ lookup ▶ embed ▶ semantic lookup ┬▶ leg
 All batches pass through each step. What is answered, or rejected, passes by the steps behind, up to publish. A step
 whose backend is not configured is not built. Beside those of the picture there is one ahead of decode, for queries
 behind the id of a schema, and steps for what some recipes ask: the time that a query names, a sparse encoder with the
-leg `learned`, the leg `fuzzy` for misspelt words, the legs of documents with their neighbours, the similarity of
-candidates, a chat model's pick with the texts that it reads, the neighbours of the results, and the places of passages
-in texts that have no word of the query. Publish fills the caches that both lookups read.
+leg `learned`, the legs of documents with their neighbours, the leg `fuzzy` for queries with a word that no other leg
+found, the similarity of candidates, a chat model's pick with the texts that it reads, the neighbours of the results,
+and the places of passages in texts that have no word of the query. Publish fills the caches that both lookups read.
 """
 
 from bytewax import operators as op
@@ -21,7 +21,7 @@ from flows.assembly.search import Parts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
 from operators.runtime.stage import async_stage, key, sync_stage
-from operators.stages.fuse import fuse
+from operators.stages.fuse import fuse, join
 from operators.stages.leg import leg, pass_by
 from operators.stages.publish import publish
 from operators.stages.rerank import rank
@@ -48,12 +48,13 @@ def search(parts: Parts) -> Dataflow:
     keyword = leg("leg_keyword", searched, p.legs.get("keyword"), p.calls)
     structured = leg("leg_structured", searched, p.legs.get("structured"), p.calls)
     learned = leg("leg_learned", searched, p.legs.get("learned"), p.calls)
-    fuzzy = leg("leg_fuzzy", searched, p.legs.get("fuzzy"), p.calls)
     keyword_context = leg("leg_keyword_context", searched, p.legs.get("keyword_context"), p.calls)
     vector_context = leg("leg_vector_context", searched, p.legs.get("vector_context"), p.calls)
     passing = pass_by("passing_by", searched)
-    fused = fuse("fuse", passing, vector, keyword, structured, learned, fuzzy, keyword_context, vector_context)
+    joined = join("join", passing, vector, keyword, structured, learned, keyword_context, vector_context)
 
+    respelt = async_stage("leg_fuzzy", joined, p.fuzzy, p.calls)
+    fused = sync_stage("fuse", respelt, fuse)
     compared = async_stage("similarity", fused, p.comparing, p.calls)
     texts = async_stage("texts", compared, p.texts, p.calls)
     reranked = async_stage("rerank", texts, p.reranking, p.calls)

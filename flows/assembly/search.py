@@ -40,6 +40,7 @@ from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
 from operators.stages.embed import Embeddings, Encodings, needs_embedding
 from operators.stages.fetch import Comparing, Fetching, Neighbouring
+from operators.stages.fuse import Fuzzy
 from operators.stages.leg import Leg, SearchWriter
 from operators.stages.locate import Locating
 from operators.stages.lookup import Lookup, Watermarks
@@ -73,6 +74,7 @@ class Parts:
     temporal_expressions: ByChatModel | None
     searches: SearchWriter
     legs: Mapping[str, Leg]
+    fuzzy: Fuzzy | None
     comparing: Comparing
     texts: Fetching | None
     reranking: Reranking | None
@@ -139,7 +141,8 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
         searches=SearchWriter(query.searches(settings.qdrant), frozenset(built)),
-        legs={name: Leg(name, clients.qdrant, given.signals.tracer, qdrant, idf) for name in built},
+        legs={name: Leg(name, clients.qdrant, given.signals.tracer, qdrant, idf) for name in built if name != FUZZY},
+        fuzzy=Fuzzy(FUZZY, clients.qdrant, given.signals.tracer, qdrant, idf) if FUZZY in built else None,
         comparing=Comparing(clients.qdrant, settings.qdrant.vectors.dense, qdrant),
         texts=fetching(depth=partial(read, reranking)) if reranking is not None else None,
         reranking=reranking,

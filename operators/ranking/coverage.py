@@ -7,7 +7,7 @@ mark has 24 of a term's 32 bits: a document of 150 terms seems to have a word th
 import base64
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import accumulate
 from types import MappingProxyType
@@ -116,19 +116,27 @@ def find_shares(matches: Matches, candidates: Iterable[Candidate]) -> Shares:
     return Shares(shares, {word: weight / total for word, weight in weights.items()}, matches, rare)
 
 
-def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
-    """The share of a query that is words which no candidate has, each word by its rarity.
+def find_missing(ids: Set[str], matches: Matches | None) -> float:
+    """The share of a query that is words which none of these candidates has, each word by its rarity.
 
-    0 where the leg fuzzy found nothing of a score of NEAR, so nothing that is like the query, and where nothing is
-    known of the candidates' words. Source: own.
+    Words without a digit and of three characters or more count; 0 where nothing is known of the candidates' words.
+    Source: own.
     """
-    if not matches or not any(leg.name == FUZZY and leg.scores and leg.scores[0] >= NEAR for leg in legs):
+    if not matches:
         return 0.0
-    ids = union(legs).keys()
     counts = {word: len(ids & found.keys()) for word, found in matches.items()}
     weights = {word: rarity(len(ids), count) for word, count in counts.items()}
     missing = math.fsum(weights[word] for word, count in counts.items() if not count and is_spelt(word))
     return missing / math.fsum(weights.values()) if missing else 0.0
+
+
+def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
+    """The share of a query that is words which no candidate of these legs has.
+
+    0 where the leg fuzzy found nothing of a score of NEAR, so nothing that is like the query. Source: own.
+    """
+    near = any(leg.name == FUZZY and leg.scores and leg.scores[0] >= NEAR for leg in legs)
+    return find_missing(union(legs).keys(), matches) if near else 0.0
 
 
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:

@@ -1,14 +1,18 @@
 """Fuse: the branches of the legs join, and the lists of a query's legs become one.
 
-A query waits here until each leg has given its item. Queries leave in the order in which their last leg came. What the
-legs found is taken over in the legs' own order, whatever the order in which they came: a query all of whose legs are
-lost is answered as failed, and the others are ranked by the recipe's stages before `rerank`.
+A query waits at `join` until each leg has given its item. Queries leave in the order in which their last leg came. What
+the legs found is taken over in the legs' own order, whatever the order in which they came. `fuse` answers a query as
+failed if all of its legs are lost, and ranks the others by the recipe's stages before `rerank`.
+
+Between the two is the leg fuzzy, for queries with a word that no candidate of the other legs has. Its weight is that of
+such words, and further candidates leave fewer of them. So any other query is answered as if the leg had been asked.
 """
 
 from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 from itertools import repeat
 from time import monotonic
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from bytewax import operators as op
 from bytewax.dataflow import operator
@@ -21,10 +25,11 @@ from operators.query.outcome import is_given
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
 from operators.ranking.candidate import Candidate, Leg, in_tie_order, union
-from operators.ranking.coverage import find_matches, find_misspelt, narrow
+from operators.ranking.coverage import find_matches, find_missing, find_misspelt, narrow
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
-from operators.runtime.stage import Batch, Batches, run_step, split
+from operators.runtime.stage import Batch, Batches, run_step
+from operators.stages.leg import Leg as SearchLeg
 from operators.stages.leg import is_searched
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
@@ -56,8 +61,8 @@ _NO_LEARNED: Final = (
 )
 
 
-def fuse(step_id: str, passing: Batches, *legs: Batches | None) -> Batches:
-    """Join the branches of the legs, and pass on each query once all have given it, with its candidates, best first.
+def join(step_id: str, passing: Batches, *legs: Batches | None) -> Batches:
+    """Join the branches of the legs, and pass on each query once all have given it, with what they found.
 
     None is a leg that is not built.
     """
@@ -67,7 +72,7 @@ def fuse(step_id: str, passing: Batches, *legs: Batches | None) -> Batches:
 @operator
 def _join(step_id: str, passing: Batches, *legs: Batches) -> Batches:
     merged = op.merge("branches", passing, *legs)
-    return op.stateful_batch("join", merged, lambda _: Join(len(legs)))
+    return op.stateful_batch("calls", merged, lambda _: Join(len(legs)))
 
 
 class Join(StatefulBatchLogic[Batch, Batch, None]):
@@ -88,8 +93,7 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
                     out.append(item)
                 elif self._count(item):
                     complete.append(item)
-        found, failed = split(run_step("retrieve", complete, take_over))
-        return [[*out, *failed, *run_step("fuse", found, fuse_legs)]], self.RETAIN
+        return [[*out, *run_step("retrieve", complete, take_over)]], self.RETAIN
 
     def snapshot(self) -> None:
         """Keep nothing: the next owner of a partition reads its unanswered queries from Kafka again."""
@@ -104,7 +108,7 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
 
 
 def take_over(query: InFlight) -> InFlight:
-    """Take over what each leg answered; a query all of whose legs are lost is answered as failed."""
+    """Take over what each leg answered, and say of the others why they were not asked."""
     asked = query.asked.canonical
     wanted = legs(query)
     found, query.retrieval.found = query.retrieval.found, {}
@@ -113,15 +117,8 @@ def take_over(query: InFlight) -> InFlight:
         if outcome is None and name == VECTOR and _against(query):
             query.outcome.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.REFUSED)
             query.lose(name, Reason.REFUSED)
-        elif isinstance(outcome, BackendError):
-            late = isinstance(outcome, BackendTimeout)
-            query.outcome.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
-            query.lose(name, outcome.reason)
         elif outcome is not None:
-            query.outcome.legs[name] = _to_leg(query, name, outcome)
-            query.outcome.warnings += outcome.warnings
-            if outcome.lost is not None:
-                query.lose(name, outcome.lost)
+            _take_over_leg(query, name, outcome)
         elif name != STRUCTURED and asked.shape is Shape.SEARCH:
             query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
     if any(leg.reason is Reason.NO_CONTEXT for leg in query.outcome.legs.values()):
@@ -132,14 +129,73 @@ def take_over(query: InFlight) -> InFlight:
     for name, leg in query.outcome.legs.items():
         if leg.status is not LegStatus.SKIPPED:
             query.passed(name, len(leg.ids))
-    answered = any(leg.status is LegStatus.OK for leg in query.outcome.legs.values())
+    return query
+
+
+def add_leg(query: InFlight, name: str, outcome: Found | BackendError) -> InFlight:
+    """Take over what one leg more answered, which was asked behind the others."""
+    _take_over_leg(query, name, outcome)
+    query.check_found()
+    query.passed(name, len(query.outcome.legs[name].ids))
+    return query
+
+
+def _take_over_leg(query: InFlight, name: str, outcome: Found | BackendError) -> None:
+    if isinstance(outcome, BackendError):
+        late = isinstance(outcome, BackendTimeout)
+        query.outcome.legs[name] = Leg(name, LegStatus.TIMEOUT if late else LegStatus.FAILED, reason=outcome.reason)
+        query.lose(name, outcome.reason)
+        return
+    query.outcome.legs[name] = _to_leg(query, name, outcome)
+    query.outcome.warnings += outcome.warnings
+    if outcome.lost is not None:
+        query.lose(name, outcome.lost)
+
+
+@dataclass(frozen=True)
+class Fuzzy(SearchLeg):
+    """Carries the searches of queries with a misspelt word to Qdrant. All items go through it: it is no branch."""
+
+    branch: ClassVar = False
+
+    @override
+    def takes(self, item: Any) -> bool:
+        return super().takes(item) and not item.answered
+
+    @override
+    def wants(self, item: InFlight) -> bool:
+        return super().wants(item) and is_misspelt(item)
+
+    @override
+    def wakes(self, item: InFlight) -> bool:
+        return True
+
+    @override
+    def on_result(self, item: InFlight, outcome: Found | BackendError) -> InFlight:
+        return add_leg(item, self.name, outcome)
+
+
+def is_misspelt(query: InFlight) -> bool:
+    """True if a word of the query that may be misspelt is in no candidate: the leg fuzzy may find what was meant."""
+    found = _answered(query)
+    query.outcome.matches = _matches(query, found)
+    return find_missing(union(found).keys(), query.outcome.matches) > 0
+
+
+def fuse(query: InFlight) -> InFlight:
+    """Rank what the legs found; a query all of whose legs are lost is answered as failed."""
+    answered = bool(_answered(query))
     if not answered and {"embed", "encode", *LEGS, *WEIGHED_LEGS} & dict(query.outcome.degraded).keys():
         query.outcome.failed = query.answered = True
     elif not answered and not any(said.startswith(_SAID) for said in query.outcome.warnings):
         query.outcome.warnings.append(_UNASKED)
-    if asked.shape is Shape.SEARCH:
+    if query.asked.canonical.shape is Shape.SEARCH:
         _tell_limits(query)
-    return query
+    return query if query.answered else fuse_legs(query)
+
+
+def _answered(query: InFlight) -> list[Leg]:
+    return [leg for leg in query.outcome.legs.values() if leg.status is LegStatus.OK]
 
 
 def _against(query: InFlight) -> bool:
@@ -222,10 +278,11 @@ def fuse_legs(query: InFlight) -> InFlight:
     """Rank the legs' hits."""
     query.started = monotonic()
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
-    legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
+    legs = _answered(query)
     if asked.shape is Shape.SEARCH:
         fuzzy = any(leg.name == FUZZY for leg in legs)
-        if fuzzy or plan.recipe.stage(Coverage) is not None or asked.recorded is not None:
+        reads = plan.recipe.stage(Coverage) is not None or asked.recorded is not None
+        if fuzzy or (reads and outcome.matches is None):
             outcome.matches = _matches(query, legs)
         if fuzzy and not find_misspelt(legs, outcome.matches):
             # Nothing is misspelt: the query is answered as if the leg had not been asked.

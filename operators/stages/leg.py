@@ -41,7 +41,7 @@ from operators.runtime.turns import Turns
 from operators.stages.backend_stage import QueryStage
 from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError
-from schemas.result import LEGS, STRUCTURED, WEIGHED_LEGS
+from schemas.result import FUZZY, LEGS, STRUCTURED, WEIGHED_LEGS
 
 _APART: Final = "apart"
 _ROUNDS: Final = 4
@@ -64,7 +64,8 @@ class SearchWriter:
         """The query with its searches."""
         retrieval = query.retrieval
         retrieval.searches = {key: each for key, each in self.searches(query).items() if self._asks(key)}
-        retrieval.legs_left = len(retrieval.searches)
+        # The leg fuzzy is asked behind the others.
+        retrieval.legs_left = len(retrieval.searches.keys() - {(FUZZY, query.collection)})
         return query
 
     def _asks(self, key: Hashable) -> bool:

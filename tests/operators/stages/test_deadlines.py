@@ -20,7 +20,7 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage, sync_stage
 from operators.stages.embed import Embeddings
 from operators.stages.fetch import Comparing, Fetching
-from operators.stages.fuse import fuse, fuse_legs
+from operators.stages.fuse import fuse, fuse_legs, join
 from operators.stages.leg import Leg, SearchWriter, pass_by
 from operators.stages.rerank import Reranking
 from schemas.errors import BackendTimeout, DeadlinePassed, Reason
@@ -127,7 +127,8 @@ def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
 
     def retrieve(up: Batches, calls: EventLoopThread) -> Batches:
         searched = sync_stage("searches", up, SearchWriter(searches))
-        return fuse("fuse", pass_by("passing_by", searched), async_stage("leg_vector", searched, leg, calls))
+        found = join("join", pass_by("passing_by", searched), async_stage("leg_vector", searched, leg, calls))
+        return sync_stage("fuse", found, fuse)
 
     assert through(asked, retrieve) == "answered"
     assert (asked.outcome.degraded, status_of(asked.asked, asked.outcome)) == (

@@ -16,7 +16,7 @@ from operators.query.search_bodies import Searches
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batch, Batches, async_stage, sync_stage
-from operators.stages.fuse import Join, fuse
+from operators.stages.fuse import Join, fuse, join
 from operators.stages.leg import Leg, SearchWriter, pass_by
 from schemas.errors import BackendError, BackendTimeout, DeadLetterClass, Reason
 from schemas.result import CONTEXT_LEGS, LEGS
@@ -35,9 +35,9 @@ def leg(name: str) -> Leg:
     return Leg(name, NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY))
 
 
-def joined(join: Join, *items: object) -> Batch:
+def joined(logic: Join, *items: object) -> Batch:
     """The items that leave when these come."""
-    [out], _ = join.on_batch([list(items)])
+    [out], _ = logic.on_batch([list(items)])
     return out
 
 
@@ -51,14 +51,14 @@ def test_two_thousand_answers_are_as_they_were() -> None:
     digests = []
     for case in cases():
         each = write(case.query)
-        join = Join(len(BUILT))
+        logic = Join(len(BUILT))
         for left, name in enumerate(chance.sample(BUILT, len(BUILT)), 1):
             stage = legs[name]
             assert stage.wants(each) == (name in case.asked)
             item = stage.on_result(each, case.outcomes[name]) if stage.wants(each) else stage.on_unasked(each)
-            out = joined(join, item)
+            out = joined(logic, item)
             assert len(out) == (left == len(BUILT))
-        digests.append(digest(case, out[0]))
+        digests.append(digest(case, fuse(out[0])))
     golden = "".join(GOLDEN.read_text(encoding="utf-8").split())
     assert len(golden) == 8 * CASES == 8 * len(digests)
     assert [number for number, each in enumerate(digests) if golden[8 * number : 8 * number + 8] != each] == []
@@ -72,10 +72,10 @@ def searched(offset: int, **event: Any) -> InFlight:
 def test_queries_leave_in_the_order_of_their_last_leg() -> None:
     """Whichever came first: what counts is when nothing is missing any more."""
     first, second, third = (searched(offset) for offset in range(3))
-    join = Join(2)
-    assert joined(join, first, second) == []
-    assert joined(join, third, second, third) == [second, third]
-    assert joined(join, first) == [first]
+    logic = Join(2)
+    assert joined(logic, first, second) == []
+    assert joined(logic, third, second, third) == [second, third]
+    assert joined(logic, first) == [first]
 
 
 def test_what_passes_by_does_not_wait() -> None:
@@ -117,7 +117,7 @@ def through(asked: Sequence[InFlight | Rejected], *legs: Leg) -> list[list[Any]]
     def branches(up: Batches, calls: EventLoopThread) -> Batches:
         written = sync_stage("searches", up, SearchWriter(Searches("dense", "bm25", True)), "retrieve")
         built = [async_stage(f"leg_{each.name}", written, each, calls) for each in legs]
-        return fuse("fuse", pass_by("passing_by", written), *built)
+        return sync_stage("fuse", join("join", pass_by("passing_by", written), *built), fuse)
 
     with looping() as calls:
         return flowed([list(asked)], lambda up: branches(up, calls))

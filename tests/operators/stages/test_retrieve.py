@@ -20,7 +20,7 @@ from operators.ranking.candidate import Candidate
 from operators.runtime.batching.policy import Waiting
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.stages.fetch import Fetching
-from operators.stages.fuse import take_over
+from operators.stages.fuse import fuse, take_over
 from operators.stages.leg import Apart, Apartness, Leg
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
@@ -48,7 +48,7 @@ def embedded(**event: Any) -> InFlight:
 def after(asked: InFlight, found: Mapping[tuple[str, str], Found | BackendError]) -> InFlight:
     """The query once its legs have given this."""
     asked.retrieval.found = {leg: outcome for (leg, _), outcome in found.items()}
-    return take_over(asked)
+    return fuse(take_over(asked))
 
 
 def bodies(**event: Any) -> dict[BatchKey, Mapping[str, Any]]:

@@ -1,0 +1,184 @@
+"""The leg fuzzy is asked for misspelt words alone, and no answer is another one for it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.query.backend_answers import Hits
+from operators.query.collection import Capabilities
+from operators.query.in_flight import Found, InFlight
+from operators.query.search_bodies import Search
+from operators.query.terms import SparseVector
+from operators.ranking.coverage import NEAR, marks
+from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import Batches, async_stage, sync_stage
+from operators.stages.fuse import Fuzzy, add_leg, fuse, join, take_over
+from operators.stages.leg import Leg, pass_by
+from schemas.document import MARKS
+from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.result import LegStatus
+from tests.operators.ranking.payloads import said
+from tests.operators.runtime.flowing import flowed
+from tests.operators.runtime.test_async_stage import looping
+from tests.operators.samples import SIGNALS, query
+
+NOBODY: Any = None
+WORDS: Final = {"red": [1], "lamp": [2], "desk": [3, 4], "a1": [5]}
+TEXT: Final = " ".join(WORDS)
+
+
+def asked(**event: Any) -> InFlight:
+    """A query whose words have trigrams, in a collection that has them, too."""
+    each = query(text=TEXT, explain=True, record=True, **event)
+    each.retrieval.capabilities = Capabilities("documents", fuzzy=True)
+    each.retrieval.words, each.retrieval.columns = WORDS, ["text"]
+    each.retrieval.terms = each.retrieval.trigrams = SparseVector([7], [1.0])
+    each.retrieval.searches = {(leg, "documents"): Search({}, each.trace) for leg in ("keyword", "fuzzy")}
+    return each
+
+
+def hits(documents: Mapping[str, Sequence[int] | None], best: float = 0.9) -> Hits:
+    """These documents, best first, by the terms that each has; None: it has no marks."""
+    payloads: list[Mapping[str, Any]] = [
+        {"namespace": "public", **({} if terms is None else {MARKS: marks([terms])})} for terms in documents.values()
+    ]
+    return Hits(list(documents), [best / (1 + rank) for rank in range(len(documents))], payloads)
+
+
+def stage(**changes: Any) -> Fuzzy:
+    """The stage, which asks nobody."""
+    return Fuzzy("fuzzy", NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY), **changes)
+
+
+def told(done: InFlight) -> object:
+    """All that an answer is made from."""
+    outcome = done.outcome
+    return (
+        [(each.id, each.score) for each in outcome.candidates],
+        {name: (leg.status, leg.reason, list(leg.ids)) for name, leg in outcome.legs.items()},
+        (outcome.degraded, outcome.warnings, outcome.failed, done.answered),
+        (said(outcome.ranked), outcome.matches) if outcome.ranked is not None else None,
+    )
+
+
+terms = st.lists(st.integers(1, 5), max_size=3, unique=True)
+some_terms = st.one_of(terms, terms, terms, terms, terms, st.none())
+documents = st.dictionaries(st.sampled_from("abcdef"), some_terms, max_size=4)
+answers = st.one_of(st.builds(hits, documents, st.sampled_from([0.9, NEAR, 0.3])), st.just(BackendTimeout("late")))
+
+
+@given(answers, answers, st.sampled_from(["hybrid", "rrf"]))
+def test_an_answer_is_as_if_the_leg_had_been_asked_at_once(
+    keyword: Hits | BackendError, fuzzy: Hits | BackendError, recipe: str
+) -> None:
+    """Candidates, scores, legs and explanations; only what the leg would have lost for nothing is not lost."""
+    overrides = {} if recipe == "hybrid" else {"overrides": {recipe: {"fuzzy": 1.0}}}
+    found = {
+        name: Found(each) if isinstance(each, Hits) else each for name, each in (("keyword", keyword), ("fuzzy", fuzzy))
+    }
+    together, later = asked(recipe=recipe, **overrides), asked(recipe=recipe, **overrides)
+    together.retrieval.found, later.retrieval.found = dict(found), {"keyword": found["keyword"]}
+    expected, leg = fuse(take_over(together)), stage()
+    later = take_over(later)
+    done = leg.on_result(later, found["fuzzy"]) if leg.wants(later) else leg.on_unasked(later)
+    done = fuse(done)
+    if isinstance(fuzzy, BackendError) and done.outcome.legs["fuzzy"].status is LegStatus.SKIPPED:
+        assert done.outcome.degraded == []
+        assert [each.id for each in done.outcome.candidates] == [each.id for each in expected.outcome.candidates]
+    else:
+        assert told(done) == told(expected)
+
+
+@dataclass(frozen=True)
+class Scripted(Leg):
+    """A leg that finds the same for each query."""
+
+    hits: Hits = field(default_factory=lambda: hits({}))
+
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[Any], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        """All that it finds."""
+        await asyncio.sleep(0)
+        return [Found(self.hits) for _ in requests]
+
+
+@dataclass(frozen=True)
+class Heard(Fuzzy):
+    """A leg fuzzy that notes for how many it was asked."""
+
+    heard: list[int] = field(default_factory=list)
+
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[Any], timeout: float
+    ) -> Sequence[Found | BackendError]:
+        """One document, near to the query."""
+        await asyncio.sleep(0)
+        self.heard.append(len(requests))
+        return [Found(hits({"z": [9]})) for _ in requests]
+
+
+def test_through_the_engine_it_is_asked_for_misspelt_queries_alone() -> None:
+    """One whose words were all found passes it by, and so do what was answered and what has no trigrams."""
+    spelt, misspelt, without, answered = (asked() for _ in range(4))
+    misspelt.retrieval.words = {**WORDS, "lmap": [8]}
+    without.retrieval.searches = {("keyword", "documents"): Search({}, without.trace)}
+    without.retrieval.words = misspelt.retrieval.words
+    answered.retrieval.searches, answered.answered = None, True
+    keyword = Scripted(
+        "keyword", NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY), hits=hits({"a": [1, 2, 3, 5]})
+    )
+    fuzzy = Heard("fuzzy", NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY))
+
+    def flow(up: Batches, calls: EventLoopThread) -> Batches:
+        joined = join("join", pass_by("passing_by", up), async_stage("leg_keyword", up, keyword, calls))
+        return sync_stage("fuse", async_stage("leg_fuzzy", joined, fuzzy, calls), fuse)
+
+    with looping() as calls:
+        batches = flowed([[spelt, misspelt, without, answered]], lambda up: flow(up, calls))
+    left = [item for batch in batches for item in batch]
+    assert sorted(map(id, left)) == sorted(map(id, (spelt, misspelt, without, answered)))
+    assert fuzzy.heard == [1]
+    assert [each.id for each in misspelt.outcome.candidates] == ["a", "z"]
+    assert misspelt.outcome.legs["fuzzy"].status is LegStatus.OK
+    for each in (spelt, without):
+        assert [candidate.id for candidate in each.outcome.candidates] == ["a"]
+        assert each.outcome.legs["fuzzy"].reason is Reason.NO_TERMS
+    assert answered.outcome.legs == {}
+
+
+def test_a_lost_leg_of_a_misspelt_query_is_told() -> None:
+    """The query is answered with what the others found, and says what is missing."""
+    each = asked()
+    each.retrieval.found = {"keyword": Found(hits({"a": [1]}))}
+    assert stage().wants(take_over(each))
+    done = fuse(add_leg(each, "fuzzy", BackendTimeout("late")))
+    assert done.outcome.degraded == [("fuzzy", Reason.TIMEOUT)]
+    assert [candidate.id for candidate in done.outcome.candidates] == ["a"]
+
+
+def test_a_query_whose_other_legs_are_lost_is_asked_before_it_fails() -> None:
+    """The leg may find what was meant, alone. The query fails only if this leg is lost, too."""
+    for outcome, failed in ((Found(hits({"a": [9]})), False), (BackendTimeout("late"), True)):
+        each = asked()
+        each.retrieval.found = {"keyword": BackendTimeout("late")}
+        assert stage().wants(take_over(each))
+        assert fuse(add_leg(each, "fuzzy", outcome)).outcome.failed == failed
+
+
+def test_what_may_not_be_seen_is_no_candidate_of_it() -> None:
+    """A document that was moved since the index found it is removed, from the other legs, too."""
+    each = asked()
+    each.retrieval.found = {"keyword": Found(hits({"a": [1], "b": [1]}))}
+    take_over(each)
+    assert each.asked.access_filter is not None
+    elsewhere = hits({"a": [1], "c": [1]})
+    moved = elsewhere._replace(payloads=[{**payload, "namespace": "others"} for payload in elsewhere.payloads])
+    done = fuse(add_leg(each, "fuzzy", Found(moved)))
+    assert [candidate.id for candidate in done.outcome.candidates] == ["b"]
