@@ -79,10 +79,10 @@ class Outcome:
     ones of the candidates that are compared with each other, `payloads` those of the fetched ones, `neighbours` those
     of the results that have some. `hints` says where texts without the query's words say what it asks. `relevance`
     says how well each candidate fits, if that is known. `degraded` lists the stages that were lost, and why; `removed`
-    the documents that the post-filter check took out. `more`: an ordered lookup has a further page. `groups`: the group
-    that a candidate stands for, by its id, once candidates are grouped; `ungrouped` are all of them, as they were
-    ranked. `order_by`: the order that the query asked for and has. `given`: so many first candidates are on pages
-    before.
+    the documents that the post-filter check took out. `gone`: some of the first candidates were not there any more.
+    `more`: an ordered lookup has a further page. `groups`: the group that a candidate stands for, by its id, once
+    candidates are grouped; `ungrouped` are all of them, as they were ranked. `order_by`: the order that the query
+    asked for and has. `given`: so many first candidates are on pages before.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
@@ -103,6 +103,7 @@ class Outcome:
     degraded: list[tuple[str, Reason]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     removed: set[str] = field(default_factory=set)
+    gone: bool = False
     more: bool = False
     expired: bool = False
     failed: bool = False
@@ -146,6 +147,7 @@ class Outcome:
 
     def drop(self, ids: Set[str]) -> None:
         """Drop candidates that are not there any more: groups are those of the others, in the order of these."""
+        self.gone = True
         if self.grouping is None:
             self.candidates = [candidate for candidate in self.candidates if candidate.id not in ids]
             return

@@ -132,10 +132,13 @@ class Answers:
         return query
 
     def put(self, query: InFlight, answer: Answer) -> None:
-        """Cache the query's answer, if it was computed, and nothing of it was lost or removed."""
+        """Cache the query's answer, if it was computed, and nothing of it was lost, removed or gone.
+
+        A page that lacks a document that has expired since the search is short: there may be a next one for its place.
+        """
         cache = query.cache
         computed = cache.key is not None and cache.cached is None and cache.generation == self._generation
-        if not computed or answer.event["status"] != Status.OK or query.outcome.removed:
+        if not computed or answer.event["status"] != Status.OK or query.outcome.removed or query.outcome.gone:
             return
         key = cache.key if "exact" in query.asked.plan.profile.caches else None
         if key is None and cache.likeness is None:

@@ -177,7 +177,9 @@ def test_lookups_find_all_that_may_be_seen(run: Run) -> None:
         search = event.keys() & {"text", "vector", "cursor"} or event.get("reflections_only")
         # These rank the newest documents where there is nothing to search by.
         search = search or event.get("recipe") in {"signals", "decay"}
-        if search or query.dead is not None or run.denial(query) is not None or not run.world.still(query, query.sent):
+        # A query that follows another is answered by what was there when that one was sent.
+        since = run.origin(query).sent if run.followed(query) else query.sent
+        if search or query.dead is not None or run.denial(query) is not None or not run.world.still(query, since):
             continue
         looked_up[query.answer["retrieval_stage"]] += 1
         listing = run.world.listing(query, run.policy(query), run.firewall)[: event["limit"]]

@@ -221,7 +221,7 @@ def test_what_expires_meanwhile_is_no_candidate() -> None:
         over = {"a": {**PAYLOADS["a"], EXPIRES: 1000}, "b": {**PAYLOADS["b"], EXPIRES: 10**15}}
         assert "a" in fetched(stage, asked, over)
         assert [candidate.id for candidate in asked.outcome.candidates] == ["b"]
-        assert asked.outcome.removed == set()
+        assert (asked.outcome.removed, asked.outcome.gone) == (set(), True)
 
 
 def test_what_only_the_index_reads_is_not_fetched() -> None:

@@ -94,6 +94,19 @@ def test_nobody_waits_for_documents_that_have_expired(monkeypatch: pytest.Monkey
             assert kept.look_up(second, MARK).cache.leads is leads
 
 
+def test_a_page_from_which_a_document_has_gone_is_not_kept() -> None:
+    """A document that expires between search and fetch leaves its page short, and no watermark tells that later."""
+    for gone in (set(), {"a"}):
+        kept = answers()
+        first = kept.look_up(asked(0), MARK)
+        first.outcome.candidates = [Candidate(id_, 1.0, {}) for id_ in "ab"]
+        if gone:
+            first.outcome.drop(gone)
+        kept.put(first, ANSWER)
+        kept.finish(first.message.origin)
+        assert (kept.look_up(asked(1), MARK).cache.cached is None) is bool(gone)
+
+
 def test_a_continued_page_shares_nothing_with_a_strict_one() -> None:
     """Of a cursor whose state is not known: the one leaves out what was given, the other counts."""
     kept = answers()
