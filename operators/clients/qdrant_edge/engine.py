@@ -19,7 +19,9 @@ from qdrant_edge import EdgeShard, QueryBatchRequest, QueryRequest, UpdateOperat
 from operators.clients.qdrant_edge.collection_config import describe_index, describe_params
 from operators.clients.qdrant_edge.refusals import Refusal, bad_request, no_path, read_body, read_timeout, reading
 from operators.clients.qdrant_edge.requests import (
+    Fields,
     Read,
+    listed_fields,
     parse_count,
     parse_facet,
     read_delete,
@@ -197,17 +199,35 @@ UPDATES: Mapping[tuple[str, str], Route] = {
 async def run_searches(collection: Collection, bodies: list[Any]) -> list[dict[str, Any]]:
     """The points that each of these searches finds."""
     with reading():
-        requests = [read_search(body, collection.schema) for body in bodies]
+        listed = [listed_fields(body) for body in bodies]
+        without = [
+            body if fields is None else {**body, "with_payload": False}
+            for body, fields in zip(bodies, listed, strict=True)
+        ]
+        requests = [read_search(body, collection.schema) for body in without]
     results: list[dict[str, Any]] = []
     for start in range(0, len(requests), SEARCHES_A_CALL):
         await asyncio.sleep(0)
-        found = collection.run(_query(requests[start : start + SEARCHES_A_CALL]))
-        results.extend({"points": [write_point(point) for point in points]} for points in found)
+        some = slice(start, start + SEARCHES_A_CALL)
+        results += collection.run(_search(collection, requests[some], listed[some]))
     return results
 
 
-def _query(requests: list[QueryRequest]) -> Callable[[EdgeShard], list[Any]]:
-    return lambda shard: shard.query_batch(QueryBatchRequest(requests))
+def _search(
+    collection: Collection, requests: list[QueryRequest], listed: list[Fields | None]
+) -> Callable[[EdgeShard], list[dict[str, Any]]]:
+    def search(shard: EdgeShard) -> list[dict[str, Any]]:
+        found = shard.query_batch(QueryBatchRequest(requests))
+        return [
+            {
+                "points": list(map(write_point, points))
+                if fields is None
+                else collection.hit_payloads.write(shard, points, fields)
+            }
+            for points, fields in zip(found, listed, strict=True)
+        ]
+
+    return search
 
 
 async def apply_update(collection: Collection, body: Any, read: Read) -> dict[str, Any]:

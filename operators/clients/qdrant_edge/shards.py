@@ -19,6 +19,7 @@ from qdrant_edge import EdgeShard, UpdateOperation
 
 from operators.clients.qdrant_edge.collection_config import edge_config, index_params, vector_schema, without_nulls
 from operators.clients.qdrant_edge.refusals import Refusal, no_collection, not_found, out_of_range, reading, wrong_input
+from operators.clients.qdrant_edge.requests import HitPayloads
 from schemas.errors import ConfigError
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class Collection:
         self.indexes: Mapping[str, Any] = record["indexes"]
         self.schema = vector_schema(self.created)
         self.operation_ids = itertools.count()
+        self.hit_payloads = HitPayloads()
         self._directory = directory
         self._shard = shard
         self._lock = threading.Lock()

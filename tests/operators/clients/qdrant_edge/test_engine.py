@@ -4,17 +4,21 @@ import asyncio
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import encode
 from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.requests import HitPayloads
 from operators.clients.qdrant_edge.shards import Engine
 from schemas.errors import ConfigError
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, UUID, done, refusal
@@ -220,6 +224,45 @@ def test_the_index_is_its_owners_alone(tmp_path: Path) -> None:
     for path, mode in ((tmp_path / "parent" / "new", 0o700), (old, 0o750)):
         with Engine(path):
             assert path.stat().st_mode & 0o777 == mode
+
+
+EVENTS = st.tuples(
+    st.sampled_from(["upsert", "set", "delete", "write over", "reopen"]), st.integers(0, 3), st.integers(0, 9)
+)
+
+
+@given(events=st.lists(EVENTS, min_size=1, max_size=12), room=st.sampled_from([0, 600, 1_000_000]))
+@example(events=[("upsert", 0, 1), ("set", 0, 2), ("delete", 0, 0), ("upsert", 0, 3)], room=1_000_000)
+def test_hits_bring_the_fields_of_their_points_as_they_are_now(events: list[tuple[str, int, int]], room: int) -> None:
+    """Whatever was written, and however few fields are kept: listed fields are those that a selection brings."""
+    with tempfile.TemporaryDirectory() as directory:
+        engine = Engine(Path(directory))
+        done(engine, "PUT", "/collections/docs", CREATED)
+        engine.collection("docs").hit_payloads = HitPayloads(room)
+        for event, id_, value in events:
+            match event:
+                case "upsert":
+                    point = {"id": id_, "vector": {"dense": [1.0, id_]}, "payload": {"n": value, "m": [value], "x": 1}}
+                    done(engine, "PUT", "/collections/docs/points", {"points": [point]})
+                case "set":
+                    changed = {"payload": {"n": value, "new": "ä"}, "filter": {"must": [{"has_id": [id_]}]}}
+                    done(engine, "POST", "/collections/docs/points/payload", changed)
+                case "delete":
+                    done(engine, "POST", "/collections/docs/points/delete", {"points": [id_]})
+                case "write over":
+                    body = {"points": [{"id": id_, "vector": {"dense": [2.0, value]}}]}
+                    where = {"must": [{"key": "n", "match": {"value": value}}]}
+                    done(engine, "PUT", "/collections/docs/points", {**body, "update_filter": where})
+                case "reopen":
+                    engine.close()
+                    engine = Engine(Path(directory))
+            for fields in (["n", "new"], ["m"], []):
+                search: dict[str, Any] = {"query": [1.0, 1.0], "using": "dense", "with_payload": fields}
+                selected = {**search, "with_payload": {"include": fields}}
+                body = {"searches": [search, search, selected]}
+                listed, again, expected = done(engine, "POST", "/collections/docs/points/query/batch", body)
+                assert listed == again == expected
+        engine.close()
 
 
 def test_packed_vectors_are_stored_as_those_in_numbers(engine: Engine) -> None:
