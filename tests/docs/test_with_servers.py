@@ -133,7 +133,7 @@ def test_the_tutorial_from_topics_to_an_application(place: Place) -> None:
 
 def test_a_document_is_deleted(place: Place) -> None:
     """The commands find the document while it is there, delete it, and find it no more, neither does Qdrant."""
-    deletion, ask, count = of("how-to/deleting.md", "console")
+    deletion, _, ask, count = of("how-to/deleting.md", "console")
     (place.folder / "faq.jsonl").write_text('{"id": "faq-12", "namespace": "acme", "text": "Hold the button."}')
     place.run("rankstream index --config rankstream.yaml --from faq.jsonl")
     assert "ok, 1 candidates" in place.run(ask)
@@ -141,6 +141,22 @@ def test_a_document_is_deleted(place: Place) -> None:
     assert "documents indexed: 1, rejected: 0" in place.run(deletion)
     assert "ok, 0 candidates" in place.run(ask)
     assert json.loads(place.run(count))["result"] == {"count": 0}
+
+
+def test_what_matches_a_filter_is_forgotten(place: Place) -> None:
+    """The first command counts and deletes nothing, the second one deletes what is of that customer, and no more."""
+    first, second = of("how-to/deleting.md", "console")[1].text.splitlines()
+    documents = [
+        {"id": f"order-{number}", "namespace": "acme", "customer": f"c-{number}", "text": "."} for number in (17, 18)
+    ]
+    (place.folder / "orders.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    place.run("rankstream index --config rankstream.yaml --from orders.jsonl")
+    ask = "rankstream query --config rankstream.yaml --namespace acme --filter"
+    place.run(first, code=2)
+    assert "ok, 1 candidates" in place.run(f"{ask} id=order-17")
+    assert "1 document deleted" in place.run(second)
+    assert "ok, 0 candidates" in place.run(f"{ask} id=order-17")
+    assert "ok, 1 candidates" in place.run(f"{ask} id=order-18")
 
 
 def test_a_collection_is_looked_at_and_mended(place: Place) -> None:
