@@ -72,7 +72,7 @@ def join(step_id: str, passing: Batches, *legs: Batches | None) -> Batches:
 @operator
 def _join(step_id: str, passing: Batches, *legs: Batches) -> Batches:
     merged = op.merge("branches", passing, *legs)
-    return op.stateful_batch("calls", merged, lambda _: Join(len(legs)))
+    return op.stateful_batch("missing", merged, lambda _: Join(len(legs)))
 
 
 class Join(StatefulBatchLogic[Batch, Batch, None]):

@@ -44,19 +44,22 @@ class Permits:
             self._free += 1
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_a_burst_over_the_permits_is_answered_whole(replicas: int) -> None:
-    """Of 200 requests at once, from one replica or two, to a server with 12 permits, none is lost."""
-    server = Permits(12)
+@pytest.mark.parametrize(("replicas", "most"), [(1, 270), (2, 750)])
+def test_a_burst_over_the_permits_is_answered_whole(replicas: int, most: int) -> None:
+    """Of 200 requests at once, from one replica or two, to a server with 12 permits, none is lost.
 
-    async def scenario() -> None:
+    Without a window of calls the server refuses 290 calls of one replica and 930 of two, or more. With it these are
+    usually 200 and 500; a stall of the machine makes them more, so that the best of five bursts counts.
+    """
+
+    async def burst() -> int:
+        server = Permits(12)
         async with guarding(server, jitter=full_jitter) as first, guarding(server, jitter=full_jitter) as second:
             bursts = await asyncio.gather(*(ask_at_once(each, 200) for each in (first, second)[:replicas]))
             assert [outcome for burst in bursts for outcome in burst] == ["right"] * 200 * replicas
+        return server.throttled
 
-    asyncio.run(scenario())
-    # Each request is refused about once: the first round, in which nothing is known yet.
-    assert 0 < server.throttled < 2 * 200 * replicas
+    assert 0 < min(asyncio.run(burst()) for _ in range(5)) < most
 
 
 def test_five_throttled_calls_do_not_lose_the_next_hundred() -> None:
