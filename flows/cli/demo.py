@@ -29,7 +29,6 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from flows.cli.console.command import QRELS, serve_embedded
 from flows.cli.ingestion import file_version, index_once, read_jsonl
 from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, out, print_result, say, stderr
 from flows.cli.query_client import QueryClient
@@ -222,6 +221,9 @@ def demonstrate(
                     event["namespace"] = corpus.namespace
                 yield from query_client.ask([event], _ANSWER_TIMEOUT)
             if serve:
+                # A demo that answers and ends starts a sixth sooner without the web server.
+                from flows.cli.console.command import QRELS, serve_embedded
+
                 served = f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
                 say(console, f"{served}; ask from another terminal:")
                 say(console, _command(_write_config(running.settings, directory), corpus))

@@ -20,8 +20,6 @@ from typing import Final, TypeVar
 
 import structlog
 from opentelemetry import trace
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import Exemplar
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
@@ -53,12 +51,26 @@ log = structlog.stdlib.get_logger(__name__)
 
 Exporter = TypeVar("Exporter")
 
+
+# Most commands export nothing: they start sooner without the exporters.
+def _otlp_spans() -> SpanProcessor:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return BatchSpanProcessor(OTLPSpanExporter())
+
+
+def _otlp_metrics() -> MetricExporter:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+    return OTLPMetricExporter()
+
+
 _SPANS: Final[Mapping[str, Callable[[], SpanProcessor]]] = {
-    "otlp": lambda: BatchSpanProcessor(OTLPSpanExporter()),
+    "otlp": _otlp_spans,
     "console": lambda: SimpleSpanProcessor(ConsoleSpanExporter()),
 }
 _METRICS: Final[Mapping[str, Callable[[], MetricExporter]]] = {
-    "otlp": OTLPMetricExporter,
+    "otlp": _otlp_metrics,
     "console": ConsoleMetricExporter,
 }
 
