@@ -193,16 +193,20 @@ def _making(query: InFlight) -> Making:
 
 
 def _seen(query: InFlight, candidates: Sequence[Candidate]) -> Iterable[Seen]:
-    """The legs' view of these points; where one saw a later version than another, that one."""
+    """The legs' view of these points; where one saw a later version than another, that one.
+
+    A search by a filter alone gives every point the version 0, which says nothing.
+    """
     latest: dict[str, int] = {}
     for leg in query.outcome.legs.values():
-        versions = dict(zip(leg.ids, leg.versions, strict=False))
-        both = {**latest, **versions}
+        found = dict(zip(leg.ids, leg.versions, strict=False))
+        both = {**latest, **found}
         # Nearly always: no write came between the two searches.
-        agreed = not latest or both == {**versions, **latest}
+        agreed = not latest or both == {**found, **latest}
         latest = both if agreed else {id_: max(latest.get(id_, version), version) for id_, version in both.items()}
     ids = [candidate.id for candidate in candidates]
-    return zip(ids, map(latest.get, ids), [candidate.payload.get(CONTENT) for candidate in candidates], strict=True)
+    versions = [latest.get(id_) or None for id_ in ids]
+    return zip(ids, versions, [candidate.payload.get(CONTENT) for candidate in candidates], strict=True)
 
 
 def _unit(vector: Sequence[float]) -> NDArray[np.float16]:

@@ -144,7 +144,8 @@ class HitPayloads:
     """Hits' ids, and the fields of their payloads that a search lists, as JSON: read once for each version of a point.
 
     The engine parses a payload whole, whatever fields are asked for, and the legs of a query find the same points: to
-    read a hundred payloads takes longer than to find their points. Those used last are kept, within `max_bytes`.
+    read a hundred payloads takes longer than to find their points. Those used last are kept, within `max_bytes`. A
+    search without a vector gives every point the version 0: nothing of that is kept.
     """
 
     def __init__(self, max_bytes: int = _HIT_PAYLOADS) -> None:
@@ -156,13 +157,14 @@ class HitPayloads:
         """Points that the shard found without their payloads, as Qdrant writes them with these fields."""
         ids = [point.id for point in points]
         keys = [(_number(id_), point.version, fields) for id_, point in zip(ids, points, strict=True)]
-        hits = {key: hit for key in keys if (hit := self._cache.get(key)) is not None}
+        hits = {key: hit for key in keys if key[1] and (hit := self._cache.get(key)) is not None}
         if missing := {key: id_ for key, id_ in zip(keys, ids, strict=True) if key not in hits}:
             records = shard.retrieve(list(missing.values()), PayloadSelector.Include(list(fields)), False)
             read = {_number(record.id): (write_id(record.id), orjson.dumps(record.payload)) for record in records}
             for key in missing:
                 hits[key] = read[key[0]]
-                self._cache.put(key, hits[key])
+                if key[1]:
+                    self._cache.put(key, hits[key])
         return [
             {"id": hits[key][0], "version": key[1], "score": point.score, "payload": orjson.Fragment(hits[key][1])}
             for key, point in zip(keys, points, strict=True)

@@ -224,6 +224,16 @@ def test_what_expires_meanwhile_is_no_candidate() -> None:
         assert (asked.outcome.removed, asked.outcome.gone) == (set(), True)
 
 
+def test_a_version_of_0_says_nothing() -> None:
+    """What only a search by a filter found is fetched each time: it may have been written to since."""
+    stage = fetching()
+    for _ in range(2):
+        asked = found(hits("a", [0]), hits("b", [3]))
+        assert set(fetched(stage, asked, PAYLOADS)) >= {"a"}
+    again = found(hits("b", [0]), hits("b", [3]))
+    assert not stage.wants(again)
+
+
 def test_what_only_the_index_reads_is_not_fetched() -> None:
     """Words, marks and copies of each searched field stay in Qdrant; the fields themselves come."""
     asked: list[Any] = []
