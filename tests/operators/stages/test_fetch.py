@@ -225,7 +225,7 @@ def test_what_expires_meanwhile_is_no_candidate() -> None:
 
 
 def test_a_version_of_0_says_nothing() -> None:
-    """What only a search by a filter found is fetched each time: it may have been written to since."""
+    """A point that only a search by a filter found is fetched each time: there may have been a write since."""
     stage = fetching()
     for _ in range(2):
         asked = found(hits("a", [0]), hits("b", [3]))
