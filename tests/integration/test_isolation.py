@@ -131,7 +131,8 @@ def test_a_continued_page_repeats_no_id(run: Run) -> None:
         continued += 1
         assert query.event["cursor_policy"] == "continue"
         ids = [{hit["id"] for hit in each.answer["results"]} for each in (query, query.given)]
-        assert ids[0].isdisjoint(ids[1]), (query.event, query.given.event)
+        stories = [run.world.story(hit) for hit in query.answer["results"]]
+        assert ids[0].isdisjoint(ids[1]), f"{query} {query.given} {stories}"
     assert continued >= 5
 
 
@@ -184,7 +185,7 @@ def test_lookups_find_all_that_may_be_seen(run: Run) -> None:
         looked_up[query.answer["retrieval_stage"]] += 1
         listing = run.world.listing(query, run.policy(query), run.firewall)[: event["limit"]]
         found = [created[hit["payload"]["rev"]].get("created_at", 0) for hit in query.answer["results"]]
-        assert found == listing, (event, query.source)
+        assert found == listing, f"{query} {run.origin(query)}"
     assert looked_up["fast_path"] > 20
     assert looked_up["structured"] > 20
 
