@@ -29,7 +29,6 @@ from flows.process.embedded import Embedded, start_embedded
 from operators.clients.local.inference import batches, mask, pad
 from operators.clients.local.minilm import MAX_TOKENS, MiniLM, ensure_graph, model_file
 from operators.clients.local.quantisation import chosen
-from operators.delivery.kafka_python import EMBEDDED
 
 DOCUMENTS: Final = 400
 QUERIES: Final = 200
@@ -143,7 +142,7 @@ def _index(running: Embedded, events: Sequence[dict[str, str]]) -> None:
     quiet = Console(quiet=True)
     with running.indexing():
         numbered = enumerate(events, 1)
-        ingest_with_bar(running.settings.kafka.indexing, EMBEDDED, "documents", numbered, len(events), quiet, _TIMEOUT)
+        ingest_with_bar(running.settings.kafka.indexing, "documents", numbered, len(events), quiet, _TIMEOUT)
 
 
 def _searched(running: Embedded, texts: Sequence[str]) -> float:

@@ -17,7 +17,7 @@ from operators.delivery import topics
 from operators.delivery.broker import reach, require_features
 from operators.delivery.client import ANY_BATCH, KafkaClient, Producer
 from operators.delivery.embedded_broker import PARTITIONS
-from operators.delivery.kafka_python import KAFKA, Dialect, KafkaPython
+from operators.delivery.kafka_python import KafkaPython
 from operators.delivery.ledger import Ledger
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.producers import AcknowledgedProducer, FencedProducer
@@ -35,11 +35,9 @@ from schemas.settings import KafkaSettings, Settings
 from schemas.settings.section import is_pattern
 
 
-def kafka_client(settings: KafkaSettings, dialect: Dialect = KAFKA) -> KafkaClient:
-    """The client of the settings' broker; what speaks another dialect than Kafka's own is kafka-python's."""
-    if settings.client == "kafka-python" or dialect is not KAFKA:
-        return KafkaPython(settings, dialect)
-    return Librdkafka(settings)
+def kafka_client(settings: KafkaSettings) -> KafkaClient:
+    """The client of the settings' broker, by the library that they name. Raises ConfigError."""
+    return KafkaPython(settings) if settings.client == "kafka-python" else Librdkafka(settings)
 
 
 def connect(settings: KafkaSettings) -> KafkaClient:
@@ -79,28 +77,29 @@ def replication(
     topic: str,
     writes: Sequence[str],
     follows: Sequence[str],
-    dialect: Dialect,
     provider: AnyTracerProvider | None,
     metrics: FlowMetrics,
     resources: Resources,
     *,
     tells: bool,
+    embedded: bool,
 ) -> Replication:
     """The member of the group that reads `topic`; it starts only if every topic that it needs exists.
 
-    `tells`: who sent a refused message is told by a result.
+    `tells`: who sent a refused message is told by a result. `embedded`: the broker is the embedded one, which has every
+    topic as soon as it is named, and tells nothing about itself.
     Raises ConfigError and DeliveryError.
     """
     dead_letters, results = kafka.topics.dead_letters, kafka.topics.results
     present = [topic, *follows, *writes, dead_letters]
-    if dialect is KAFKA:
+    if not embedded:
         require_features(kafka, kafka.client, settings.delivery.mode)
         topics.require(kafka, present)
         topics.warn_of_room(kafka, topic)
     # What is compressed may fit whatever its size: a dead letter keeps its original as long as the broker takes it.
     bounded = list(writes) if kafka.compression else [*writes, dead_letters]
     defaults = dict.fromkeys(bounded, topics.DEFAULT_MAX)
-    max_bytes = topics.max_message_bytes(kafka, bounded) if dialect is KAFKA else defaults
+    max_bytes = defaults if embedded else topics.max_message_bytes(kafka, bounded)
     signals = Signals(_tracer(provider, resources), metrics, kafka.group_id)
     wakeup = Wakeup()
     calls = EventLoopThread(wakeup)
@@ -108,7 +107,7 @@ def replication(
     registry = SchemaRegistry(kafka.schema_registry) if kafka.schema_registry.url is not None else None
     if registry is not None:
         resources.register("schema registry", partial(_close, registry, calls))
-    delivery, client, max_batch = settings.delivery, kafka_client(kafka, dialect), min(max_bytes.values())
+    delivery, client, max_batch = settings.delivery, kafka_client(kafka), min(max_bytes.values())
     if any(map(is_pattern, kafka.topics.reply_to)):
         max_batch = min(max_batch, ANY_BATCH)
     ledger = Ledger(delivery.max_in_flight, kafka.offset_metadata)
@@ -127,7 +126,7 @@ def replication(
         producer = AcknowledgedProducer(client.plain_producer(max_batch), consumer)
     loop = ConsumerLoop(consumer, ledger, topic, wakeup, delivery.drain_timeout, metrics)
     interval = delivery.transaction_interval or client.transaction_interval
-    reply_topics = ReplyTopics(present, max_bytes, lambda names: _look(kafka, names, dialect))
+    reply_topics = ReplyTopics(present, max_bytes, lambda names: _look(kafka, names, embedded=embedded))
     way_out = WayOut(
         results,
         dead_letters,
@@ -150,11 +149,10 @@ def _close(registry: SchemaRegistry, calls: EventLoopThread) -> None:
     calls.run(registry.aclose(), _CLOSE_TIMEOUT)
 
 
-def _look(kafka: KafkaSettings, names: Sequence[str], dialect: Dialect) -> dict[str, topics.TopicState | None]:
-    if dialect is KAFKA:
-        return topics.find_states(kafka, names)
-    # The embedded broker has every topic as soon as it is named.
-    return dict.fromkeys(names, topics.TopicState(PARTITIONS, topics.DEFAULT_MAX))
+def _look(kafka: KafkaSettings, names: Sequence[str], *, embedded: bool) -> dict[str, topics.TopicState | None]:
+    if embedded:
+        return dict.fromkeys(names, topics.TopicState(PARTITIONS, topics.DEFAULT_MAX))
+    return topics.find_states(kafka, names)
 
 
 def _tracer(provider: AnyTracerProvider | None, resources: Resources) -> Tracer:

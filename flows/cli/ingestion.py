@@ -22,7 +22,6 @@ from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
 from operators.delivery.broker import reach
 from operators.delivery.client import KafkaClient, PlainRecord, RecordRefused
-from operators.delivery.kafka_python import EMBEDDED, KAFKA, Dialect
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.settings import KafkaSettings, Topics
@@ -204,7 +203,6 @@ _MARK: Final = "indexed"
 
 def ingest_with_bar(
     settings: KafkaSettings,
-    dialect: Dialect,
     name: str,
     documents: Iterable[Numbered],
     total: int,
@@ -232,7 +230,7 @@ def ingest_with_bar(
                 say(console, f"indexing {name}: {done} of {max(total, produced)}")
             bar.update(task, completed=done, total=max(total, produced))
 
-        return ingest(kafka_client(settings, dialect), settings.topics, documents, report, timeout)
+        return ingest(kafka_client(settings), settings.topics, documents, report, timeout)
 
 
 def index_file(settings: KafkaSettings, indexing: KafkaSettings, path: Path, console: Console) -> Ingested:
@@ -246,7 +244,7 @@ def index_file(settings: KafkaSettings, indexing: KafkaSettings, path: Path, con
     except InputError as error:
         raise InputError(error.kind, f"{error}; nothing was sent") from None
     reach(settings.bootstrap_servers)
-    return ingest_with_bar(indexing, KAFKA, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
+    return ingest_with_bar(indexing, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
 
 
 def index_once(running: Embedded, name: str, corpus: Corpus, version: str, directory: Path, console: Console) -> None:
@@ -262,7 +260,7 @@ def index_once(running: Embedded, name: str, corpus: Corpus, version: str, direc
     total = sum(1 for _ in corpus())
     with running.indexing():
         documents, kafka = enumerate(corpus(), 1), running.settings.kafka
-        ingested = ingest_with_bar(kafka.indexing, EMBEDDED, name, documents, total, console, _EMBEDDED_TIMEOUT)
+        ingested = ingest_with_bar(kafka.indexing, name, documents, total, console, _EMBEDDED_TIMEOUT)
     if ingested.rejected:
         for each in ingested.rejected[1:SHOWN]:
             say(console, str(each))

@@ -15,9 +15,8 @@ from flows.assembly.delivery import kafka_client
 from flows.process.replica import Replica, freeze_heap, indexing_replica, search_replica
 from operators.delivery.client import KafkaClient
 from operators.delivery.embedded_broker import EmbeddedBroker
-from operators.delivery.kafka_python import EMBEDDED
 from schemas.errors import FatalDelivery
-from schemas.settings import DeliverySettings, KafkaSettings, QdrantSettings, Settings, load
+from schemas.settings import DeliverySettings, QdrantSettings, Settings, load
 from schemas.settings.section import Section
 
 log = structlog.stdlib.get_logger(__name__)
@@ -43,12 +42,12 @@ class Embedded:
     @property
     def kafka(self) -> KafkaClient:
         """The client of the broker."""
-        return kafka_client(self.settings.kafka, EMBEDDED)
+        return kafka_client(self.settings.kafka)
 
     @contextlib.contextmanager
     def running(self, build: Callable[..., Replica]) -> Iterator[None]:
         """Run a flow in a thread of its own until the block is left. Raises what ended it otherwise."""
-        replica = build(self.settings, self.in_process, EMBEDDED, self.provider)
+        replica = build(self.settings, self.in_process, self.provider, embedded=True)
         freeze_heap()
         failures: list[BaseException] = []
 
@@ -78,14 +77,11 @@ class Embedded:
         return self.running(search_replica)
 
 
-def embedded_settings(
-    index: Path, overrides: Mapping[str, Any] | None = None, servers: str = "127.0.0.1:1"
-) -> Settings:
-    """The settings of a process with everything in it, and a broker at these `servers`. Raises ConfigError."""
+def embedded_settings(index: Path, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of a process with everything in it but the broker. Raises ConfigError."""
     return load(
         None,
         {
-            "kafka": {"bootstrap_servers": servers},
             "delivery": _DELIVERY,
             "qdrant": {"path": str(index), "timeout": _TIMEOUT, "vectors": _VECTORS},
             "embedder": {"timeout": _TIMEOUT},
@@ -104,10 +100,8 @@ def start_embedded(
 
     The indexing flow makes its collection where there is none.
     """
-    with EmbeddedBroker() as broker:
-        settings = embedded_settings(index, overrides, broker.bootstrap_servers)
-        with _on(broker, settings, provider) as running:
-            yield running
+    with EmbeddedBroker() as broker, _on(broker, embedded_settings(index, overrides), provider) as running:
+        yield running
 
 
 @contextlib.contextmanager
@@ -118,8 +112,7 @@ def start_with_settings(settings: Settings, index: Path | None) -> Iterator[Embe
     and BackendError.
     """
     with EmbeddedBroker() as broker:
-        kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers, topics=settings.kafka.topics)
-        own: dict[str, Section] = {"kafka": kafka, "delivery": DeliverySettings(**_DELIVERY)}
+        own: dict[str, Section] = {"delivery": DeliverySettings(**_DELIVERY)}
         if index is not None:
             asked = settings.qdrant.model_dump(exclude={"url", "path", "create", "timeout", *settings.qdrant.secrets()})
             if "fuzzy" not in settings.qdrant.vectors.model_fields_set:
@@ -132,6 +125,7 @@ def start_with_settings(settings: Settings, index: Path | None) -> Iterator[Embe
 @contextlib.contextmanager
 def _on(broker: EmbeddedBroker, settings: Settings, provider: TracerProvider | None) -> Iterator[Embedded]:
     topics = settings.kafka.topics
+    settings = settings.model_copy(update={"kafka": broker.client_settings(topics)})
     for topic in (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks):
         broker.create_topic(topic)
     in_process = InProcess(settings)

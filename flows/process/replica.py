@@ -25,7 +25,6 @@ from flows.assembly.delivery import Replication, replication
 from flows.assembly.resources import Ping, Resources
 from flows.indexing import indexing
 from flows.search import search
-from operators.delivery.kafka_python import KAFKA, Dialect
 from operators.delivery.watermark_reader import WatermarkReader
 from schemas.settings import Settings
 
@@ -115,9 +114,9 @@ class Replica:
 
 
 def search_replica(
-    settings: Settings, in_process: InProcess, dialect: Dialect = KAFKA, provider: TracerProvider | None = None
+    settings: Settings, in_process: InProcess, provider: TracerProvider | None = None, *, embedded: bool = False
 ) -> Replica:
-    """A replica of the search flow. Raises ConfigError and DeliveryError."""
+    """A replica of the search flow, on the `embedded` broker or on Kafka. Raises ConfigError and DeliveryError."""
     kafka, topics = settings.kafka, settings.kafka.topics
     metrics = in_process.metrics("search")
     clients = Clients.of(settings, in_process, metrics)
@@ -126,7 +125,16 @@ def search_replica(
         follows = [topics.watermarks]
         tells = settings.delivery.refusals == "result_and_dead_letter"
         member = replication(
-            settings, kafka, topics.queries, writes, follows, dialect, provider, metrics, resources, tells=tells
+            settings,
+            kafka,
+            topics.queries,
+            writes,
+            follows,
+            provider,
+            metrics,
+            resources,
+            tells=tells,
+            embedded=embedded,
         )
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         parts = search_assembly.search_parts(settings, clients, member, watermarks)
@@ -135,7 +143,7 @@ def search_replica(
 
 
 def indexing_replica(
-    settings: Settings, in_process: InProcess, dialect: Dialect = KAFKA, provider: TracerProvider | None = None
+    settings: Settings, in_process: InProcess, provider: TracerProvider | None = None, *, embedded: bool = False
 ) -> Replica:
     """A replica of the indexing flow, in the group that its collections note, or else in the indexing flow's own.
 
@@ -150,7 +158,7 @@ def indexing_replica(
     with Resources() as resources:
         writes = [topics.watermarks]
         member = replication(
-            settings, kafka, topics.documents, writes, [], dialect, provider, metrics, resources, tells=False
+            settings, kafka, topics.documents, writes, [], provider, metrics, resources, tells=False, embedded=embedded
         )
         parts = indexing_assembly.indexing_parts(settings, clients, member, group)
         clients.register(resources, member.calls, settings.qdrant, parts.catalogue)

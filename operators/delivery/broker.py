@@ -16,7 +16,7 @@ import structlog
 from kafka.admin import KafkaAdminClient
 from kafka.errors import IncompatibleBrokerVersion, KafkaError
 
-from operators.delivery.kafka_python.connection import KAFKA, connection, describe, unmade
+from operators.delivery.kafka_python.connection import connection, describe, unmade
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 from schemas.settings.delivery import DeliveryMode
@@ -141,7 +141,7 @@ class Admin:
     def __enter__(self) -> Any:
         reach(self._settings.bootstrap_servers)
         try:
-            self._client = KafkaAdminClient(**connection(self._settings, KAFKA))
+            self._client = KafkaAdminClient(**connection(self._settings))
         except KafkaError as error:
             raise FatalDelivery(unmade(self._settings, error)) from error
         return self._client

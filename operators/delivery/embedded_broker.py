@@ -6,6 +6,8 @@ from typing import Any, Final, Self
 from confluent_kafka import cimpl
 
 from schemas.errors import FatalDelivery
+from schemas.settings import KafkaSettings, Topics
+from schemas.settings.kafka_options import Options
 
 PARTITIONS = 4
 """The number of partitions of every topic."""
@@ -22,6 +24,9 @@ _QUIET: Final = b"2"
 
 _JOIN_MS: Final = 1
 """The wait for more members of a new group. By default it is 3 seconds, which a demo's every start would take."""
+
+_CONSUMER: Final[Options] = {"fetch.wait.max.ms": 10}
+"""A fetch that finds nothing is answered when its time is over, whatever is written meanwhile."""
 
 _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "rd_kafka_conf_new": (c_void_p,),
@@ -52,9 +57,8 @@ def _librdkafka() -> CDLL:
 class EmbeddedBroker:
     """librdkafka's mock cluster of one broker: in memory, on loopback, until it is stopped.
 
-    It speaks the protocol of Kafka 2.3: kafka-python needs `api_version=(2, 3)`, and `fetch_max_wait_ms=10`, or
-    else a record takes half a second. It isolates no transactions, so delivery is at least once. Producers must
-    limit the unread records to RETAINED_BYTES in each partition.
+    It speaks the protocol of Kafka 2.3; kafka-python needs `api_version=(2, 3)`. It isolates no transactions, so
+    delivery is at least once. Producers must limit the unread records to RETAINED_BYTES in each partition.
     """
 
     def __init__(self) -> None:
@@ -67,6 +71,12 @@ class EmbeddedBroker:
     def bootstrap_servers(self) -> str:
         """The address as `host:port`; empty while the broker doesn't run."""
         return self._bootstrap_servers
+
+    def client_settings(self, topics: Topics) -> KafkaSettings:
+        """The settings of the clients of this broker, while it runs."""
+        return KafkaSettings(
+            bootstrap_servers=self._bootstrap_servers, topics=topics, client="librdkafka", consumer_options=_CONSUMER
+        )
 
     def start(self) -> None:
         """Start the broker, empty; on return it takes connections. Raises FatalDelivery."""

@@ -9,7 +9,7 @@ import pytest
 from bench import rerank_faults
 from bench.failing_reranker import Fault, failing_reranker
 
-QUERIES = 100
+QUERIES = 300
 DIALECT = "vllm_score"
 DEAD = {
     Fault.REFUSED,

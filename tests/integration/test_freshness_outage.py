@@ -13,7 +13,6 @@ from bench.ports import free_port
 from flows.assembly.clients import InProcess
 from flows.process import replica as process
 from flows.process.embedded import Embedded
-from operators.delivery.kafka_python import KAFKA
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.watermark_reader import WatermarkReader
 from operators.query.in_flight import InFlight
@@ -213,7 +212,7 @@ def test_a_replica_whose_reader_hangs_answers_what_is_true(
             system.start("index")
             settings = load(None, system.settings)
             flow = Embedded(settings, InProcess(settings), None)
-            with flow.running(lambda settings, in_process, _, __: process.search_replica(settings, in_process, KAFKA)):
+            with flow.running(lambda settings, in_process, *_, **__: process.search_replica(settings, in_process)):
                 _outages(Speaker(conversation), link)
 
 

@@ -14,7 +14,6 @@ from rich.console import Console
 from flows.cli.ingestion import ingest_with_bar
 from flows.cli.query_client import QueryClient
 from flows.process.embedded import start_embedded
-from operators.delivery.kafka_python import EMBEDDED
 from tests.integration.cascade import Json, System, ids
 from tests.integration.deployment import wait_until
 from tests.integration.searching import CACHE
@@ -86,7 +85,7 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
         def write(documents: Sequence[Json]) -> None:
             numbered, silent = enumerate(documents, 1), Console(quiet=True)
-            ingest_with_bar(running.settings.kafka.indexing, EMBEDDED, "shop", numbered, len(documents), silent, 60)
+            ingest_with_bar(running.settings.kafka.indexing, "shop", numbered, len(documents), silent, 60)
 
         with (
             running.indexing(),

@@ -15,7 +15,7 @@ from bench.kafka.broker import Broker
 from bench.kafka.listeners import MECHANISMS, PASSWORD, unsigned_token
 from bench.stubs import DIMENSION, stub_backends
 from operators.delivery import topics
-from operators.delivery.kafka_python.connection import KAFKA, connection
+from operators.delivery.kafka_python.connection import connection
 from operators.delivery.librdkafka.security import security
 from schemas.errors import ConfigError, FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings
@@ -50,7 +50,7 @@ def test_kafka_python_gets_in(
     topic = topic_names("secured")
     secured.create_topic(topic, partitions=1)
     topics.require(settings, [topic])
-    options = connection(settings, KAFKA)
+    options = connection(settings)
     with kafka.KafkaProducer(transactional_id=topic, **options) as producer:
         producer.init_transactions()
         producer.begin_transaction()
@@ -217,7 +217,7 @@ def test_a_file_that_cannot_be_used_is_named_by_its_setting(
         path.write_bytes(content)
     settings = KafkaSettings(**document)
     options: Callable[[], object]
-    for options in (lambda: connection(settings, KAFKA), lambda: security(settings)):
+    for options in (lambda: connection(settings), lambda: security(settings)):
         with pytest.raises(ConfigError, match=f"kafka.tls.key_(file|password_file)|kafka.tls.{setting}") as caught:
             options()
         assert said in str(caught.value)
@@ -229,7 +229,7 @@ def test_an_encrypted_key_without_a_password_asks_nobody(secured: Broker) -> Non
     document = settings_for(secured, "MUTUAL", None)
     del document["tls"]["key_password"]
     with pytest.raises(ConfigError, match=r"kafka\.tls\.key_file"):
-        connection(KafkaSettings(**document), KAFKA)
+        connection(KafkaSettings(**document))
 
 
 def test_a_renewed_token_is_shown_at_the_next_connection(secured: Broker, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import kafka
@@ -20,21 +19,7 @@ CALL_TIMEOUT: Final = 3.0
 """Seconds for a request that a broker answers immediately, and the shortest poll while a group forms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """Options of kafka-python for a broker that isn't quite Kafka: those of any client, and those of consumers."""
-
-    every: Mapping[str, Any] = field(default_factory=dict)
-    consumer: Mapping[str, Any] = field(default_factory=dict)
-
-
-KAFKA: Final = Dialect()
-
-EMBEDDED: Final = Dialect({"api_version": (2, 3)}, {"check_crcs": False, "fetch_max_wait_ms": 10})
-"""The embedded broker's: it has every topic as soon as it is named, and no transactions."""
-
-
-def connection(settings: KafkaSettings, dialect: Dialect) -> dict[str, Any]:
+def connection(settings: KafkaSettings) -> dict[str, Any]:
     """The options of every client of this broker.
 
     Raises ConfigError for a file that can't be used, and FatalDelivery if a secured broker refuses us or we it.
@@ -48,7 +33,6 @@ def connection(settings: KafkaSettings, dialect: Dialect) -> dict[str, Any]:
         # By default it would be looked for once in 30 seconds only, after a while.
         "reconnect_backoff_max_ms": 1000,
         **security(settings),
-        **dialect.every,
     }
 
 
@@ -63,9 +47,6 @@ def producer_options(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def _known(settings: KafkaSettings, options: Mapping[str, Any], kind: Any) -> dict[str, Any]:
-    # With another library they are that one's: the embedded broker's client is kafka-python all the same.
-    if settings.client != "kafka-python":
-        return {}
     named = {name.replace(".", "_"): value for name, value in options.items()}
     if unknown := sorted(named.keys() - kind.DEFAULT_CONFIG.keys()):
         raise ConfigError(f"kafka.options: kafka-python's {kind.__name__} has no {', '.join(unknown)}")

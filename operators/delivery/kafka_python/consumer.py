@@ -22,7 +22,6 @@ from operators.delivery.client import (
 from operators.delivery.error_codes import ends
 from operators.delivery.kafka_python.connection import (
     CALL_TIMEOUT,
-    Dialect,
     connection,
     consumer_options,
     naming_failures,
@@ -64,7 +63,7 @@ class _Listener(ConsumerRebalanceListener):
 class KafkaPythonConsumer:
     """A dynamic member of the group. It reads committed records and commits nothing by itself."""
 
-    def __init__(self, settings: KafkaSettings, dialect: Dialect) -> None:
+    def __init__(self, settings: KafkaSettings) -> None:
         self._consumer = kafka.KafkaConsumer(
             **{
                 "group_id": settings.group_id,
@@ -79,9 +78,8 @@ class KafkaPythonConsumer:
                 "metadata_max_age_ms": int(METADATA_AGE * 1000),
                 "partition_assignment_strategy": (RangePartitionAssignor,),
                 "metrics_enabled": False,
-                **connection(settings, dialect),
+                **connection(settings),
                 **consumer_options(settings),
-                **dialect.consumer,
             }
         )
         self._stable: dict[TopicPartition, int] = {}

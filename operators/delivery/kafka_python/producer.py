@@ -20,7 +20,6 @@ from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefus
 from operators.delivery.error_codes import FENCED, Refusal, curing, ends, refusal
 from operators.delivery.kafka_python.connection import (
     CALL_TIMEOUT,
-    Dialect,
     connection,
     describe,
     offsets,
@@ -86,7 +85,7 @@ class _Requests(KafkaNetClient):
 
 
 class _Sending:
-    def __init__(self, settings: KafkaSettings, max_batch: int, dialect: Dialect, own: Mapping[str, Any]) -> None:
+    def __init__(self, settings: KafkaSettings, max_batch: int, own: Mapping[str, Any]) -> None:
         self._config = {
             "acks": "all",
             "compression_type": settings.compression,
@@ -96,7 +95,7 @@ class _Sending:
             "max_request_size": _MAX_REQUEST_SIZE,
             "metrics_enabled": False,
             "bootstrap_timeout_ms": int(CALL_TIMEOUT * 1000),
-            **connection(settings, dialect),
+            **connection(settings),
             **producer_options(settings),
             **own,
         }
@@ -175,7 +174,7 @@ class _Sending:
 class KafkaPythonTransactions(_Sending):
     """Records and offsets in one transaction."""
 
-    def __init__(self, settings: KafkaSettings, transactional_id: str, max_batch: int, dialect: Dialect) -> None:
+    def __init__(self, settings: KafkaSettings, transactional_id: str, max_batch: int) -> None:
         """Fence the predecessor of the same id.
 
         Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
@@ -191,7 +190,7 @@ class KafkaPythonTransactions(_Sending):
         }
         self._id = transactional_id
         self._unfit: str | None = None
-        super().__init__(settings, max_batch, dialect, own)
+        super().__init__(settings, max_batch, own)
         try:
             self._producer.init_transactions()
         except KafkaError as error:
@@ -240,9 +239,9 @@ class KafkaPythonTransactions(_Sending):
 class KafkaPythonProducer(_Sending):
     """Records without a transaction, each acknowledged by all in-sync replicas."""
 
-    def __init__(self, settings: KafkaSettings, max_batch: int, dialect: Dialect) -> None:
+    def __init__(self, settings: KafkaSettings, max_batch: int) -> None:
         own = {"enable_idempotence": True, "max_block_ms": int(settings.request_timeout * 1000)}
-        super().__init__(settings, max_batch, dialect, own)
+        super().__init__(settings, max_batch, own)
 
     def send(self, records: Sequence[ProducerRecord]) -> None:
         if self._failures:

@@ -18,7 +18,6 @@ from kafka.net.compat import KafkaNetClient
 from operators.delivery.client import METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, missing
 from operators.delivery.kafka_python.connection import (
     CALL_TIMEOUT,
-    Dialect,
     connection,
     consumer_options,
     naming_failures,
@@ -36,7 +35,6 @@ class KafkaPythonReader:
         self,
         settings: KafkaSettings,
         topic: str,
-        dialect: Dialect,
         isolation: str,
         call_timeout: float,
         *,
@@ -48,9 +46,9 @@ class KafkaPythonReader:
         self._positions: dict[int, int] = {}
         timeout = int(call_timeout * 1000)
         own = {"isolation_level": isolation, "request_timeout_ms": timeout, "bootstrap_timeout_ms": timeout}
-        self._reading = _consumer(settings, dialect, METADATA_AGE, own)
+        self._reading = _consumer(settings, METADATA_AGE, own)
         try:
-            self._metadata = _consumer(settings, dialect, TAIL_METADATA_AGE, {"group_id": settings.group_id, **own})
+            self._metadata = _consumer(settings, TAIL_METADATA_AGE, {"group_id": settings.group_id, **own})
         except DeliveryError:
             _close(self._reading)
             raise
@@ -129,7 +127,7 @@ def _reading_offsets(what: str) -> Iterator[None]:
             raise RetriableDelivery(f"{what}: {type(error).__name__}") from error
 
 
-def _consumer(settings: KafkaSettings, dialect: Dialect, metadata_age: float, own: dict[str, Any]) -> Any:
+def _consumer(settings: KafkaSettings, metadata_age: float, own: dict[str, Any]) -> Any:
     connected: list[Any] = []
 
     def client(**options: Any) -> Any:
@@ -146,10 +144,9 @@ def _consumer(settings: KafkaSettings, dialect: Dialect, metadata_age: float, ow
                 "metadata_max_age_ms": int(metadata_age * 1000),
                 "metrics_enabled": False,
                 "kafka_client": client,
-                **connection(settings, dialect),
+                **connection(settings),
                 **consumer_options(settings),
                 **own,
-                **dialect.consumer,
             }
         )
     except KafkaError as error:

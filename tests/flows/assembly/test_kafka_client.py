@@ -3,16 +3,14 @@
 import pytest
 
 from flows.assembly.delivery import kafka_client
-from operators.delivery.kafka_python import EMBEDDED
 from schemas.settings import KafkaSettings
 
 
 @pytest.mark.parametrize("client", ["kafka-python", "librdkafka"])
 def test_the_settings_name_the_client(client: str) -> None:
-    """`kafka.client` decides, except for the embedded broker, which kafka-python alone can speak to."""
+    """`kafka.client` decides."""
     settings = KafkaSettings.model_validate({"client": client})
     assert kafka_client(settings).name == client
-    assert kafka_client(settings, EMBEDDED).name == "kafka-python"
 
 
 def test_indexing_is_a_group_of_its_own() -> None:

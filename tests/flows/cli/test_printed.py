@@ -27,7 +27,6 @@ from flows.cli.query_client import refusal
 from flows.cli.run import print_outcome
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.delivery import topics as kafka_topics
-from operators.delivery.kafka_python import KAFKA
 from operators.delivery.replay import Position
 from operators.indexing.collection import Ensured
 from operators.indexing.inspection import Difference, Lack
@@ -130,7 +129,7 @@ def test_a_progress_bar_shows_a_name(bar: str, monkeypatch: pytest.MonkeyPatch) 
     console = type(output.stderr)(file=file, force_terminal=True, color_system=None, width=250)
     monkeypatch.setattr(ingestion, "ingest", lambda *_: Ingested(0, []))
     if bar == "indexing":
-        ingestion.ingest_with_bar(KafkaSettings(), KAFKA, EVIL, [], 0, console, 1.0)
+        ingestion.ingest_with_bar(KafkaSettings(), EVIL, [], 0, console, 1.0)
     else:
         with count_trials(EVIL, console) as tried:
             tried()

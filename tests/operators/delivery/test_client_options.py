@@ -8,9 +8,8 @@ import confluent_kafka
 import kafka
 import pytest
 
-from operators.delivery import kafka_python, librdkafka
+from operators.delivery import librdkafka
 from operators.delivery.client import PlainRecord
-from operators.delivery.kafka_python import EMBEDDED, KafkaPython
 from operators.delivery.librdkafka import Librdkafka
 from schemas.errors import ConfigError
 from schemas.settings import KafkaSettings
@@ -86,10 +85,3 @@ def test_a_value_that_the_library_does_not_take_is_said() -> None:
     """In its own words."""
     with pytest.raises(ConfigError, match=r"kafka\.options: .*fetch\.min\.bytes"):
         Librdkafka(KafkaSettings(consumer_options={"fetch.min.bytes": "few"}))
-
-
-def test_the_embedded_broker_has_none_of_another_librarys_options() -> None:
-    """Its client is kafka-python whatever the settings name."""
-    settings = KafkaSettings(options={"socket.keepalive.enable": True})
-    assert KafkaPython(settings, EMBEDDED).name == "kafka-python"
-    assert kafka_python.connection.consumer_options(settings) == {}

@@ -14,7 +14,7 @@ from kafka.admin import NewPartitions
 
 from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, KafkaClient, Tail
 from operators.delivery.embedded_broker import PARTITIONS, EmbeddedBroker
-from operators.delivery.kafka_python import EMBEDDED, KafkaPython
+from operators.delivery.librdkafka import Librdkafka
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings, Topics
 from tests.operators.delivery.conftest import MAKERS
@@ -187,12 +187,12 @@ def test_an_unreachable_broker_is_retriable(refused_sockets: None) -> None:
 
 @pytest.mark.slow
 def test_the_embedded_broker_has_tails() -> None:
-    """On the embedded broker kafka-python reads all of a topic, and asks for its ends."""
+    """On the embedded broker its client reads all of a topic, and asks for its ends."""
     with EmbeddedBroker() as broker:
-        settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers, topics=Topics(watermarks="marks"))
+        settings = broker.client_settings(Topics(watermarks="marks"))
         broker.create_topic("marks")
-        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **EMBEDDED.every)
-        with closing(started(KafkaPython(settings, EMBEDDED), "marks")) as tail:
+        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers, api_version=(2, 3))
+        with closing(started(Librdkafka(settings), "marks")) as tail:
             assert tail.positions() == tail.ends(CALL_TIMEOUT) == dict.fromkeys(range(PARTITIONS), 0)
             for number in range(20):
                 producer.send("marks", b"%d" % number, b"a|b|0", partition=number % 2).get(WITHIN)

@@ -19,7 +19,7 @@ from bench.ports import free_port
 from operators.delivery import topics
 from operators.delivery.client import KafkaClient
 from operators.delivery.embedded_broker import EmbeddedBroker
-from operators.delivery.kafka_python import EMBEDDED, KafkaPython
+from operators.delivery.kafka_python import KafkaPython
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.watermark_reader import WatermarkReader
 from schemas.errors import BackendTimeout, BackendUnavailable
@@ -164,10 +164,10 @@ def test_an_outage_is_survived(behind_a_proxy: tuple[Broker, Proxy], refused_soc
 async def test_the_embedded_broker_has_watermarks() -> None:
     """On the embedded broker each acknowledged watermark is seen by a call that comes after it."""
     with EmbeddedBroker() as broker:
-        settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers, topics=Topics(watermarks="marks"))
+        settings = broker.client_settings(Topics(watermarks="marks"))
         broker.create_topic("marks")
-        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **EMBEDDED.every)
-        with reading(KafkaPython(settings, EMBEDDED), settings, WITHIN) as reader:
+        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers, api_version=(2, 3))
+        with reading(Librdkafka(settings), settings, WITHIN) as reader:
             await recovered(reader)
             for offset in range(200):
                 future = producer.send("marks", b"%d" % offset, f"c|{offset % 3}|0".encode())
