@@ -75,7 +75,12 @@ class EmbeddedBroker:
     def client_settings(self, topics: Topics) -> KafkaSettings:
         """The settings of the clients of this broker, while it runs."""
         return KafkaSettings(
-            bootstrap_servers=self._bootstrap_servers, topics=topics, client="librdkafka", consumer_options=_CONSUMER
+            bootstrap_servers=self._bootstrap_servers,
+            topics=topics,
+            client="librdkafka",
+            # What is in memory need not be small, and gzip takes several times as long.
+            compression="lz4",
+            consumer_options=_CONSUMER,
         )
 
     def start(self) -> None:
