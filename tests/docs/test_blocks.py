@@ -5,6 +5,7 @@ Commands are parsed, configurations are loaded, events are validated. What runs 
 
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -59,6 +60,7 @@ def is_configuration(block: Block) -> bool:
     return isinstance(content, dict) and content.keys() <= Settings.model_fields.keys()
 
 
+@cache
 def kind(block: Block) -> str | None:
     """The check for a block; None: it isn't checked."""
     if block.language in SHELL:

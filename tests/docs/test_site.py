@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built / "site"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_every_page_is_in_it(site: Path) -> None:
     """It is built strictly: a broken link or anchor, or a page that the contents lack, would be an error."""
@@ -41,7 +41,7 @@ def test_every_page_is_in_it(site: Path) -> None:
     assert "docs/index.html" in (site / "index.html").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     """No page, style sheet or script names a font, a script or an image of another host."""
@@ -53,10 +53,24 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     assert LOADED.findall("@font-face{src:url(https://fonts.example/a.woff)}")
 
 
-@pytest.mark.parametrize("file", pages(), ids=lambda file: file.stem)
-def test_generated_pages_are_fresh(file: Path) -> None:
+def test_the_contents_have_every_page() -> None:
+    """Each once: the site would have no other, and building it says so only at night."""
+    contents = (ROOT / "docs" / "site" / "contents.yaml").read_text()
+    listed = re.findall(r"(?m)^(?:root| *- (?:file|glob)): (\S+)$", contents)
+    found = [str(page.relative_to(ROOT)) for name in listed for page in ROOT.glob(f"{name}.md")]
+    assert sorted(found) == sorted(str(page.relative_to(ROOT)) for page in PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pictures_are_of_the_repository(page: Path) -> None:
+    """No page shows a picture of another host."""
+    assert re.findall(r"!\[[^\]]*\]\(\s*(?:https?:)?//|<img[^>]*(?:https?:)?//", page.read_text(encoding="utf-8")) == []
+
+
+def test_generated_pages_are_fresh() -> None:
     """`python -m docs.site` would change nothing."""
-    assert file.read_text(encoding="utf-8") == pages()[file]
+    for file, text in pages().items():
+        assert file.read_text(encoding="utf-8") == text, file
 
 
 def test_every_key_and_every_option_is_on_its_page() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from operators.clients.http.transport import Endpoint
@@ -22,6 +22,7 @@ from operators.clients.qdrant_edge.requests import HitPayloads
 from operators.clients.qdrant_edge.shards import Engine
 from schemas.errors import ConfigError
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, UUID, done, refusal
+from tests.tiers import sized
 
 
 def payload(engine: Engine, identity: int | str) -> Any:
@@ -231,6 +232,7 @@ EVENTS = st.tuples(
 )
 
 
+@settings(max_examples=sized(20, nightly=300))
 @given(events=st.lists(EVENTS, min_size=1, max_size=12), room=st.sampled_from([0, 600, 1_000_000]))
 @example(events=[("upsert", 0, 1), ("set", 0, 2), ("delete", 0, 0), ("upsert", 0, 3)], room=1_000_000)
 def test_hits_bring_the_fields_of_their_points_as_they_are_now(events: list[tuple[str, int, int]], room: int) -> None:
