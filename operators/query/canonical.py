@@ -78,6 +78,11 @@ class CanonicalQuery:
         position = self.cursor.position if self.cursor is not None else None
         return position if isinstance(position, After) else _START
 
+    @property
+    def continues_lookup(self) -> bool:
+        """True if the pages before were those of a lookup or of the fast path."""
+        return self.cursor is not None and isinstance(self.cursor.position, After)
+
 
 _START: Final = After(None, 0)
 

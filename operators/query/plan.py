@@ -55,9 +55,12 @@ class RankingPlan:
         return temporal.extractor if isinstance(temporal, Temporal) and wanted else None
 
     def adapt(self, asked: CanonicalQuery) -> CanonicalQuery:
-        """The query as this plan answers it: if the recipe needs no legs, a lookup becomes a ranked search."""
+        """The query as this plan answers it: if the recipe needs no legs, a lookup becomes a ranked search.
+
+        A later page of the fast path has the shape of a lookup, and the order of the pages before: it is not ranked.
+        """
         ranked = asked.shape is Shape.LOOKUP and asked.order_by is None and self.recipe.fusion.unasked
-        return replace(asked, shape=Shape.SEARCH) if ranked else asked
+        return replace(asked, shape=Shape.SEARCH) if ranked and not asked.continues_lookup else asked
 
     def reranks(self, asked: CanonicalQuery) -> int:
         """The number of candidates that the reranker reads. Reflections alone are ranked by cosine."""

@@ -51,6 +51,28 @@ def test_later_pages_are_ranked_at_the_first_ones_moment(kitchen: System) -> Non
     assert second["provenance"]["now"] == first["provenance"]["now"]
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"subject": "s1"},
+        {"subject": "s1", "actor_type": "agent"},
+        {"filters": [{"field": "subject", "op": "eq", "value": "s1"}]},
+        {"subject": "s1", "order_by": {"field": "created_at", "direction": "asc"}},
+        {"subject": "s1", "text": " "},
+        {"subject": "s1", "text": "the"},
+    ],
+    ids=lambda shape: "-".join(map(str, shape)) + shape.get("text", ""),
+)
+def test_pages_without_a_text_are_one_long_page_cut(kitchen: System, shape: Json) -> None:
+    """By every recipe, whatever its order is without a text: a later page goes on in the order of the first."""
+    events = [{"namespace": "log", **shape, "recipe": recipe, "now": NOW} for recipe in SHIPPED]
+    cut = kitchen.pages([{**event, "limit": 20} for event in events])
+    long = kitchen.answers([{**event, "limit": 200} for event in events])
+    for recipe, pages, whole in zip(SHIPPED, cut, long, strict=True):
+        assert listed(pages) == ids(whole), recipe
+    assert all(len(pages) > 1 for pages in cut)
+
+
 def test_a_cursor_ends_with_the_index_it_was_cut_from(kitchen: System) -> None:
     """After a write to the namespace any further page is `cursor_expired`; a write to another changes nothing."""
     kitchen.write([{"id": f"m{n}", "namespace": "moving", "subject": "x", "text": f"harbor {n}"} for n in range(6)])
