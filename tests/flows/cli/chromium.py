@@ -17,6 +17,13 @@ from tests.missing import missing
 
 HEIGHT: Final = 900
 
+_ONE_RENDERER: Final = (
+    "--disable-features=SpareRendererForSitePerProcess",
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=1",
+)
+"""Otherwise each page has a new process, and a spare one."""
+
 _LOW_CONTRAST: Final = """
 const pixel = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
 function parse(text) {
@@ -62,7 +69,13 @@ class Browser:
             missing("a browser needs chromium and chromedriver")
         options = ChromeOptions()
         options.binary_location = binary
-        for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        for argument in (
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            *_ONE_RENDERER,
+        ):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.chrome = Chrome(options=options, service=Service(driver))

@@ -193,7 +193,7 @@ async def found(client: QdrantClient, collection: str, documents: list[dict[str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=sized(20, nightly=100))
+@settings(max_examples=sized(10, nightly=100))
 @given(data=st.data())
 def test_a_filter_finds_what_a_plain_reading_finds(engine: Engine, kind: str | None, data: st.DataObject) -> None:
     """For random payloads and filters the engine finds the documents that pass when read one by one, and no others.

@@ -232,7 +232,7 @@ EVENTS = st.tuples(
 )
 
 
-@settings(max_examples=sized(20, nightly=300))
+@settings(max_examples=sized(10, nightly=300))
 @given(events=st.lists(EVENTS, min_size=1, max_size=12), room=st.sampled_from([0, 600, 1_000_000]))
 @example(events=[("upsert", 0, 1), ("set", 0, 2), ("delete", 0, 0), ("upsert", 0, 3)], room=1_000_000)
 def test_hits_bring_the_fields_of_their_points_as_they_are_now(events: list[tuple[str, int, int]], room: int) -> None:
