@@ -6,7 +6,7 @@ flow answer otherwise, it must name.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -93,6 +93,17 @@ class Account:
         if not self.asked:
             found.append("nothing was asked")
         return found
+
+
+def by_place(messages: Iterable[Asked]) -> dict[Place, Asked]:
+    """The messages by their places; the first of a place counts, as for any reader.
+
+    A broker whose disk is full may write a record, fail at the index, and put another at the same offset.
+    """
+    found: dict[Place, Asked] = {}
+    for message in messages:
+        found.setdefault(message.place, message)
+    return found
 
 
 def account(

@@ -10,7 +10,7 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from schemas import headers as names
-from tests.faults.law import Asked, OutputRecord, Place
+from tests.faults.law import Asked, OutputRecord, Place, by_place
 from tests.faults.load import query_id_of
 from tests.integration.deployment import PARTITIONS, Origins
 from tests.integration.poison import POISON
@@ -112,16 +112,15 @@ def contents(bootstrap: str, topic: str) -> dict[Place, Asked]:
             if high > low:
                 ends[part.partition] = high
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
-        found: dict[Place, Asked] = {}
+        found: list[Asked] = []
         deadline = time.monotonic() + 6 * _REQUEST
         while any(position < ends[number] for number, position in _positions(consumer, topic, ends).items()):
             assert time.monotonic() < deadline, f"{topic} could not be read to its end"
             for message in consumer.consume(_BATCH, _POLL):
                 if (error := message.error()) is not None:
                     raise KafkaException(error)
-                asked = _asked(message)
-                found[asked.place] = asked
-        return found
+                found.append(_asked(message))
+        return by_place(found)
     finally:
         consumer.close()
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.faults.law import Asked, OutputRecord, Place, account
+from tests.faults.law import Asked, OutputRecord, Place, account, by_place
 
 QUERY = Asked(Place("queries", 0, 7), b"key", b"{}", 0.0, query_id="q")
 POISON = Asked(Place("queries", 1, 3), b"key", b"{", 0.0, poison="not_json")
@@ -42,6 +42,12 @@ def test_each_once_is_the_law() -> None:
 def test_a_breach_is_named(output_records: list[OutputRecord], said: str) -> None:
     """A lost, doubled, foreign or wrong terminal record is told, and where."""
     assert any(said in breach for breach in account(ASKED, output_records).breaches())
+
+
+def test_the_first_of_two_at_an_offset_counts() -> None:
+    """A second message at the place of another is one that no reader is given."""
+    second = replace(QUERY, key=b"second", query_id="second")
+    assert by_place([QUERY, POISON, second]) == ASKED
 
 
 def test_a_refusal_is_a_result_and_a_letter() -> None:

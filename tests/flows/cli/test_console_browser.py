@@ -15,6 +15,7 @@ from operators.evaluation.metrics import parse_qrels
 from tests.flows.cli.browsing import Served
 from tests.flows.cli.chromium import Browser
 from tests.flows.cli.console_flow import shop
+from tests.tiers import sized
 
 pytestmark = pytest.mark.slow
 
@@ -266,7 +267,9 @@ def test_a_task_is_done(browser: Browser, task: Callable[[Browser], None], width
     browser.check()
 
 
-@pytest.mark.parametrize("fragment", ["&b=keyword", "&panel=lost", "&panel=parameters", "&panel=why&id=x"])
+@pytest.mark.parametrize(
+    "fragment", ["&panel=why&id=x", "&panel=lost", "&b=keyword", "&panel=parameters"][:: sized(2, nightly=1)]
+)
 def test_hostile_documents_run_nothing(browser: Browser, fragment: str) -> None:
     """Markup in title, text, id, field names and the query is text."""
     browser.size(1280)

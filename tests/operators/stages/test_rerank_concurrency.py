@@ -41,7 +41,7 @@ TOP: Final = 50
 
 WEIGHT: Final = 0.75
 SLOTS: Final = 5
-MANY: Final = sized(250, nightly=1000)
+MANY: Final = sized(150, nightly=1000)
 FOREVER: Final = 6000.0
 """Seconds: time that no stalled machine makes short, for what is short of time is reranked in part."""
 Ranking = list[tuple[str, float]]
