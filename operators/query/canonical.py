@@ -63,25 +63,26 @@ class CanonicalQuery:
     @property
     def skip(self) -> int:
         """Candidates of a merged pool that earlier pages have given."""
-        position = self.cursor.position if self.cursor is not None else None
-        return position.skip if isinstance(position, Offset) else 0
+        return self._position.skip if isinstance(self._position, Offset) else 0
 
     @property
     def pool_depth(self) -> int | None:
         """The depth of the pool that earlier pages were cut from; None on the first page."""
-        position = self.cursor.position if self.cursor is not None else None
-        return position.depth if isinstance(position, Offset) else None
+        return self._position.depth if isinstance(self._position, Offset) else None
 
     @property
     def after(self) -> After:
         """The record after which an ordered lookup goes on."""
-        position = self.cursor.position if self.cursor is not None else None
-        return position if isinstance(position, After) else _START
+        return self._position if isinstance(self._position, After) else _START
 
     @property
     def continues_lookup(self) -> bool:
         """True if the pages before were those of a lookup or of the fast path."""
-        return self.cursor is not None and isinstance(self.cursor.position, After)
+        return isinstance(self._position, After)
+
+    @property
+    def _position(self) -> Offset | After | None:
+        return self.cursor.position if self.cursor is not None else None
 
 
 _START: Final = After(None, 0)

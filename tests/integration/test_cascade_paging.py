@@ -61,7 +61,7 @@ def test_later_pages_are_ranked_at_the_first_ones_moment(kitchen: System) -> Non
         {"subject": "s1", "text": " "},
         {"subject": "s1", "text": "the"},
     ],
-    ids=lambda shape: "-".join(map(str, shape)) + shape.get("text", ""),
+    ids=str,
 )
 def test_pages_without_a_text_are_one_long_page_cut(kitchen: System, shape: Json) -> None:
     """By every recipe, whatever its order is without a text: a later page goes on in the order of the first."""
