@@ -24,6 +24,7 @@ from tests.faults.law import account
 from tests.faults.load import Load
 from tests.faults.reader import Reader, contents
 from tests.integration.deployment import PATIENCE, Deployment, Flow, wait_until
+from tests.missing import missing
 from tests.proxy import Proxy
 from tests.tiers import sized
 
@@ -187,7 +188,7 @@ def test_a_second_signal_ends_all_at_once(deployment: Deployment, supervised: Co
 def test_replicas_do_not_outlive_the_command(supervised: Command) -> None:
     """If the command is killed, its replicas drain and end: they hold neither ports nor partitions."""
     if sys.platform != "linux":
-        pytest.skip("the kernel tells no process of its parent's end")
+        missing("the kernel tells no process of its parent's end")
     pids = supervised.pids.values()
     supervised.process.kill()
     wait_until(lambda: not any(map(alive, pids)))
