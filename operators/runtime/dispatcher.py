@@ -32,6 +32,7 @@ from operators.runtime.batching.backlog import Backlog
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.batching.request import PendingRequest, Slice
 from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.wakeup import PAUSE
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 
 log = structlog.stdlib.get_logger(__name__)
@@ -40,6 +41,11 @@ Request = TypeVar("Request")
 Outcome = TypeVar("Outcome")
 
 BatchKey = Hashable
+
+LONGEST_PAUSE: Final = 0.016
+"""Seconds that an item which has waited for its call waits at most for others to leave with it."""
+
+_GATHERED: Final = 1 / 16
 
 _LATE: Final = "no answer before the deadline"
 _EXPIRED: Final = "not asked: no answer could come before the deadline"
@@ -100,11 +106,15 @@ class _Call:
 
 @dataclass(slots=True, eq=False)
 class _Live:
-    """The item that a request belongs to, and the calls that carry it, by the first unit that each has of it."""
+    """The item that a request belongs to, and the calls that carry it, by the first unit that each has of it.
+
+    `waited`: the seconds before the latest of them began.
+    """
 
     item: Any
     batch_key: BatchKey
     since: float
+    waited: float = 0.0
     calls: dict[int, _Call] = field(default_factory=dict)
 
     def release(self, start: int) -> None:
@@ -114,6 +124,15 @@ class _Live:
             call.waiting -= 1
             if not call.waiting and call.task is not None:
                 call.task.cancel()
+
+
+def pause_of(waited: float, left: float) -> float:
+    """The seconds between two turns of the engine that do for an item which waited so long for its call.
+
+    A small part of that, and no more than half of the time that is left before its deadline: while others wait for the
+    backend, too, a turn is then for several items, and each is hardly later than it is in any case.
+    """
+    return max(PAUSE, min(waited * _GATHERED, LONGEST_PAUSE, left / 2))
 
 
 def defect_of_call(error: BaseException) -> BackendBadResponse:
@@ -228,7 +247,9 @@ class Dispatcher(Generic[Request, Outcome]):
                 break
             call = _Call(now, len(slices), sum(slice_.stop - slice_.start for slice_ in slices))
             for slice_ in slices:
-                self._live[slice_.request].calls[slice_.start] = call
+                live = self._live[slice_.request]
+                live.calls[slice_.start] = call
+                live.waited = now - live.since
             call.task = self._calls.loop.create_task(self._run(batch_key, call, slices))
             # Not at the end of the call: a call that is cancelled before it begins never reaches its end.
             call.task.add_done_callback(partial(self._on_call_end, batch_key, call))
@@ -314,12 +335,12 @@ class Dispatcher(Generic[Request, Outcome]):
     def _complete(self, request: PendingRequest[Request, Outcome], outcome: Outcome | BackendError) -> None:
         live = self._live.pop(request)
         live.release(0)
-        self._finish(Finished(live.item, outcome))
+        self._finish(Finished(live.item, outcome), pause_of(live.waited, request.deadline - self._now()))
 
-    def _finish(self, finished: Finished[Outcome]) -> None:
+    def _finish(self, finished: Finished[Outcome], pause: float = PAUSE) -> None:
         self._finished.append(finished)
         if self._wakes(finished.item):
-            self._calls.wakeup.set()
+            self._calls.wakeup.set(pause)
 
     def _arm(self, earliest: float) -> None:
         # A timer that is set already covers the earlier requests.

@@ -28,11 +28,14 @@ import math
 import sys
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
+from itertools import repeat, takewhile
 from typing import Final, Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from operators.runtime.batching.call_times import CallTimes
-from operators.runtime.batching.fair_shares import Demand, fits, max_min, needed_rate, shares_in_time
+from operators.runtime.batching.fair_shares import Demands, fits, max_min, needed_rate, shares_in_time
 from operators.runtime.batching.policy import BatchingPolicy, Waiting
 from operators.runtime.batching.request import PendingRequest, Slice
 from schemas.errors import BackendError
@@ -119,56 +122,57 @@ class Backlog(Generic[Request, Outcome]):
         rate = self._most * self._times.rate
         alone = self._batching.least is None and len(self._tenants) < 2
         # Looked at one by one only where the first would be late if all were served before it: many may wait.
-        if not alone and not math.isinf(rate) and self.waiting > rate * _time_left(self._waiting[0], now):
-            demands = [_demand(request, now, rate) for request in self._waiting]
+        if not alone and not math.isinf(rate) and self.waiting > rate * PLANNED * (self._waiting[0].deadline - now):
+            demands = _demands(self._waiting, now, rate)
             if not fits(demands, rate):
                 return self._share(demands, rate)
         self._served.clear()
         return ((request, request.units) for request in self._waiting)
 
-    def _share(self, every: Sequence[Demand], rate: float) -> Iterator[tuple[PendingRequest[Request, Outcome], int]]:
+    def _share(self, every: Demands, rate: float) -> Iterator[tuple[PendingRequest[Request, Outcome], int]]:
         """The same where not all can be served in time."""
-        tenants: dict[object, list[tuple[PendingRequest[Request, Outcome], Demand]]] = {}
-        for request, demand in zip(self._waiting, every, strict=True):
-            tenants.setdefault(request.tenant, []).append((request, demand))
-        demands = [[demand for _, demand in asked] for asked in tenants.values()]
+        tenants: dict[object, list[int]] = {}
+        for place, request in enumerate(self._waiting):
+            tenants.setdefault(request.tenant, []).append(place)
+        demands = [Demands(every.units[places], every.left[places]) for places in tenants.values()]
         needs = [needed_rate(each) for each in demands]
         rates = max_min(needs, rate)
         # A tenant that comes, or comes again, has no claim to what it did not ask for before.
         earliest = min((self._served[tenant] for tenant in tenants if tenant in self._served), default=0.0)
         queues: list[tuple[float, float, int, Iterator[tuple[PendingRequest[Request, Outcome], int]]]] = []
-        for place, (tenant, asked) in enumerate(tenants.items()):
+        for number, (tenant, places) in enumerate(tenants.items()):
             self._served[tenant] = served = max(earliest, self._served.get(tenant, earliest))
-            served_whole = rates[place] >= needs[place]
-            shares = [1.0] * len(asked) if served_whole else shares_in_time(demands[place], rates[place])
-            queue = self._shorten(asked, shares)
-            queues.append((served, asked[0][0].deadline, place, queue))
+            served_whole = rates[number] >= needs[number]
+            shares = repeat(1.0) if served_whole else shares_in_time(demands[number], rates[number])
+            asked = [self._waiting[place] for place in places]
+            queue = self._shorten(asked, demands[number].units, shares)
+            queues.append((served, asked[0].deadline, number, queue))
         heapq.heapify(queues)
         while queues:
-            served, _, place, queue = heapq.heappop(queues)
+            served, _, number, queue = heapq.heappop(queues)
             if (following := next(queue, None)) is not None:
                 request, stop = following
                 yield following
-                heapq.heappush(queues, (served + stop - request.taken, request.deadline, place, queue))
+                heapq.heappush(queues, (served + stop - request.taken, request.deadline, number, queue))
 
     def _shorten(
-        self, asked: Sequence[tuple[PendingRequest[Request, Outcome], Demand]], shares: Sequence[float]
+        self, asked: Sequence[PendingRequest[Request, Outcome]], demanded: NDArray[np.float64], shares: Iterable[float]
     ) -> Iterator[tuple[PendingRequest[Request, Outcome], int]]:
         """A tenant's requests, each with its share of units; if these are too few for all, some of them alone."""
         least = self._batching.least
         if least is None:
-            yield from ((request, request.units) for request, _ in asked)
+            yield from ((request, request.units) for request in asked)
             return
         credit = 0.0
-        for place, ((request, demand), share) in enumerate(zip(asked, shares, strict=True)):
+        for place, (request, units, share) in enumerate(zip(asked, demanded, shares, strict=False)):
             left = request.waiting
-            credit += share * demand.units
+            credit += share * units
             fewest = min(least, left)
             # What was begun is finished: it has had its share.
-            units = left if request.taken else min(left, max(int(credit), fewest if not place else 0))
-            if units >= fewest:
-                credit -= units
-                yield request, request.taken + units
+            part = left if request.taken else min(left, max(int(credit), fewest if not place else 0))
+            if part >= fewest:
+                credit -= part
+                yield request, request.taken + part
 
     def _in_time(
         self, offered: Sequence[tuple[PendingRequest[Request, Outcome], int]], counts: Sequence[int], now: float
@@ -205,12 +209,10 @@ def _deadline(request: PendingRequest[Request, Outcome]) -> float:
     return request.deadline
 
 
-def _time_left(request: PendingRequest[Request, Outcome], now: float) -> float:
+def _demands(waiting: Sequence[PendingRequest[Request, Outcome]], now: float, rate: float) -> Demands:
+    deadlines = np.array([request.deadline for request in waiting])
     # A request whose time is over is expired, and gone, before calls are made.
-    return max(PLANNED * (request.deadline - now), sys.float_info.epsilon)
-
-
-def _demand(request: PendingRequest[Request, Outcome], now: float, rate: float) -> Demand:
-    left = _time_left(request, now)
+    left = np.maximum(PLANNED * (deadlines - now), sys.float_info.epsilon)
     # What could not be served even alone is no demand: others' time must not depend on it.
-    return Demand(min(request.waiting, rate * left), left)
+    units = np.minimum([request.units - request.taken for request in waiting], rate * left)
+    return Demands(units, left)

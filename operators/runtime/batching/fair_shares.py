@@ -8,38 +8,32 @@ Each demand is some units by some time, of one tenant. The backend serves `rate`
 - Among the demands of one tenant the part that is served is as equal as their times allow.
 
 Sources: max-min fairness as in Bertsekas and Gallager, *Data Networks*, 1992; the parts are the slopes of the greatest
-convex minorant of served over demanded units, by pool-adjacent-violators (Barlow et al. 1972).
+convex minorant of served over demanded units (Barlow et al. 1972), the lowest first.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
-
-class Demand(NamedTuple):
-    """So many units within `left` seconds, both above 0."""
-
-    units: float
-    left: float
+import numpy as np
+from numpy.typing import NDArray
 
 
-def fits(demands: Sequence[Demand], rate: float) -> bool:
-    """True if a backend of that rate serves all demands in time; they are in the order of their times."""
-    units = 0.0
-    for demand in demands:
-        units += demand.units
-        if units > rate * demand.left:
-            return False
-    return True
+class Demands(NamedTuple):
+    """Demands in the order of their times: the units of each, and the seconds `left` for it, both above 0."""
+
+    units: NDArray[np.float64]
+    left: NDArray[np.float64]
 
 
-def needed_rate(demands: Sequence[Demand]) -> float:
-    """The smallest rate at which all demands are served in time; they are in the order of their times."""
-    units, rate = 0.0, 0.0
-    for demand in demands:
-        units += demand.units
-        rate = max(rate, units / demand.left)
-    return rate
+def fits(demands: Demands, rate: float) -> bool:
+    """True if a backend of that rate serves all demands in time."""
+    return bool(np.all(np.cumsum(demands.units) <= rate * demands.left))
+
+
+def needed_rate(demands: Demands) -> float:
+    """The smallest rate at which all demands are served in time."""
+    return float(np.max(np.cumsum(demands.units) / demands.left))
 
 
 def max_min(needs: Sequence[float], rate: float) -> list[float]:
@@ -52,20 +46,19 @@ def max_min(needs: Sequence[float], rate: float) -> list[float]:
     return shares
 
 
-def shares_in_time(demands: Sequence[Demand], rate: float) -> list[float]:
-    """Which part of each demand, from 0 to 1, a backend of that rate serves in time, in the order of their times.
+def shares_in_time(demands: Demands, rate: float) -> Iterator[float]:
+    """Which part of each demand, from 0 to 1, a backend of that rate serves in time.
 
-    The parts never fall from one demand to the next.
+    The parts never fall from one demand to the next. Each is worked out when it is taken: a call needs only the first.
     """
-    blocks: list[tuple[float, float, int]] = []
-    before = 0.0
-    for demand in demands:
-        units, served, count = demand.units, rate * (demand.left - before), 1
-        if math.isinf(demand.left):
-            served = math.inf
-        before = demand.left
-        while blocks and blocks[-1][1] * units >= served * blocks[-1][0]:
-            earlier = blocks.pop()
-            units, served, count = units + earlier[0], served + earlier[1], count + earlier[2]
-        blocks.append((units, served, count))
-    return [min(1.0, served / units) for units, served, count in blocks for _ in range(count)]
+    units, served = np.cumsum(demands.units), rate * demands.left
+    begin, before, served_before = 0, 0.0, 0.0
+    while begin < len(units):
+        slopes = (served[begin:] - served_before) / (units[begin:] - before)
+        lowest = int(np.argmin(slopes))
+        part, count = float(slopes[lowest]), lowest + 1
+        if part >= 1:
+            part, count = 1.0, len(slopes)
+        yield from repeat(part, count)
+        begin += count
+        before, served_before = units[begin - 1], served[begin - 1]

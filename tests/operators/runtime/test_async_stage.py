@@ -23,7 +23,7 @@ from operators.query.message import Rejected
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import async_stage, key
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.wakeup import PAUSE, Wakeup
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadLetterClass
 from tests.operators.runtime.flowing import Asking
 from tests.operators.runtime.flowing import items as items_of
@@ -340,7 +340,7 @@ def test_what_has_finished_leaves_at_the_end() -> None:
     finished, out = threading.Event(), list[list[Any]]()
 
     class Finishing(Wakeup):
-        def set(self) -> None:
+        def set(self, pause: float = PAUSE) -> None:
             finished.set()
 
     calls = EventLoopThread(Finishing())

@@ -6,10 +6,13 @@ import threading
 import time
 from collections.abc import Sequence
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from operators.runtime.batching.policy import Whole
-from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher, Finished
+from operators.runtime.dispatcher import LONGEST_PAUSE, BatchKey, Bounds, Dispatcher, Finished, pause_of
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.wakeup import PAUSE, Wakeup
 from tests.operators.delivery.scripted import WITHIN, until
 
 WIDE = Bounds(timeout=30, max_batch=64, max_concurrency=1)
@@ -18,16 +21,21 @@ WIDE = Bounds(timeout=30, max_batch=64, max_concurrency=1)
 class CountedWakeup(Wakeup):
     """The number of times that it was set."""
 
-    __slots__ = ("times",)
+    __slots__ = ("pauses",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.times = 0
+        self.pauses: list[float] = []
 
-    def set(self) -> None:
+    @property
+    def times(self) -> int:
+        """The number of sets."""
+        return len(self.pauses)
+
+    def set(self, pause: float = PAUSE) -> None:
         """Count."""
-        self.times += 1
-        super().set()
+        self.pauses.append(pause)
+        super().set(pause)
 
 
 class Gate:
@@ -108,6 +116,33 @@ def test_whatever_finishes_wakes_the_process() -> None:
     drained(busy)
     woken(dispatching(), 5)
     calls.close()
+
+
+def test_what_waited_for_its_call_leaves_with_others() -> None:
+    """An item that was called at once is passed on as soon as may be; one that waited for that call may wait on."""
+    wakeup = CountedWakeup()
+    calls, gate = EventLoopThread(wakeup), Gate()
+    dispatcher: Dispatcher[int, int] = Dispatcher(
+        calls, lambda item: ("a", item), gate, lambda _: math.inf, WIDE, Whole(64)
+    )
+    dispatcher.submit([1])
+    dispatcher.submit([2])
+    until(lambda: gate.calls)
+    waits_until = time.monotonic() + 50 * PAUSE
+    until(lambda: time.monotonic() > waits_until)
+    gate.open = True
+    until(lambda: wakeup.times == 2)
+    calls.close()
+    at_once, later = wakeup.pauses
+    assert at_once == PAUSE < later <= LONGEST_PAUSE
+
+
+@given(st.floats(0, 100), st.floats(-1, 100))
+def test_nobody_waits_past_its_deadline_for_others(waited: float, left: float) -> None:
+    """More than the usual pause is a small part of what it waited, and half of what is left at most."""
+    pause = pause_of(waited, left)
+    assert PAUSE <= pause <= LONGEST_PAUSE
+    assert pause == PAUSE or (pause <= waited / 10 and pause <= left / 2)
 
 
 def test_outstanding_is_what_was_not_drained() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from operators.runtime import wakeup
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import LONGEST_WAIT, Wakeup
+from operators.runtime.wakeup import LONGEST_WAIT, PAUSE, Wakeup
 
 PATIENCE = 20.0
 
@@ -88,6 +89,30 @@ def test_an_event_that_was_set_early_is_not_lost(calls: EventLoopThread) -> None
         other.start()
         other.join()
         assert waited(calls) == 1
+
+
+def test_one_that_is_patient_waits_for_the_next(calls: EventLoopThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event that is set with a long pause ends no wait before it; the next one, without, ends the same wait."""
+    ran: list[str] = []
+
+    def patient() -> None:
+        ran.append("patient")
+        calls.wakeup.set(PATIENCE)
+        # So that a wait that ended after the usual pause would be over by then.
+        calls.loop.call_later(5 * PAUSE, impatient)
+
+    def impatient() -> None:
+        ran.append("impatient")
+        calls.wakeup.set()
+
+    monkeypatch.setattr(wakeup, "LONGEST_WAIT", PATIENCE)
+    with calls.attend():
+        assert calls.wakeup.wait()
+        calls.submit(patient)
+        assert calls.wakeup.wait()
+        assert ran == ["patient", "impatient"]
+        monkeypatch.undo()
+        assert not calls.wakeup.wait()
 
 
 def test_a_failure_gives_the_loop_its_thread_back(calls: EventLoopThread) -> None:

@@ -1,19 +1,40 @@
 """Fair shares: what each tenant and each request gets of a backend that can't serve all in time."""
 
 import math
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.runtime.batching.fair_shares import Demand, fits, max_min, needed_rate, shares_in_time
+from operators.runtime.batching.fair_shares import Demands, fits, max_min, needed_rate, shares_in_time
 
 needs = st.lists(st.floats(0, 1000), min_size=1, max_size=8)
 rates = st.floats(0.1, 5000)
 demands = st.lists(st.tuples(st.integers(1, 200), st.floats(0.01, 10)), min_size=1, max_size=12).map(
-    lambda pairs: [Demand(units, left) for units, left in sorted(pairs, key=lambda pair: pair[1])]
+    lambda pairs: demanded(*sorted(pairs, key=lambda pair: pair[1]))
 )
+
+
+def demanded(*pairs: tuple[float, float]) -> Demands:
+    """Demands of so many units, by so many seconds from now."""
+    units, left = zip(*pairs, strict=True)
+    return Demands(np.array(units, dtype=float), np.array(left))
+
+
+def pooled(asked: Demands, rate: float) -> list[float]:
+    """The parts by pool-adjacent-violators, demand by demand."""
+    blocks: list[tuple[float, float, int]] = []
+    before = 0.0
+    for units, left in zip(*asked, strict=True):
+        served, count = rate * (left - before), 1
+        before = left
+        while blocks and blocks[-1][1] * units >= served * blocks[-1][0]:
+            earlier = blocks.pop()
+            units, served, count = units + earlier[0], served + earlier[1], count + earlier[2]
+        blocks.append((units, served, count))
+    return [min(1.0, served / units) for units, served, count in blocks for _ in range(count)]
 
 
 def test_who_needs_less_than_an_equal_part_gets_it() -> None:
@@ -24,21 +45,21 @@ def test_who_needs_less_than_an_equal_part_gets_it() -> None:
 
 def test_the_smallest_rate_that_serves_all() -> None:
     """By hand: 10 by 1 s and 90 in all by 3 s need 30 a second; none are needed where time is endless."""
-    assert needed_rate([Demand(10, 1.0), Demand(80, 3.0)]) == 30
-    assert needed_rate([Demand(10, math.inf)]) == 0
+    assert needed_rate(demanded((10, 1.0), (80, 3.0))) == 30
+    assert needed_rate(demanded((10, math.inf))) == 0
 
 
 def test_equal_parts_as_far_as_time_allows() -> None:
     """By hand, at 100 a second: 50 of 100 by .5 s, then 75 more of 100 by 1.25 s; what comes at one time shares."""
-    assert shares_in_time([Demand(100, 0.5), Demand(100, 1.25)], 100) == pytest.approx([0.5, 0.75])
-    assert shares_in_time([Demand(100, 1.0), Demand(300, 1.0)], 100) == pytest.approx([0.25, 0.25])
+    assert list(shares_in_time(demanded((100, 0.5), (100, 1.25)), 100)) == pytest.approx([0.5, 0.75])
+    assert list(shares_in_time(demanded((100, 1.0), (300, 1.0)), 100)) == pytest.approx([0.25, 0.25])
     # The first would have time for all of it, and leaves some to those that come with it.
-    assert shares_in_time([Demand(100, 1.0), Demand(100, 1.2)], 100) == pytest.approx([0.6, 0.6])
+    assert list(shares_in_time(demanded((100, 1.0), (100, 1.2)), 100)) == pytest.approx([0.6, 0.6])
 
 
 def test_endless_time_serves_all() -> None:
     """A request without a deadline is never cut, and takes nothing from one with a deadline."""
-    assert shares_in_time([Demand(100, 0.5), Demand(100, math.inf)], 100) == pytest.approx([0.5, 1.0])
+    assert list(shares_in_time(demanded((100, 0.5), (100, math.inf)), 100)) == pytest.approx([0.5, 1.0])
 
 
 @given(needs, rates)
@@ -54,25 +75,22 @@ def test_max_min_is_fair(needs: list[float], rate: float) -> None:
 
 
 @given(demands, rates)
-def test_parts_can_be_served(asked: list[Demand], rate: float) -> None:
+def test_parts_can_be_served(asked: Demands, rate: float) -> None:
     """In the order of their times, each before its own; later ones get no smaller part than earlier ones."""
-    found = shares_in_time(asked, rate)
+    found = list(shares_in_time(asked, rate))
+    assert found == pytest.approx(pooled(asked, rate))
     assert all(0 <= part <= 1 for part in found)
     assert all(before <= after + 1e-9 for before, after in pairwise(found))
-    served = accumulate(part * demand.units for part, demand in zip(found, asked, strict=True))
-    assert all(units <= rate * demand.left * (1 + 1e-9) for units, demand in zip(served, asked, strict=True))
+    assert np.all(np.cumsum(found * asked.units) <= rate * asked.left * (1 + 1e-9))
 
 
 @given(demands, rates)
-def test_what_fits_is_served_whole(asked: list[Demand], rate: float) -> None:
+def test_what_fits_is_served_whole(asked: Demands, rate: float) -> None:
     """And what is cut could not be served: until some later time, all that can be is."""
-    found = shares_in_time(asked, rate)
+    found = list(shares_in_time(asked, rate))
     whole = all(part > 1 - 1e-9 for part in found)
     assert fits(asked, rate * (1 + 1e-6)) or not whole
     assert whole or not fits(asked, rate * (1 - 1e-6))
     assert fits(asked, needed_rate(asked) * (1 + 1e-9))
-    served = list(accumulate(part * demand.units for part, demand in zip(found, asked, strict=True)))
-    for place, part in enumerate(found):
-        if part < 1 - 1e-6:
-            left = zip(served[place:], asked[place:], strict=True)
-            assert any(units >= rate * demand.left * (1 - 1e-6) for units, demand in left)
+    exhausted = np.cumsum(found * asked.units) >= rate * asked.left * (1 - 1e-6)
+    assert all(exhausted[place:].any() for place, part in enumerate(found) if part < 1 - 1e-6)
