@@ -7,7 +7,6 @@ pass, so a text's vector depends on what shares its pass: texts that go alone ha
 
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from operators.clients.local import inference
+from operators.clients.local.graph_optimisation import compute_one_token, divide_norms, vectors_added
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,9 +44,6 @@ _ANY: Final = ("model_quantized.onnx", "model_int8.onnx")
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _PEAKS: Final = {8: 127, 7: 64}
 """The largest integer of a weight by its bits."""
-
-_EPSILON: Final = 1e-12
-"""Of a layer norm in one operator with the sum, where it does not say another."""
 
 _PRODUCTS: Final = frozenset({"MatMul", "Attention"})
 _LEAST_COLUMNS: Final = 32
@@ -107,6 +104,8 @@ def ensure_quantised(path: Path, cache: Path, name: str) -> Path:
             try:
                 inference.session(path, optimise=True, written=scratch / "optimised.onnx")
                 model = onnx.load(scratch / "optimised.onnx")
+                divide_norms(model)
+                compute_one_token(model)
                 weights = quantise(model, bits)
                 content: bytes = model.SerializeToString()
             except Exception as error:
@@ -163,28 +162,6 @@ def balance(model: "onnx.ModelProto", outliers: Mapping[str, Mapping[int, float]
     graph.node.extend(nodes)
 
 
-def divide_norms(model: "onnx.ModelProto") -> None:
-    """Replace each operator that adds and norms a layer by one for each, which take a quarter of its time together."""
-    from onnx import helper
-
-    nodes: list[onnx.NodeProto] = []
-    for node in model.graph.node:
-        if node.op_type == "SkipLayerNormalization" and not any(node.output[1:]):
-            entry, residual, *norm = node.input[:4]
-            for number, added in enumerate(filter(None, (*node.input[4:], residual))):
-                total = f"{node.output[0]}.sum.{number}"
-                nodes.append(helper.make_node("Add", [entry, added], [total]))
-                entry = total
-            epsilon = [each.f for each in node.attribute if each.name == "epsilon"] or [_EPSILON]
-            nodes.append(
-                helper.make_node("LayerNormalization", [entry, *norm], node.output[:1], axis=-1, epsilon=epsilon[0])
-            )
-        else:
-            nodes.append(node)
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-
-
 def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
     """Replace the products of `model` with constant weights, attention's included, by those of integers.
 
@@ -192,7 +169,6 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
     """
     from onnx import TensorProto, helper, numpy_helper
 
-    divide_norms(model)
     graph = model.graph
     weights = {each.name: each for each in graph.initializer}
     quantised: set[str] = set()
@@ -220,7 +196,7 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
             and found.dims[columns] >= _LEAST_COLUMNS
         )
 
-    biases = _biases(graph)
+    biases = vectors_added(graph)
     done: set[str] = set()
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
@@ -257,20 +233,6 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
     graph.node.extend(nodes)
     graph.initializer.extend(kept)
     return len(quantised)
-
-
-def _biases(graph: "onnx.GraphProto") -> "dict[str, tuple[onnx.NodeProto, str]]":
-    """The vector that is added to a value which nothing else reads, and the node that adds it, by the value's name."""
-    vectors = {each.name for each in graph.initializer if len(each.dims) == 1}
-    outputs = {each.name for each in graph.output}
-    reads = Counter(name for node in graph.node for name in node.input)
-    return {
-        value: (node, bias)
-        for node in graph.node
-        if node.op_type in ("Add", "BiasGelu")
-        for value, bias in (node.input, [*reversed(node.input)])
-        if bias in vectors and reads[value] == 1 and value not in outputs
-    }
 
 
 def _is_plain(gemm: dict[str, object]) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from operators.clients.local.graph_optimisation import divide_norms
 from operators.clients.local.quantisation import FUSED, Bits, balance, bits_of, chosen, has_dot_products, quantise
 
 WIDE, NARROW = 64, 8
@@ -96,6 +97,7 @@ def test_a_product_takes_the_vector_that_is_added_to_it(kind: str, bias: int, op
     model = layer(kind, chance, bias)
     entry = chance.standard_normal((5, WIDE), np.float32)
     expected = run(model, entry)
+    divide_norms(model)
     quantise(model, bits_of("int8"))
     assert [node.op_type for node in model.graph.node] == operators
     assert np.abs(run(model, entry) - expected).max() < 0.05 * np.abs(expected).max()
