@@ -44,9 +44,9 @@ def divide_norms(model: "onnx.ModelProto") -> None:
 
 
 def compute_one_token(model: "onnx.ModelProto") -> None:
-    """Where only one token of the last layer is read, as a classifier does, compute the end of that layer for it alone.
+    """Compute the end of the last layer for one token alone where no other is read, as by a classifier.
 
-    It begins behind the layer's attention, which is what tokens have from each other.
+    The end begins behind the layer's attention, by which tokens have something from each other.
     """
     from onnx import helper
 

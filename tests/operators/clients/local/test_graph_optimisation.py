@@ -46,7 +46,7 @@ def graph(nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto], output
 
 
 def entries() -> dict[str, np.ndarray]:
-    """What goes in."""
+    """Random values of both inputs."""
     chance = np.random.default_rng(1)
     return {name: chance.standard_normal((3, 5, WIDTH), np.float32) for name in ("entry", "residual")}
 
