@@ -98,6 +98,8 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
                 return answer
 
             write([*LANTERNS.values()])
+            # Nobody waits for the first watermark of all: until it was read, answers are computed each time.
+            wait_until(lambda: ask({**QUERY, "limit": 1})["provenance"]["index_watermark"] is not None)
             yield Shop(ask, write)
 
 
