@@ -127,10 +127,10 @@ class _Live:
 
 
 def pause_of(waited: float, left: float) -> float:
-    """The seconds between two turns of the engine that do for an item which waited so long for its call.
+    """The pause before the turn of the engine that passes an item on, by how long the item waited for its call.
 
-    A small part of that, and no more than half of the time that is left before its deadline: while others wait for the
-    backend, too, a turn is then for several items, and each is hardly later than it is in any case.
+    Seconds. It is a small part of that wait, and at most half of the time left before the item's deadline. While others
+    wait for the backend, too, one turn passes several items on.
     """
     return max(PAUSE, min(waited * _GATHERED, LONGEST_PAUSE, left / 2))
 
