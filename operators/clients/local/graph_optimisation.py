@@ -62,7 +62,7 @@ def compute_one_token(model: "onnx.ModelProto") -> None:
         for node in reversed(graph.node):
             if _is_by_token(node, constants) and alone.issuperset(readers.get(node.output[0], [""])):
                 alone.add(node.output[0])
-        moved = [node for node in graph.node if node.output[0] in alone and node is not chosen]
+        moved = [node for node in graph.node if node.output[0] in alone - {chosen.output[0]}]
         entries = {name for node in moved for name in node.input} - alone - constants.keys()
         if not moved or any(name not in makers or makers[name].op_type not in _OF_TOKENS for name in entries):
             continue

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from bench import random_bert
 from operators.clients.local import inference
 from operators.clients.local.graph_optimisation import compute_one_token, divide_norms
+from operators.clients.local.quantisation import FUSED
 
-FUSED: Final = "com.microsoft"
 WIDTH: Final = 8
 
 
@@ -119,6 +119,16 @@ def test_a_norm_that_others_read_is_where_it_begins() -> None:
     expected = logits(model, entries())
     compute_one_token(model)
     assert operators(model) == ["LayerNormalization", "Gather", "MatMul", "Add", "Add"]
+    assert np.allclose(logits(model, entries()), expected, atol=1e-5)
+
+
+def test_each_choice_of_a_token_is_looked_at() -> None:
+    """A choice behind another one, with nothing to move, stays as it is."""
+    nodes = [*last_layer(), helper.make_node("Gather", ["normed", "first"], ["other"], axis=1)]
+    model = graph(nodes, CONSTANTS, ["token", "other"])
+    expected = logits(model, entries())
+    compute_one_token(model)
+    assert operators(model) == ["LayerNormalization", "Gather", "MatMul", "Add", "Add", "Gather"]
     assert np.allclose(logits(model, entries()), expected, atol=1e-5)
 
 
