@@ -63,6 +63,7 @@ class Name(StrEnum):
     QUERY = "query"
     RESULT = "result"
     DOCUMENT = "document"
+    DELETION = "deletion"
     DEAD_LETTER = "dead-letter"
     POOL = "pool"
     ASYNCAPI = "asyncapi"

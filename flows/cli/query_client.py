@@ -1,6 +1,6 @@
 """Asking: query events to the queries topic, and their results from the results topic, or else their dead letters.
 
-What a producing service does, as small as it gets: used by `query`, `console`, `demo` and `evaluate`.
+It is the smallest producing service there can be; `query`, `console`, `demo` and `evaluate` use it.
 """
 
 import time

@@ -152,7 +152,9 @@ class PolicySettings(Section):
 class FirewallSettings(Section):
     """The retrieval firewall: it hides documents by namespace, tier and labels."""
 
-    enabled: bool = Field(default=False, description="false: neither access filter nor post-filter check.")
+    enabled: bool = Field(
+        default=False, description="false: tier and labels hide nothing; namespaces and filters of policies still do."
+    )
     blocked_labels: list[str] = Field(default=[], description="Blocked labels of every source, added to its own.")
     required_labels: list[str] = Field(default=[], description="Required labels of every source, added to its own.")
     namespaces: dict[str, Tier] = Field(

@@ -40,7 +40,7 @@ class CacheSettings(Section):
     )
     threshold: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.92,
-        description="Least cosine of two queries that share an answer in the semantic cache; but for fillers, their "
+        description="Least cosine of two queries that share an answer in the semantic cache. Apart from fillers, their "
         "words must be the same, too.",
     )
     per_scope: Count = Field(

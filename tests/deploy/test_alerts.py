@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from schemas.errors import Reason
 from tests.deploy.monitoring import CONFIG, RULES, Expression, alerts, check_names, promtool, rules, series
 
 NAMES = sorted({alert["alert"] for alert in alerts()})
@@ -75,6 +76,19 @@ def letters(values: str) -> dict[str, str]:
     return of("rankstream_dead_letters_total", values, **{"class": "not_json", "stage": "decode"})
 
 
+NO_FAILURE = {
+    Reason.NO_CONTEXT,
+    Reason.NO_EMBEDDER,
+    Reason.NO_SPARSE_VECTOR,
+    Reason.NO_TERMS,
+    Reason.NO_TOKEN_VECTORS,
+    Reason.NO_VECTOR,
+    Reason.PROFILE,
+    Reason.RECIPE,
+    Reason.TOO_LARGE,
+}
+"""Reasons for which nothing failed."""
+
 CRITICAL, WARNING = {"severity": "critical"}, {"severity": "warning"}
 SEARCH, INDEXING = {"job": JOB["search"]}, {"job": JOB["indexing"]}
 REPLICA = {"flow": "search", "instance": "0", **SEARCH}
@@ -110,7 +124,17 @@ CASES: dict[str, list[Case]] = {
             ],
             {"5m": [], "30m": [{"stage": "rerank", **SEARCH, **WARNING}]},
         ),
-        Case([answered("partial", "0+100x40"), degraded("embed", "no_embedder", "0+100x40")], {"30m": []}),
+        *(
+            Case([answered("partial", "0+100x40"), degraded("vector", each, "0+100x40")], {"30m": []})
+            for each in NO_FAILURE
+        ),
+        *(
+            Case(
+                [answered("partial", "0+100x40"), degraded("vector", each, "0+100x40")],
+                {"30m": [{"stage": "vector", **SEARCH, **WARNING}]},
+            )
+            for each in sorted({*Reason} - NO_FAILURE)
+        ),
     ],
     "RankstreamLatencyBudgetBurns": [
         Case(

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import orjson
 import pytest
@@ -9,11 +10,12 @@ from pydantic import BaseModel
 
 from schemas import headers as names
 from schemas.document import DeletionEvent, DocumentEvent
-from schemas.errors import DeadLetterClass
+from schemas.errors import DeadLetterClass, Reason
 from schemas.query import QueryEvent
-from schemas.result import ResultEvent, Status
+from schemas.result import Degradation, ResultEvent, Status
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "events.md").read_text()
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+PAGE = (REFERENCE / "events.md").read_text()
 MODELS: dict[str, type[BaseModel]] = {"query": QueryEvent, "result": ResultEvent, "document": DocumentEvent}
 
 
@@ -35,13 +37,23 @@ def test_every_header_of_a_dead_letter_is_explained() -> None:
     headers = [value for value in written if isinstance(value, str) and value.startswith("__connect.")]
     assert sorted(explained("dead letter")) == sorted({*headers} - {names.ERROR_PREFIX})
     classes = PAGE.partition("The class of the error: ")[2].partition("|")[0]
-    assert {*re.findall(r"`(\w+)`", classes)} <= {*DeadLetterClass}
+    assert {*re.findall(r"`(\w+)`", classes)} == {*DeadLetterClass}
 
 
 def test_every_status_is_named() -> None:
     """The result's table lists them all."""
     row = next(line for line in PAGE.splitlines() if line.startswith("| `status`"))
     assert {*re.findall(r"`(\w+)`", row)} - {"status"} == {*Status}
+
+
+@pytest.mark.parametrize(
+    ("heading", "words"),
+    [("reason", set(Reason)), ("stage", set(get_args(Degradation.model_fields["stage"].annotation)))],
+)
+def test_every_part_that_may_be_missing_is_explained(heading: str, words: set[str]) -> None:
+    """The page of backends has a row for each reason, and for each stage."""
+    [table] = re.findall(rf"(?m)^\| {heading} \|.*\n((?:\|.*\n)+)", (REFERENCE / "backends.md").read_text())
+    assert {name for row in re.findall(r"(?m)^\| (.*?) \|", table) for name in re.findall(r"`(\w+)`", row)} == words
 
 
 @pytest.mark.parametrize(("name", "example"), re.findall(r"```json (\w+)\n(.*?)```", PAGE, re.DOTALL))

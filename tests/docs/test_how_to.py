@@ -115,7 +115,7 @@ def test_a_stage_of_ones_own_runs() -> None:
 
         def built(queries: Batches) -> Batches:
             made: dict[str, Any] = {
-                "queries": queries,
+                "deserialised": queries,
                 "p": parts,
                 "sync_stage": sync_stage,
                 "async_stage": async_stage,

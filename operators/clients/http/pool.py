@@ -4,7 +4,7 @@ A server closes a connection that was idle, and its message may arrive after the
 gives up idle connections before servers do, and a request can be told to take a connection of its own, which no request
 had before and none gets afterwards.
 
-A request's extension MET tells how far it came. There are no redirects, cookies or proxies.
+A request's extension MET tells how far it came. There are no redirects and no cookies.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """librdkafka, through confluent-kafka, behind the delivery protocol. Its peculiarities stay in here.
 
 - Its assign callback is answered with an empty assignment: only what the caller starts, and from where, is read.
-- The position from before an assignment is told for a moment behind it: `start` waits until it's forgotten.
+- For a moment after an assignment, the position from before it is reported: `start` waits until it no longer is.
 - The last stable offset is told in its statistics alone.
 - A pause drops what was fetched ahead: `poll` takes everything, and the caller keeps what is beyond its credit.
 - A consumer serves one thread at a time, and one that polls keeps others out: no other thread calls it. The membership
