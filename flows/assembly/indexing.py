@@ -1,6 +1,5 @@
 """The parts of the indexing flow, made of the settings."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -81,12 +80,12 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication, group:
     catalogue = Catalogue(made.qdrant, index, choice=choice(settings, group))
     for error in given.calls.run(catalogue.read(_TIMEOUT), _TIMEOUT).values():
         raise error
-    asyncio.run_coroutine_threadsafe(catalogue.follow(_TIMEOUT), given.calls.loop)
+    given.calls.keep("catalogue", lambda: catalogue.follow(_TIMEOUT))
     if made.embedder is not None:
         try_embedder(made.embedder, settings, given.calls)
     stages = DocumentStages.of(settings, made, catalogue, given.signals.metrics.unreadable.inc)
     expiry = Expiry(made.qdrant, catalogue, tuple(index.physical), stages.context, _TIMEOUT)
-    asyncio.run_coroutine_threadsafe(expiry.follow(), given.calls.loop)
+    given.calls.keep("expiry", expiry.follow)
     return IndexingParts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,

@@ -243,5 +243,5 @@ def _read(catalogue: Catalogue, calls: EventLoopThread, timeout: float) -> bool:
         known = not reading.result(timeout)
     except TimeoutError:
         log.warning("Qdrant did not say in time what its collections are: taken as configured")
-    asyncio.run_coroutine_threadsafe(catalogue.follow(timeout), calls.loop)
+    calls.keep("catalogue", lambda: catalogue.follow(timeout))
     return known

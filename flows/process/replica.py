@@ -61,6 +61,7 @@ class Replica:
         self._resources = resources
         self._watchdog = watchdog
         self._watermarks = watermarks
+        self._ended = False
 
     def run(self) -> None:
         """Feed the flow, and run it until `stop`. Raises what ended it otherwise."""
@@ -86,14 +87,15 @@ class Replica:
             delivery.close()
         finally:
             self._resources.close()
+            self._ended = True
 
     def stop(self) -> None:
         """Drain, then end `run`. From any thread."""
         self._replication.consumer_loop.stop()
 
     def live(self) -> bool:
-        """True if the engine's worker has moved lately."""
-        return time.monotonic() - self._replication.consumer_loop.moved_at < self._watchdog
+        """True if the engine's worker has moved lately, or has ended."""
+        return self._ended or time.monotonic() - self._replication.consumer_loop.moved_at < self._watchdog
 
     def delivering(self) -> bool:
         """True if the delivery isn't stuck in one try."""
@@ -106,6 +108,10 @@ class Replica:
     def stable(self) -> bool:
         """True if the group has this member and no rebalance is under way."""
         return self._replication.consumer_loop.stable()
+
+    def joined(self) -> bool:
+        """True if it is stable, or has ended."""
+        return self._ended or self.stable()
 
     @property
     def pings(self) -> Mapping[str, Ping]:

@@ -52,7 +52,8 @@ class ReplyTopics:
         now = self._clock()
         if asked := [*dict.fromkeys(record.topic for record in chosen if not self._knows(record, now))]:
             self._note(self._look(asked), now)
-        found = ((record, self._problem(record, now)) for record in chosen)
+        found = [(record, self._problem(record, now)) for record in chosen]
+        self._forget_earliest()
         return [(record, problem) for record, problem in found if problem is not None]
 
     def forget(self) -> None:
@@ -75,7 +76,9 @@ class ReplyTopics:
                 self._away.setdefault(topic, now)
             if topic not in self._present and state is not None:
                 self.limits[topic] = state.max_bytes
-        for topic in [*self._known][: max(0, len(self._known) - MOST - len(states))]:
+
+    def _forget_earliest(self) -> None:
+        for topic in [*self._known][: max(0, len(self._known) - MOST)]:
             for each in (self._known, self._away, self.limits):
                 if topic not in self._present:
                     each.pop(topic, None)

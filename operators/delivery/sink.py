@@ -104,7 +104,12 @@ class Delivery:
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
-        """Deliver the queued records at once, and conclude; returns then, or after `timeout` seconds."""
+        """Deliver the queued records at once, and conclude; returns then, or after `timeout` seconds.
+
+        Behind `close` there is nothing to do.
+        """
+        if not self._thread.is_alive():
+            return
         with self._changed:
             self._flushing = True
             self._changed.notify_all()

@@ -13,6 +13,8 @@ Rules
   next owner of the partitions reads the remaining messages.
 - A partition that ends in the marks of transactions has nothing that is unread: once all records are answered, the
   client's position is committed.
+- A partition that ends below what was read of it has lost records, or was created again. Nothing tells which of its
+  records are answered: that is a failure. One that has grown beyond this offset by then can't be told from a whole one.
 - A failure of the consumer loop's thread, or of the sink's, ends the source and the process.
 """
 
@@ -266,6 +268,7 @@ class ConsumerLoop:
             try:
                 epoch = self._ledger.see(record.partition, record.offset)
             except RepeatedOffset:
+                self._check_end(record.partition)
                 where = record.partition._asdict()
                 log.warning("partition repeats an offset: its first record counts", **where, offset=record.offset)
                 continue
@@ -276,6 +279,16 @@ class ConsumerLoop:
                     Message(origin, record.key, record.value, headers, record.timestamp, received, clock, legible)
                 )
         return messages
+
+    def _check_end(self, partition: TopicPartition) -> None:
+        """Raise FatalDelivery if the partition ends below what was read of it: which of its records are new?"""
+        heard, read = self._consumer.ends([partition]).get(partition), self._ledger.next_offsets().get(partition)
+        if heard is not None and read is not None and heard.last < read:
+            raise FatalDelivery(
+                f"{partition.topic}-{partition.partition}: ends at offset {heard.last}, and was read up to {read}:"
+                " records were lost, or the topic was created again. Set the group's offset to the first new record"
+                " (kafka-consumer-groups --reset-offsets), then start again"
+            )
 
     def _on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         self._metrics.rebalances["assigned",].inc()

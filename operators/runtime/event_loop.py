@@ -7,9 +7,16 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
+
+import structlog
 
 from operators.runtime.wakeup import Wakeup
+
+log = structlog.stdlib.get_logger(__name__)
+
+_PAUSE: Final = 5.0
+"""Seconds."""
 
 R = TypeVar("R")
 
@@ -31,6 +38,22 @@ class EventLoopThread:
             return await work
 
         return asyncio.run_coroutine_threadsafe(wait(), self.loop).result(timeout)
+
+    def keep(self, name: str, work: Callable[[], Awaitable[None]], pause: float = _PAUSE) -> None:
+        """Run `work`, which does not end by itself, until the loop closes. From another thread.
+
+        If it fails, the log says so, and it begins again after `pause` seconds.
+        """
+
+        async def run() -> None:
+            while True:
+                try:
+                    await work()
+                except Exception:
+                    log.error("background work failed", work=name, retry_in_s=pause, exc_info=True)
+                await asyncio.sleep(pause)
+
+        asyncio.run_coroutine_threadsafe(run(), self.loop)
 
     def submit(self, callback: Callable[..., None], *arguments: object) -> None:
         """Call back on the loop's thread. From the thread that waits for the wake-up event."""

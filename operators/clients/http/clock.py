@@ -67,7 +67,7 @@ def between(date: str, sent: float, answered: float) -> Ahead | None:
     """The difference, by a `Date` and this machine's clock in seconds since 1970; None if the date can't be read."""
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     # Without a zone it is GMT, too.
     since = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()

@@ -20,6 +20,7 @@ Promises of every call:
 """
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
 import os
@@ -56,6 +57,9 @@ _USER_AGENT: Final = f"rankstream/{version('rankstream')}"
 
 _KINDS = 256
 """Kinds of requests whose URL and headers are cached: to make them costs more than to write a small request."""
+
+_REFUSAL: Final = 0.5
+"""Seconds for the body of an answer without success."""
 
 _TRANSPORT_ERRORS = (httpx.TransportError, OSError)
 
@@ -292,14 +296,13 @@ class Endpoint:
         """The body without success, as much of it as the dialect reads, with the values of headers masked."""
         text = b""
         if self.dialect.read:
-            try:
-                async for chunk in _stream(response):
-                    text += chunk
-                    if len(text) >= self.dialect.read:
-                        break
-            except _TRANSPORT_ERRORS:
-                # The status is an answer by itself.
-                pass
+            # The status is an answer by itself.
+            with contextlib.suppress(TimeoutError, *_TRANSPORT_ERRORS):
+                async with asyncio.timeout(_REFUSAL):
+                    async for chunk in _stream(response):
+                        text += chunk
+                        if len(text) >= self.dialect.read:
+                            break
         for secret in self._secrets():
             text = text.replace(secret, b"***")
         return text[: self.dialect.read]
@@ -312,7 +315,7 @@ class Endpoint:
     async def _read_body(self, response: httpx.Response) -> bytes:
         # As they are on the wire: to decode them costs more.
         encodings = {value.lower() for name, value in response.headers.raw if name.lower() == b"content-encoding"}
-        if encodings - {b"identity"}:
+        if encodings - {b"identity", b""}:
             raise BackendBadResponse(f"{self.name}: an encoded body was not asked for")
         chunks = []
         size = 0
@@ -336,7 +339,7 @@ def _retry_after(headers: httpx.Headers) -> float:
         return float(value[:9])
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     return max(0.0, (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() - time.time())
 

@@ -1,5 +1,8 @@
-"""A log that holds records twice at the same offsets, as a broker leaves it whose index couldn't be written."""
+"""Damaged logs: one with records twice at the same offsets, as a broker leaves it whose index couldn't be written; and
+one that ends below what its readers have committed, as after the loss of its leader, or of the topic.
+"""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,10 +12,16 @@ import structlog
 
 from bench.kafka.broker import Broker
 from operators.delivery import topics
+from operators.delivery.ledger import Ledger
+from operators.delivery.source import ConsumerLoop
+from operators.delivery.tracker import Commit
+from operators.runtime.wakeup import Wakeup
+from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
-from tests.operators.delivery.members import WITHIN, Make, produce
+from tests.operators.delivery.members import WITHIN, Make, first, member, polled, produce
 from tests.operators.delivery.reading import FIRST, Reader
 from tests.operators.delivery.scripted import until
+from tests.operators.samples import METRICS
 
 
 @pytest.fixture
@@ -46,3 +55,25 @@ def test_a_repeated_offset_is_read_once(make: Make, repeating: KafkaSettings) ->
         until(lambda: reader.offsets(FIRST) == [0, 1, 2, 3])
     repeated = [log["offset"] for log in logs if log["event"].startswith("partition repeats an offset")]
     assert repeated == [0, 1, 2]
+
+
+def test_a_log_that_ends_below_the_committed_offset_is_a_failure(make: Make, settings: KafkaSettings) -> None:
+    """It has lost records, or is another one: what it has may be new, so none is passed over in silence."""
+    produce(settings, 3)
+    with member(make(settings), settings) as joined, polled(joined):
+        joined.consumer.commit({first(settings): Commit(10, "")}, joined.consumer.group_metadata())
+    topic = settings.topics.queries
+    loop = ConsumerLoop(make(settings).consumer(), Ledger(100), topic, Wakeup(), WITHIN, METRICS)
+    loop.start(lambda _: None, lambda: None)
+    ended = False
+    while not ended:
+        try:
+            assert loop.take() == []
+        except StopIteration:
+            ended = True
+        time.sleep(0.01)
+    with (
+        closing(loop),
+        pytest.raises(FatalDelivery, match=r"-0: ends at offset 3, and was read up to 10: .* --reset-off"),
+    ):
+        loop.check()

@@ -48,6 +48,14 @@ def test_a_flush_with_nothing_queued_returns() -> None:
         delivery.flush(3600)
 
 
+def test_a_flush_behind_the_end_returns() -> None:
+    """A client takes its partitions away when it is closed, and nothing is delivered any more by then."""
+    ledger, _ = read(0)
+    with delivering(ScriptedProducer(), ledger) as (delivery, _):
+        delivery.close()
+        delivery.flush(3600)
+
+
 def test_a_flush_has_the_last_word() -> None:
     """After what is queued, the producer is told all that stands of the partitions that are owned, each time anew."""
     ledger, answers = read(3)

@@ -112,6 +112,15 @@ def test_topics_are_remembered_up_to_a_bound() -> None:
     assert broker.topics.limits["results"] == 7
 
 
+def test_a_topic_is_judged_before_it_is_forgotten() -> None:
+    """A delivery may have a record for the earliest of the topics that are remembered, and a new topic beside it."""
+    broker = Asked(**{f"t{number}": TopicState(1, 5) for number in range(MOST + 2)})
+    for number in range(MOST):
+        broker.refuse(f"t{number}")
+    records = [output_record(0, topic="t0"), *(output_record(n, topic=f"t{n}") for n in range(MOST, MOST + 2))]
+    assert broker.topics.refuse(records) == []
+
+
 def test_a_broker_that_does_not_answer_is_waited_for() -> None:
     """Nothing is decided without its answer."""
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from operators.runtime import wakeup
 from operators.runtime.event_loop import EventLoopThread
@@ -119,4 +120,24 @@ def test_a_failure_gives_the_loop_its_thread_back(calls: EventLoopThread) -> Non
     """So that what is closed on it afterwards can be."""
     with pytest.raises(KeyError), calls.attend():
         raise KeyError
+    assert calls.run(here(), PATIENCE) == "calls"
+
+
+def test_background_work_begins_again_after_a_failure(calls: EventLoopThread) -> None:
+    """A defect of it is told, and ends neither it nor the calls."""
+    began: list[int] = []
+    again = threading.Event()
+
+    async def work() -> None:
+        began.append(len(began))
+        if len(began) < 3:
+            raise OverflowError("a defect")
+        again.set()
+        await asyncio.Event().wait()
+
+    with structlog.testing.capture_logs() as logs:
+        calls.keep("catalogue", work, pause=0.0)
+        assert again.wait(PATIENCE)
+    assert began == [0, 1, 2]
+    assert [(each["event"], each["work"]) for each in logs] == [("background work failed", "catalogue")] * 2
     assert calls.run(here(), PATIENCE) == "calls"

@@ -48,7 +48,9 @@ def test_a_date_is_in_gmt(date: str, monkeypatch: pytest.MonkeyPatch) -> None:
         time.tzset()
 
 
-@pytest.mark.parametrize("date", ["", "now", "Wed, 45 Nov 2026 12:00:00 GMT", "0"])
+@pytest.mark.parametrize(
+    "date", ["", "now", "Wed, 45 Nov 2026 12:00:00 GMT", "0", "Wed, 25 Nov 2026 12:00:00 +99999999999999"]
+)
 def test_what_is_no_date_tells_nothing(date: str) -> None:
     """It is not taken for the time at which it came."""
     assert between(date, NOW, NOW) is None

@@ -147,6 +147,9 @@ def test_an_open_breaker_rests_as_long_as_the_server_asks() -> None:
         ("in an hour", 3500.0, 3600.0),
         ("an hour ago", 0.0, 0.0),
         ("soon", 0.0, 0.0),
+        ("Mon, 01 Jan 2024 00:00:00 +99999999999999", 0.0, 0.0),
+        ("Mon, 01 Jan 2024 99999999999999999999:00:00 GMT", 0.0, 0.0),
+        ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", 0.0, 0.0),
     ],
 )
 def test_retry_after_is_seconds_or_a_date(value: str | None, least: float, most: float) -> None:

@@ -2,15 +2,17 @@
 
 import asyncio
 import gzip
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from operators.clients.http.transport import MIB
-from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
-from tests.operators.clients.http.faults import call, failure_of, raw_failure_of
-from tests.operators.clients.http.serving import Handler, answering, backend, json_response
+from operators.clients.http.dialect import Dialect
+from operators.clients.http.transport import MIB, Endpoint, http_transport
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from tests.operators.clients.http.faults import call, fail, failure_of, raw_failure_of, sending
+from tests.operators.clients.http.serving import Handler, answering, backend, json_response, speaking
 
 
 def test_request_timeout_status_is_a_timeout() -> None:
@@ -82,6 +84,38 @@ def test_encoded_body_is_refused() -> None:
     error = failure_of(answer)
     assert type(error) is BackendBadResponse
     assert "encoded" in str(error)
+
+
+def test_an_encoding_without_a_name_is_none() -> None:
+    """Proxies leave an empty header when they decode a body."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=b"{}", headers={"Content-Encoding": ""})
+
+    async def scenario() -> Any:
+        async with answering(answer) as url, backend(url) as endpoint:
+            return await call(endpoint)
+
+    assert asyncio.run(scenario()) == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(413, BackendBadResponse), (422, BackendBadResponse), (429, BackendUnavailable)]
+)
+def test_a_refusal_whose_body_hangs_is_a_refusal(status: int, kind: type[BackendError]) -> None:
+    """The dialect reads the body for the reason; the status tells the kind of failure without it."""
+    head = f"HTTP/1.1 {status} No\r\nContent-Length: 100\r\n\r\n".encode()
+
+    async def scenario() -> None:
+        async with (
+            speaking(sending(head + b"too long", then_hang=True)) as url,
+            aclosing(Endpoint("backend", url, http_transport(), dialect=Dialect(read=4096))) as endpoint,
+        ):
+            await call(endpoint, timeout=60)
+
+    error = fail(scenario)
+    assert type(error) is kind
+    assert str(status) in str(error)
 
 
 @pytest.mark.parametrize("chunked", [False, True])
