@@ -5,7 +5,7 @@ Times on the wire are RFC 3339 with an offset, or Unix seconds; never without an
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
 import orjson
@@ -67,9 +67,22 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-_LEAP: Final = re.compile(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:)60(\D.*)", re.ASCII)
+_LEAP: Final = re.compile(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:)60(\D.*)?", re.ASCII)
 _YEAR_1: Final = datetime.min.replace(tzinfo=UTC).timestamp()
 _YEAR_10000: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp() + 86_400
+
+
+def read_time(text: str) -> datetime:
+    """A time of RFC 3339, or one of ISO 8601 without an offset, which is in UTC; a second 60 is that after 59.
+
+    Raises ValueError for any other text.
+    """
+    moment, leap = _parse(text)
+    try:
+        moment += timedelta(seconds=leap)
+    except OverflowError:
+        raise ValueError("a time outside the years 1 to 9999") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def unix_seconds(value: object) -> float:
@@ -78,16 +91,10 @@ def unix_seconds(value: object) -> float:
     Raises ValueError for a naive or unreadable time, and for one outside the years 1 to 9999.
     """
     if isinstance(value, str):
-        # RFC 3339 has two forms that the standard library doesn't read: a lower-case Z, and a leap second.
-        text = f"{value[:-1]}Z" if value.endswith("z") else value
-        leap = _LEAP.match(text)
-        try:
-            moment = datetime.fromisoformat(text if leap is None else f"{leap[1]}59{leap[2]}")
-        except ValueError:
-            raise ValueError("not an RFC 3339 time") from None
+        moment, leap = _parse(value)
         if moment.tzinfo is None:
             raise ValueError("a time needs an offset, such as Z or +02:00")
-        seconds = moment.timestamp() + (leap is not None)
+        seconds = moment.timestamp() + leap
     elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = value
     else:
@@ -96,6 +103,17 @@ def unix_seconds(value: object) -> float:
     if not _YEAR_1 <= seconds < _YEAR_10000:
         raise ValueError("a time outside the years 1 to 9999")
     return float(seconds)
+
+
+def _parse(text: str) -> tuple[datetime, int]:
+    """The time, and the seconds that are added to it."""
+    # RFC 3339 has two forms that the standard library doesn't read: a lower-case Z, and a leap second.
+    text = f"{text[:-1]}Z" if text.endswith("z") else text
+    leap = _LEAP.fullmatch(text)
+    try:
+        return datetime.fromisoformat(text if leap is None else f"{leap[1]}59{leap[2] or ''}"), int(leap is not None)
+    except ValueError:
+        raise ValueError("not an RFC 3339 time") from None
 
 
 def rfc3339(seconds: float) -> str:

@@ -8,6 +8,7 @@ What a filter matches
 - A group of filters matches where one of them does (`any_of`), all do (`all_of`), or none does (`none_of`).
 - A field that isn't there, null and [] are all missing: only `none_of` and `exists: false` match them.
 - `none_of` is the opposite of `any_of`: no element of an array may be one of the values.
+- Titles and texts are kept in NFC. So a value that is compared with one is looked for in NFC, too, as well as it came.
 - Booleans, strings and numbers are never equal to each other.
 - `eq` and `range` compare numbers as doubles, so 1 is 1.0; an `eq` integer beyond ±2^53 is compared with integers only,
   exactly. `any_of` and `none_of` compare with integers only, since Qdrant has no list of floats.
@@ -31,8 +32,9 @@ from operator import ge, gt, le, lt
 from typing import Any, Final, TypeGuard, TypeVar
 from uuid import UUID
 
-from schemas.document import WHOLE_TITLE
+from schemas.document import COLUMNS, WHOLE_TITLE
 from schemas.errors import invalid
+from schemas.fields import read_time
 from schemas.filters import (
     AnyFilter,
     AnyOf,
@@ -48,9 +50,13 @@ from schemas.filters import (
     inner,
     value_at,
 )
+from schemas.texts import nfc
 
 Condition = dict[str, Any]
 Wanted = TypeVar("Wanted", FieldFilter, AnyFilter)
+Value = TypeVar("Value", str, str | bool | int, str | bool | int | float)
+
+_COMPOSED: Final = frozenset({*COLUMNS, WHOLE_TITLE})
 
 _EXACT: Final = 2**53
 """Doubles tell integers apart below it."""
@@ -71,11 +77,12 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
     field = wanted.field
     match wanted:
         case Eq(value=value):
-            return _equal(field, value)
+            equal = [_equal(field, form) for form in _forms(wanted, [value], of_object)]
+            return equal[0] if len(equal) == 1 else {"should": equal}
         case AnyOf(value=values):
-            return _any(field, values)
+            return _any(field, _forms(wanted, values, of_object))
         case NoneOf(value=values):
-            return {"must_not": [_any(field, values)]}
+            return {"must_not": [_any(field, _forms(wanted, values, of_object))]}
         case Range(value=bounds):
             return {"key": field, "range": bounds.given}
         case DateRange(value=bounds):
@@ -88,25 +95,33 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
             missing: Condition = {"is_empty": {"key": field}}
             return {"must_not": [missing]} if there else missing
         case Prefix(value=start):
-            return {"key": field, "match": {"prefix": start}}
+            begins: list[Condition] = [
+                {"key": field, "match": {"prefix": form}} for form in _forms(wanted, [start], of_object)
+            ]
+            return begins[0] if len(begins) == 1 else {"should": begins}
         case Nested(value=filters):
             return {"nested": {"key": field, "filter": {"must": [condition(each, of_object=True) for each in filters]}}}
 
 
-def passes(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
-    """True if a document with this payload matches the filter, as if its fields had no index."""
+def passes(wanted: AnyFilter, payload: Mapping[str, Any], *, of_object: bool = False) -> bool:
+    """True if a document with this payload matches the filter, as if its fields had no index; `of_object`: if an object
+    of an array does.
+    """
     if isinstance(wanted, Group):
-        found = (passes(each, payload) for each in wanted.filters)
+        found = (passes(each, payload, of_object=of_object) for each in wanted.filters)
         return all(found) if wanted.kind == "all_of" else any(found) is (wanted.kind == "any_of")
     value = value_at(payload, wanted.field)
     elements = value if isinstance(value, list) else [value]
     match wanted:
         case Eq(value=equal):
-            return any(_equals(each, equal) for each in elements)
+            forms = _forms(wanted, [equal], of_object)
+            return any(_equals(each, form) for each in elements for form in forms)
         case AnyOf(value=values):
-            return any(_is_one_of(each, values) for each in elements)
+            forms = _forms(wanted, values, of_object)
+            return any(_is_one_of(each, forms) for each in elements)
         case NoneOf(value=values):
-            return not any(_is_one_of(each, values) for each in elements)
+            forms = _forms(wanted, values, of_object)
+            return not any(_is_one_of(each, forms) for each in elements)
         case Range(value=bounds):
             return any(_is_number(each) and _within(float(each), bounds.given) for each in elements)
         case DateRange(value=bounds):
@@ -115,10 +130,11 @@ def passes(wanted: AnyFilter, payload: Mapping[str, Any]) -> bool:
         case Exists(value=there):
             return (value not in (None, [])) is there
         case Prefix(value=start):
-            return any(isinstance(each, str) and each.startswith(start) for each in elements)
+            begins = tuple(_forms(wanted, [start], of_object))
+            return any(isinstance(each, str) and each.startswith(begins) for each in elements)
         case Nested(value=filters):
             objects = [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
-            return any(all(passes(each, one) for each in filters) for one in objects)
+            return any(all(passes(each, one, of_object=True) for each in filters) for one in objects)
 
 
 def fields_of(filters: Sequence[AnyFilter]) -> Iterator[str]:
@@ -163,6 +179,15 @@ def count(where: Mapping[str, Any]) -> int:
         return count(where["nested"]["filter"])
     clauses = [name for name in ("must", "must_not", "should") if name in where]
     return sum(count(inner) for name in clauses for inner in where[name]) if clauses else 1
+
+
+def _forms(wanted: FieldFilter, values: Sequence[Value], of_object: bool) -> list[Value]:
+    """The values, and their other forms where a document's title or text is compared with them."""
+    if of_object or wanted.field not in _COMPOSED:
+        return list(values)
+    return list(
+        dict.fromkeys(form for each in values for form in ((each, nfc(each)) if isinstance(each, str) else (each,)))
+    )
 
 
 def _equal(field: str, value: str | bool | int | float) -> Condition:
@@ -213,10 +238,9 @@ def _read_time(value: object) -> timedelta | None:
     if not isinstance(value, str) or not _TIME.fullmatch(value):
         return None
     try:
-        read = datetime.fromisoformat(value)
+        return read_time(value) - _EPOCH
     except ValueError:
         return None
-    return (read if read.tzinfo is not None else read.replace(tzinfo=UTC)) - _EPOCH
 
 
 class Ask(StrEnum):

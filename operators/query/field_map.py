@@ -170,12 +170,16 @@ class FieldMap:
     def _point(self, text: str) -> int | str | None:
         """The id of a point; None if no point of the collection can have it."""
         if self.ids == "integer":
-            return int(text) if text.isascii() and text.isdecimal() and int(text) < 2**64 else None
+            number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+            return number if str(number) == text and number is not None and number < 2**64 else None
         try:
             return str(UUID(text))
         except ValueError:
             return None
 
+
+_DIGITS: Final = 20
+"""Of the greatest number of a point."""
 
 _EVERYTHING: Final[Mapping[str, Any]] = {"must": []}
 
@@ -213,7 +217,8 @@ def _pop(payload: dict[str, Any], path: str) -> Any:
 def _within(written: object, path: str) -> Any:
     try:
         value = json.loads(written) if isinstance(written, str) else written
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
+        # Also numbers of thousands of digits, and arrays within thousands of others.
         return None
     return value_at(value, path)
 

@@ -142,7 +142,9 @@ class Outcome:
         parameters = {"group_by": grouping.field, "group_score": grouping.score}
         for best in self.candidates:
             of = self.groups[best.id]
-            values = {"key": of.key, "count": len(of.candidates)}
+            values: dict[str, Any] = {"key": of.key, "count": len(of.candidates)}
+            if grouping.score != "max":
+                values["scores"] = [each.score for each in of.candidates]
             self.explanations.note_step(best.id, "group", of.candidates[0].score, best.score, parameters, values)
 
     def drop(self, ids: Set[str]) -> None:

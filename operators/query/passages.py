@@ -73,6 +73,14 @@ class _Match(NamedTuple):
 _Unit = tuple[int, int]
 
 
+class _Window(NamedTuple):
+    """The score of a run of units, whether the first has a word of the query, and the last one's number."""
+
+    score: float
+    begins: bool
+    last: int
+
+
 class Matcher:
     """Finds a query's words in texts; `terms` are those of the keyword leg."""
 
@@ -118,13 +126,20 @@ class Matcher:
                 for word, count in in_units.items()
             }
         )
+        windows = [*_windows(units, unused, by_unit, rarity, range(len(units)))]
         found: list[Passage] = []
         while len(found) < most and any(unused):
-            score, first, last = _best(units, unused, by_unit, rarity)
+            first = max(range(len(units)), key=lambda at: windows[at][:2])
+            score, _, last = windows[first]
             if score <= 0 and found:
                 break
+            while first > 0 and unused[first - 1] and units[last][1] - units[first - 1][0] <= SIZE:
+                first -= 1
             unused[first : last + 1] = [False] * (last + 1 - first)
             found.append(_passage(text, units[first][0], units[last][1], highlights))
+            # Other windows have nothing of this one.
+            near = range(bisect_left(units, (units[first][0] - SIZE,)), last + 1)
+            windows[near.start : near.stop] = _windows(units, unused, by_unit, rarity, near)
         return found
 
     def _find(self, text: str) -> list[_Match]:
@@ -244,26 +259,32 @@ def _trim(text: str, start: int, end: int) -> Iterator[_Unit]:
         yield start, end
 
 
-def _best(
-    units: Sequence[_Unit], unused: Sequence[bool], by_unit: Sequence[Counter[int]], rarity: dict[int, float]
-) -> tuple[float, int, int]:
-    """The score of the best window of unused units, and its first and last."""
-    best, chosen = (-1.0, False), (0, 0)
-    for first, (start, _) in enumerate(units):
-        if not unused[first]:
+def _windows(
+    units: Sequence[_Unit],
+    unused: Sequence[bool],
+    by_unit: Sequence[Counter[int]],
+    rarity: dict[int, float],
+    firsts: range,
+) -> Iterator[_Window]:
+    """For each of the `firsts` the window that begins with it, as long as it may be; one that is used has none."""
+    counts: Counter[int] = Counter()
+    end = firsts.start
+    for first in firsts:
+        start = units[first][0]
+        while end < len(units) and unused[end] and (end <= first or units[end][1] - start <= SIZE):
+            for word, count in by_unit[end].items():
+                counts[word] += count
+            end += 1
+        if end <= first:
+            end = first + 1
+            yield _Window(-1.0, False, first)
             continue
-        counts = Counter(by_unit[first])
-        last = first
-        while last + 1 < len(units) and unused[last + 1] and units[last + 1][1] - start <= SIZE:
-            last += 1
-            counts.update(by_unit[last])
         score = math.fsum(rarity[word] * count / (count + _FEW) for word, count in counts.items())
-        if (score, bool(by_unit[first])) > best:
-            best, chosen = (score, bool(by_unit[first])), (first, last)
-    first, last = chosen
-    while first > 0 and unused[first - 1] and units[last][1] - units[first - 1][0] <= SIZE:
-        first -= 1
-    return best[0], first, last
+        yield _Window(score, bool(by_unit[first]), end - 1)
+        for word, count in by_unit[first].items():
+            counts[word] -= count
+            if not counts[word]:
+                del counts[word]
 
 
 def _passage(text: str, start: int, end: int, matches: Sequence[_Match]) -> Passage:

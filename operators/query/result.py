@@ -21,7 +21,7 @@ from operators.query.returned import View, hide, is_hidden, share_of, wants_word
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.decay import resolve
-from schemas.document import MARKS
+from schemas.document import CONTENT, MARKS
 from schemas.errors import Reason
 from schemas.fields import rfc3339
 from schemas.filters import names_of
@@ -167,6 +167,15 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     hidden = asked.plan.hidden
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
+    contents: dict[object, int] = {}
+
+    def shown(payload: Mapping[str, Any]) -> dict[str, Any]:
+        fields = _without_own(hide(payload, hidden))
+        # A number of this pool's own: the fingerprint would tell of fields that are hidden.
+        if CONTENT in payload:
+            fields[CONTENT] = contents.setdefault(payload[CONTENT], len(contents))
+        return fields
+
     recorded: dict[str, Any] = {
         "query": asked.canonical.recorded,
         "now": now,
@@ -174,7 +183,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             {
                 "name": leg.name,
                 "hits": [
-                    {"id": own[id_], "score": score, "payload": _without_own(hide(payload, hidden))}
+                    {"id": own[id_], "score": score, "payload": shown(payload)}
                     for id_, score, payload in zip(leg.ids, leg.scores, leg.payloads, strict=True)
                 ],
                 **({"more": True} if leg.more else {}),

@@ -17,7 +17,7 @@ from operators.ranking.fusion import truncate
 from operators.ranking.run import Run
 from schemas.document import COLUMNS, CONTENT, READ
 from schemas.recipes.stages import Dedupe
-from schemas.texts import nfkc
+from schemas.texts import nfc, nfkc
 
 _VISIBLE: Final = re.compile("[^\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 """A character to be seen: no white space, and no control or format character."""
@@ -54,11 +54,14 @@ def join_fields(payload: Payload, fields: Iterable[str]) -> str:
 
 
 def field_texts(payload: Payload, path: str) -> list[str]:
-    """The texts at a path such as `brand` or `attributes.colour`: of arrays each element's; numbers are texts, too."""
+    """The texts in NFC at a path such as `brand` or `attributes.colour`, in arrays, too; numbers are texts."""
     values: list[Any] = [payload]
     for name in path.split("."):
         values = [each[name] for each in _flatten(values) if isinstance(each, Mapping) and name in each]
-    return [str(each) for each in _flatten(values) if (isinstance(each, str) and each) or type(each) in (int, float)]
+    texts = (
+        each if isinstance(each, str) else str(each) for each in _flatten(values) if type(each) in (str, int, float)
+    )
+    return [nfc(text) for text in texts if text]
 
 
 def _flatten(values: Iterable[Any]) -> Iterator[Any]:

@@ -282,9 +282,7 @@ class Dispatcher(Generic[Request, Outcome]):
         try:
             left = max(slice_.request.deadline for slice_ in slices) - self._now()
             parts = [self._batching.part(each.request.query, each.start, each.stop) for each in slices]
-            outcomes = await self._call(batch_key, parts, max(left, 0.001))
-            if len(outcomes) != len(slices):
-                raise RuntimeError(f"{len(outcomes)} outcomes for {len(slices)} requests")
+            outcomes = await self._ask(batch_key, parts, call.started + max(left, 0.001))
             if not all(isinstance(outcome, BackendError) for outcome in outcomes):
                 call.took = self._now() - call.started
         except BackendError as error:
@@ -293,10 +291,33 @@ class Dispatcher(Generic[Request, Outcome]):
                 call.took, call.answered = self._now() - call.started, False
         except asyncio.CancelledError:
             call.took, call.answered = self._now() - call.started, False
-        except Exception as error:  # noqa: BLE001  reported and accounted for
-            outcomes = [defect_of_call(error)] * len(slices)
         for slice_, outcome in zip(slices, outcomes, strict=False):
             self._answer(call, slice_, outcome)
+
+    async def _ask(
+        self, batch_key: BatchKey, parts: Sequence[Request], until: float
+    ) -> Sequence[Outcome | BackendError]:
+        """The outcomes of these requests in one call; of a call with a defect each is asked alone, so that it is the
+        outcome of the request that has it. Raises BackendError.
+        """
+        try:
+            outcomes = await self._call(batch_key, parts, max(until - self._now(), 0.001))
+            if len(outcomes) != len(parts):
+                raise RuntimeError(f"{len(outcomes)} outcomes for {len(parts)} requests")
+        except BackendError:
+            raise
+        except Exception as error:  # noqa: BLE001  reported and accounted for
+            if len(parts) == 1:
+                return [defect_of_call(error)]
+        else:
+            return outcomes
+        alone: list[Outcome | BackendError] = []
+        for part in parts:
+            try:
+                alone += await self._ask(batch_key, [part], until)
+            except BackendError as error:
+                alone.append(error)
+        return alone
 
     def _answer(self, call: _Call, slice_: Slice[Request, Outcome], outcome: Outcome | BackendError) -> None:
         request = slice_.request

@@ -31,6 +31,9 @@ from schemas.errors import BackendBadResponse
 MAX_ANSWER: Final = 20_000
 """Most characters of an answer; a longer one is no answer."""
 
+_GREATEST: Final = 1e9
+"""Greater than any document's number."""
+
 _NUMBER: Final = re.compile(
     r"(?<!\w)[-−+]\.?\d[\d.]*|(?<![.\w])\.\d+|\d+(?:\.\d+)*(?:[eE][-+]?\d+|(?!(?:st|nd|rd|th)\b)[^\W\d_]+)?",
     re.IGNORECASE,
@@ -268,7 +271,8 @@ def _entries(values: list[Any]) -> list[str]:
         if isinstance(value, dict):
             found = next(_in_object(value), [])
         elif isinstance(value, str | int | float) and not isinstance(value, bool):
-            found = _NUMBER.findall(value if isinstance(value, str) else f"{value:g}" if value % 1 == 0 else "")
+            whole = not isinstance(value, str) and abs(value) < _GREATEST and value % 1 == 0
+            found = _NUMBER.findall(value if isinstance(value, str) else f"{value:.0f}" if whole else "")
         if len(found) == 1:
             named += found
     return named

@@ -276,7 +276,10 @@ def _is_dotted(text: str) -> bool:
     if _DOTTED.fullmatch(text) is None:
         return False
     numbers = text.split(".")
-    return len(numbers) > 4 or any(int(number) > 255 or (number[0] == "0" and len(number) > 1) for number in numbers)
+    # Python refuses to read a number of thousands of digits.
+    return len(numbers) > 4 or any(
+        len(number) > 3 or int(number) > 255 or (number[0] == "0" and len(number) > 1) for number in numbers
+    )
 
 
 def _join(parts: Sequence[_Part]) -> Iterator[Span]:

@@ -265,6 +265,16 @@ def test_a_document_after_now_is_said() -> None:
 # Reflections and limits
 
 
+CONTENTS = [("a", 3.0, 0), ("b", 2.0, 1), ("c", 1.0, 0)]
+
+
+def test_a_pool_says_which_documents_are_duplicates() -> None:
+    """By the numbers of their contents, where it has them: two products with one text may be of two brands."""
+    hits = [hit(id_, score, NOW[:10], text="x", _content=content) for id_, score, content in CONTENTS]
+    answer = ranked(pool(legs=[{"name": "keyword", "hits": hits}], recipe="keyword"))
+    assert [each["id"] for each in answer["results"]] == ["a", "b"]
+
+
 def test_reflections_are_left_out_or_alone() -> None:
     """As the query says: with the others, without them, or nothing else, by cosine, else the newest at 0."""
     assert "sum" in ids(ranked(pool()))

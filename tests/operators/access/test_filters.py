@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from operators.access.filters import condition, count, on_fields, on_index
+from operators.access.filters import condition, count, on_fields, on_index, passes
 from schemas.document import WHOLE_TITLE
 from schemas.filters import AnyFilter, Filter
 
@@ -109,3 +109,29 @@ def test_a_whole_title_is_asked_in_groups_too() -> None:
     moved = on_index(read({"none_of": [IN_TITLE, NESTED]}), {WHOLE_TITLE: None})
     fields = [each.field for _, each in on_fields([moved], "")]
     assert fields == [WHOLE_TITLE, "variants", *["variants[].title"] * 3]
+
+
+WRITTEN, COMPOSED = "Mu\u0308ller", "M\u00fcller"
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "misses"),
+    [
+        ("eq", WRITTEN, False),
+        ("any_of", ["x", WRITTEN], False),
+        ("none_of", ["x", WRITTEN], True),
+        ("prefix", WRITTEN[:3], False),
+    ],
+)
+@pytest.mark.parametrize("field", ["title", "text"])
+def test_a_title_is_found_as_it_was_sent(field: str, op: str, value: Any, misses: bool) -> None:
+    """Titles and texts are kept in NFC, so a value in another form is looked for in both: a deletion misses nothing."""
+    wanted = read({"field": field, "op": op, "value": value})
+    for kept in (COMPOSED, WRITTEN):
+        assert passes(wanted, {field: kept}) is not misses
+    assert passes(wanted, {field: "Miller"}) is misses
+    assert all(form in str(condition(wanted)) for form in (WRITTEN[:3], COMPOSED[:2]))
+    inside = read({"field": "variants", "op": "nested", "value": [{"field": field, "op": op, "value": value}]})
+    assert passes(inside, {"variants": [{field: COMPOSED}]}) is (op == "none_of")
+    assert COMPOSED[:2] not in str(condition(inside))
+    assert COMPOSED[:2] not in str(condition(read({"field": "brand", "op": op, "value": value})))

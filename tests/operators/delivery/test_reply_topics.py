@@ -114,10 +114,10 @@ def test_topics_are_remembered_up_to_a_bound() -> None:
 
 def test_a_topic_is_judged_before_it_is_forgotten() -> None:
     """A delivery may have a record for the earliest of the topics that are remembered, and a new topic beside it."""
-    broker = Asked(**{f"t{number}": TopicState(1, 5) for number in range(MOST + 2)})
-    for number in range(MOST):
+    broker = Asked(**{f"t{number}": TopicState(1, 5) for number in range(MOST + 3)})
+    for number in range(MOST + 2):
         broker.refuse(f"t{number}")
-    records = [output_record(0, topic="t0"), *(output_record(n, topic=f"t{n}") for n in range(MOST, MOST + 2))]
+    records = [output_record(0, topic=topic) for topic in ("t1", "t2", f"t{MOST + 2}")]
     assert broker.topics.refuse(records) == []
 
 

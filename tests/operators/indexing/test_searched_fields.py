@@ -190,3 +190,12 @@ def test_what_the_configuration_of_fields_must_be(tmp_path: Path, changes: dict[
 def test_metadata_name_the_fields() -> None:
     """A collection keeps them."""
     assert metadata(Bm25Settings(), None, FIELDS)["rankstream"]["fields"] == FIELDS
+
+
+def test_a_field_has_the_words_of_its_characters() -> None:
+    """An accent may be a character of its own, as in names of files: words are those that a query has, in NFC."""
+    written, composed = "Mu\u0308ller cafe\u0301", "M\u00fcller caf\u00e9"
+    assert field_texts({"brand": [written, 7]}, "brand") == [composed, "7"]
+    fields = {"title": 1.0, "attributes.brand": 1.0}
+    one, other = ({"title": "", "attributes": {"brand": text}} for text in (written, composed))
+    assert bm25(fields).payload(one) == bm25(fields).payload(other)

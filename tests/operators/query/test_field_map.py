@@ -110,7 +110,15 @@ def test_times_are_read_in_every_form(value: Any, read: Any) -> None:
 
 @pytest.mark.parametrize(
     ("content", "text"),
-    [('{"text": "a", "n": 1}', {"text": "a"}), ("{", {}), ("[1]", {}), (None, {}), ('{"text": null}', {})],
+    [
+        ('{"text": "a", "n": 1}', {"text": "a"}),
+        ("{", {}),
+        ("[1]", {}),
+        (None, {}),
+        ('{"text": null}', {}),
+        ("[" * 100_000, {}),
+        ('{"text": "a", "n": ' + "9" * 5000 + "}", {}),
+    ],
 )
 def test_a_text_in_a_string_of_json_is_read(content: Any, text: dict[str, Any]) -> None:
     """The string stays, and one that can't be read has no text."""
@@ -124,6 +132,7 @@ def test_a_text_in_a_string_of_json_is_read(content: Any, text: dict[str, Any]) 
         ("integer", {"value": "5"}, [5]),
         ("integer", {"any": ["5", "x", "7"]}, [5, 7]),
         ("integer", {"value": str(2**64)}, []),
+        ("integer", {"any": ["007", "0", "9" * 5000, "\u0665", "-1", ""]}, [0]),
         ("uuid", {"value": UUID.upper()}, [UUID]),
         ("uuid", {"value": "5"}, []),
     ],

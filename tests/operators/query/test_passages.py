@@ -1,14 +1,20 @@
 """Passages: the part of a text that a query matched, and the places of its words."""
 
+import math
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.query import passages
 from operators.query.passages import SIZE, Hint, Matcher, excerpt, is_bound
+from tests.tiers import sized
 
 ENGLISH = Bm25(Bm25Parameters(analysis=CURRENT))
 BOTH = Bm25(Bm25Parameters(analysis=CURRENT, languages=(("de", "german"),)))
@@ -182,3 +188,65 @@ def test_a_character_keeps_its_marks(text: str) -> None:
             assert not unicodedata.category(text[at]).startswith("M")
             assert "\u200d" not in text[at - 1 : at + 1]
             assert not (text[at - 1].isascii() and text[at].isascii() and text[at - 1 : at + 1].isalnum())
+
+
+def naive(matcher: Matcher, text: str, most: int) -> list[tuple[int, int]]:
+    """The places of the best passages: each run of sentences is scored anew for each of them."""
+    units, matches = list(passages._units(text)), matcher._find(text)
+    words = [[match.word for match in matches if first <= match.start < last] for first, last in units]
+    having = {word: sum(word in each for each in words) for word in {word for each in words for word in each}}
+
+    def score(first: int, last: int) -> float:
+        counts = Counter(word for each in words[first : last + 1] for word in each)
+        rarity = {word: math.log(1 + (len(units) - count + 0.5) / (count + 0.5)) for word, count in having.items()}
+        return math.fsum(matcher._weights[word] * rarity[word] * n / (n + 0.5) for word, n in counts.items())
+
+    free = [True] * len(units)
+    found: list[tuple[int, int]] = []
+    while len(found) < most and any(free):
+        runs = []
+        for first in (place for place, each in enumerate(free) if each):
+            last = first
+            while last + 1 < len(units) and free[last + 1] and units[last + 1][1] - units[first][0] <= SIZE:
+                last += 1
+            runs.append((score(first, last), bool(words[first]), -first, last))
+        best, _, first, last = max(runs)
+        first = -first
+        if best <= 0 and found:
+            break
+        while first and free[first - 1] and units[last][1] - units[first - 1][0] <= SIZE:
+            first -= 1
+        free[first : last + 1] = [False] * (last + 1 - first)
+        found.append((units[first][0], units[last][1]))
+    return found
+
+
+WORDS = st.sampled_from(["red", "blue", "lamp", "cable", "7", "a.b", "12", "x"])
+BEHIND = st.sampled_from([" ", ". ", "\n", ", ", "! "])
+WRITTEN = st.lists(st.tuples(WORDS, BEHIND), max_size=sized(120, nightly=300))
+
+
+@given(written=WRITTEN, query=st.sampled_from(["red", "blue lamp", "7 12", "red cable a.b"]), most=st.integers(1, 8))
+def test_the_best_passages_are_those_of_a_plain_search(written: list[tuple[str, str]], query: str, most: int) -> None:
+    """A second implementation tries every run of sentences for every passage."""
+    text = "".join(map("".join, written))
+    found = Matcher(query, ENGLISH.terms_of).passages(text, most)
+    assert [(each.start, each.start + len(each.text)) for each in found] == naive(
+        Matcher(query, ENGLISH.terms_of), text, most
+    )
+
+
+def test_a_text_of_many_short_lines_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A further passage costs only what is near the last one, however long the text is."""
+    scored = 0
+
+    def counted(values: Iterable[float]) -> float:
+        nonlocal scored
+        scored += 1
+        return math.fsum(values)
+
+    monkeypatch.setattr(passages, "math", SimpleNamespace(fsum=counted, log=math.log))
+    lines, most = 5000, 10
+    found = Matcher("3 5", ENGLISH.terms_of).passages("\n".join(str(number % 10) for number in range(lines)), most)
+    assert len(found) == most
+    assert lines <= scored <= lines + most * 2 * SIZE

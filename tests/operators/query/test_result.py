@@ -172,9 +172,10 @@ def test_a_pool_by_hand() -> None:
                             "text": POINTS[f"p{n}"]["text"],
                             "created_at": f"2023-11-{10 - n:02d}T00:00:00Z",
                             "edges": [{"to": "doc-0"}],
+                            "_content": place,
                         },
                     }
-                    for n, score in ((1, 0.8), (0, 0.7))
+                    for place, (n, score) in enumerate(((1, 0.8), (0, 0.7)))
                 ],
             },
             {"name": "keyword", "hits": []},
@@ -197,10 +198,22 @@ def test_a_leg_that_did_not_answer_is_not_in_the_pool(lost: Leg) -> None:
 
 
 def test_no_field_of_the_index_is_in_the_pool() -> None:
-    """A name that begins with an underscore is the index's own, at any point, whatever other tools keep under it."""
+    """A name that begins with an underscore is the index's own, at any point, whatever other tools keep under it. Of
+    the content's fingerprint there is a number that says no more than which points have the same one.
+    """
     odd = {"p0": {"_content": 7, "_other": {"a": 1}, "kept_": [1], "id": 7, "": None}}
     (found,) = recorded(ranked([vector(("p0", 0.5), payloads=odd)], record=True))["legs"]
-    assert found["hits"] == [{"id": "p0", "score": 0.5, "payload": {"kept_": [1], "": None}}]
+    assert found["hits"] == [{"id": "p0", "score": 0.5, "payload": {"kept_": [1], "": None, "_content": 0}}]
+
+
+def test_a_pool_says_which_contents_are_the_same() -> None:
+    """The content may be in fields that the pool does not have: offline the same documents are duplicates."""
+    contents = {"p0": 2**62, "p1": 7, "p2": 2**62, "p3": None}
+    same = {id_: {"text": "one text", "_content": content} for id_, content in contents.items()}
+    same["p3"] = {"text": "one text"}
+    found = recorded(ranked([vector(*((id_, 0.5) for id_ in contents), payloads=same)], record=True, recipe="vector"))
+    hits = [(hit["id"], hit["payload"].get("_content")) for each in found["legs"] for hit in each["hits"]]
+    assert hits == [("p0", 0), ("p1", 1), ("p2", 0), ("p3", None)]
 
 
 def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:

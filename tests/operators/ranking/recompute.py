@@ -50,6 +50,13 @@ def _convex(parameters: Parameters, leg: str) -> float:
     return _weight({"vector": alpha, "keyword": 1 - alpha}, leg)
 
 
+def _group(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    if parameters["group_score"] == "max":
+        return before
+    total = math.fsum(values["scores"])
+    return total if parameters["group_score"] == "sum" else total / values["count"]
+
+
 def _score(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
     offered = {name: _convex(parameters, name) for name in values["weights"]}
     found = [(offered[name], _scaled(leg["score"], values["scales"][name])) for name, leg in legs.items()]
@@ -208,6 +215,7 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "weighted": _weighted,
     "decay": _decay,
     "coverage": _coverage,
+    "group": _group,
     "dedupe": lambda legs, parameters, values, before: before,
     "reflections": _reflections,
     "composite": _composite,

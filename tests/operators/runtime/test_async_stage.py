@@ -290,6 +290,25 @@ def test_a_defect_of_a_call_is_its_requests_outcome(call: Call) -> None:
     assert all(line["log_level"] == "error" and "dispatcher.py" in line["where"] for line in lines)
 
 
+async def _choked(batch_key: BatchKey, queries: Sequence[Any], timeout: float) -> list[str | BackendError]:
+    """One text is too much for it, another one for the backend."""
+    numbers = [item.number for _, item in queries]
+    if 1 in numbers:
+        raise ValueError("a defect")
+    if numbers == [2]:
+        raise BackendUnavailable("away")
+    return [f"a{number}" for number in numbers]
+
+
+def test_a_request_with_a_defect_takes_no_other_with_it() -> None:
+    """The requests of a call are many tenants': each is asked alone, and the defect is the outcome of one."""
+    with capture_logs() as lines:
+        outcomes = ran([[Item(number) for number in range(4)]], _choked, ROOMY)
+    assert (outcomes[0], outcomes[3]) == ("a0", "a3")
+    assert [type(outcomes[number]) for number in (1, 2)] == [BackendBadResponse, BackendUnavailable]
+    assert [line["event"] for line in lines] == ["backend call raised an unexpected error"]
+
+
 def test_a_defect_of_the_plan_is_its_items_alone() -> None:
     """An exception that `request` raises for an item rejects it; its neighbours have their outcomes."""
 

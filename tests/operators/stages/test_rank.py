@@ -84,7 +84,7 @@ def test_the_model_reads_chunks_and_groups_count_behind_it() -> None:
     assert outcome.explanations is not None
     step = outcome.explanations.by_id["a"].stages[-1]
     assert (step["stage"], step["input"], step["output"]) == ("group", group.candidates[0].score, of_a.score)
-    assert step["values"] == {"key": "p", "count": 2}
+    assert step["values"] == {"key": "p", "count": 2, "scores": [each.score for each in group.candidates]}
 
 
 def test_a_group_that_was_given_is_told_by_any_of_its_documents() -> None:

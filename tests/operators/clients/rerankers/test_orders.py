@@ -101,7 +101,17 @@ def test_none_stays_none(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ['{"must": []}', '{"ranking": null}', '{"ranking": [9]}', '{"score": 3}', "9/10", "3 %"]
+    "answer",
+    [
+        '{"must": []}',
+        '{"ranking": null}',
+        '{"ranking": [9]}',
+        '{"ranking": [' + "9" * 400 + "]}",
+        '{"ranking": [1e300]}',
+        '{"score": 3}',
+        "9/10",
+        "3 %",
+    ],
 )
 def test_other_numbers_name_nothing(answer: str) -> None:
     """An object without an order, and a score alone, are a bad response."""

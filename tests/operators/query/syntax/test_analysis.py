@@ -216,3 +216,13 @@ def test_spans_are_the_terms_with_their_places(text: str, query: bool) -> None:
     for span in found:
         written = joined(fold_width(text[span.start : span.end]))
         assert joined(span.text) in written or joined(span.text) in written.lstrip("0")
+
+
+def test_numbers_of_any_length_are_read() -> None:
+    """Python refuses to read a number of more than 4,300 digits, and a text may hold one."""
+    digits = "9" * 5000
+    for text in (f"1.2.3.{digits}", f"{digits}.{digits}.1.1", f"v{digits}-{digits}", f"{digits}/{digits}"):
+        assert "lamp" in terms(f"lamp {text}", query=False)
+        assert "lamp" in terms(f"lamp {text}", query=True)
+    assert names("1.2.3.4", query=True) == names("10.0.0.255", query=True) == []
+    assert names("1.2.3.0256", query=False) == names("1.2.3.0256", query=True) != []
