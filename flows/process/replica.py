@@ -109,7 +109,7 @@ class Replica:
         """True if the group has this member and no rebalance is under way."""
         return self._replication.consumer_loop.stable()
 
-    def joined(self) -> bool:
+    def stable_until_end(self) -> bool:
         """True if it is stable, or has ended."""
         return self._ended or self.stable()
 

@@ -61,7 +61,7 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
         live |= {f"{of}worker": replica.live, f"{of}delivery": replica.delivering}
         own = {"group": replica.stable, "transactions": replica.committing, **replica.pings}
         ready |= {f"{of}{what}": check for what, check in own.items()}
-        joined[f"{of}group"] = lasting(replica.joined, settings.kafka.max_poll_interval)
+        joined[f"{of}group"] = lasting(replica.stable_until_end, settings.kafka.max_poll_interval)
     say_ready = announce(ready)
     if health is not None:
         health.begin(live, ready, say_ready)

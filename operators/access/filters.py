@@ -16,7 +16,8 @@ What a filter matches
   offset are in UTC.
 - An index on the field speeds a filter up. It changes what matches where it is of another kind than the values: an
   integer index holds whole numbers only, and holds 1.0 as 1; a datetime index holds numbers for `range`, and a numeric
-  index times for `date_range`, as microseconds.
+  index times for `date_range`, as microseconds. A second 60 is the one after 59 by a datetime index, and as the check
+  reads it; without an index it is before that one.
 
 Indexes
 -------

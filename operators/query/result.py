@@ -20,6 +20,7 @@ from operators.query.plan import RankingPlan
 from operators.query.returned import View, hide, is_hidden, share_of, wants_words
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
+from operators.ranking.content import identify_content
 from operators.ranking.decay import resolve
 from schemas.document import CONTENT, MARKS
 from schemas.errors import Reason
@@ -167,13 +168,13 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     hidden = asked.plan.hidden
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
-    contents: dict[object, int] = {}
+    contents: dict[int, int] = {}
 
-    def shown(payload: Mapping[str, Any]) -> dict[str, Any]:
+    def show(payload: Mapping[str, Any]) -> dict[str, Any]:
         fields = _without_own(hide(payload, hidden))
         # A number of this pool's own: the fingerprint would tell of fields that are hidden.
-        if CONTENT in payload:
-            fields[CONTENT] = contents.setdefault(payload[CONTENT], len(contents))
+        if (identity := identify_content(payload)) is not None:
+            fields[CONTENT] = contents.setdefault(identity, len(contents))
         return fields
 
     recorded: dict[str, Any] = {
@@ -183,7 +184,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             {
                 "name": leg.name,
                 "hits": [
-                    {"id": own[id_], "score": score, "payload": shown(payload)}
+                    {"id": own[id_], "score": score, "payload": show(payload)}
                     for id_, score, payload in zip(leg.ids, leg.scores, leg.payloads, strict=True)
                 ],
                 **({"more": True} if leg.more else {}),

@@ -48,6 +48,12 @@ def content(payload: Payload) -> str:
     return texts[0] if len(texts) == 1 else "\n".join(texts)
 
 
+def identify_content(payload: Payload) -> int | None:
+    """The fingerprint in the payload, or else that of its content; None for a document without content."""
+    found = payload.get(CONTENT)
+    return found if type(found) is int else fingerprint(content(payload))
+
+
 def join_fields(payload: Payload, fields: Iterable[str]) -> str:
     """The texts of these fields, each on a line of its own."""
     return "\n".join(text for field in fields for text in field_texts(payload, field))
@@ -80,10 +86,7 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
     """
     contents = [candidate.payload.get(CONTENT) for candidate in candidates]
     if set(map(type, contents)) - {int}:
-        contents = [
-            found if type(found) is int else fingerprint(content(candidate.payload))
-            for candidate, found in zip(candidates, contents, strict=True)
-        ]
+        contents = [identify_content(candidate.payload) for candidate in candidates]
     kept = list(candidates)
     if len(set(contents)) < len(contents):
         first = {found: place for place, found in reversed(list(enumerate(contents)))}

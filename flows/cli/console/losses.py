@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from flows.cli.rank import PoolRanker, ReadPool
 from operators.query.outcome import Outcome
-from operators.ranking.content import content, fingerprint
+from operators.ranking.content import identify_content
 from operators.ranking.grouping import key_of
-from schemas.document import CONTENT
 from schemas.pool import CandidatePool
 from schemas.recipes import MAX_DISTANCE, Recipe
 from schemas.recipes.stages import Dedupe, DistanceStage, Reflections
@@ -145,13 +144,9 @@ def _reason(
 def _twin(id_: str, before: Sequence[str], pool: CandidatePool) -> str | None:
     payloads = {hit.id: hit.payload for leg in pool.legs for hit in leg.hits}
 
-    def mark(one: str) -> Any:
-        payload = payloads.get(one, {})
-        known = payload.get(CONTENT)
-        return known if known is not None else fingerprint(content(payload))
-
-    own = mark(id_)
-    return next((one for one in before if one != id_ and own is not None and mark(one) == own), None)
+    own = identify_content(payloads.get(id_, {}))
+    others = (one for one in before if one != id_ and own is not None)
+    return next((one for one in others if identify_content(payloads.get(one, {})) == own), None)
 
 
 def _behind(id_: str, outcome: Outcome, whole: Outcome, least: float) -> tuple[str, str]:

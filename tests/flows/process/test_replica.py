@@ -26,11 +26,11 @@ def test_a_replica_that_has_ended_stands_not_still() -> None:
         until(consumer.subscribed.is_set)
         consumer.subscribed.clear()
         loop.moved_at -= 601.0
-        assert not replica.joined()
+        assert not replica.stable_until_end()
         assert not replica.live()
         replica.stop()
     calls.close()
-    assert replica.joined()
+    assert replica.stable_until_end()
     assert replica.live()
     assert not replica.stable()
 

@@ -213,7 +213,7 @@ def test_a_pool_says_which_contents_are_the_same() -> None:
     same["p3"] = {"text": "one text"}
     found = recorded(ranked([vector(*((id_, 0.5) for id_ in contents), payloads=same)], record=True, recipe="vector"))
     hits = [(hit["id"], hit["payload"].get("_content")) for each in found["legs"] for hit in each["hits"]]
-    assert hits == [("p0", 0), ("p1", 1), ("p2", 0), ("p3", None)]
+    assert hits == [("p0", 0), ("p1", 1), ("p2", 0), ("p3", 2)]
 
 
 def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:
