@@ -57,8 +57,8 @@ class Returned(Strict):
     )
     text: Annotated[Literal["none", "full"] | int, BeforeValidator(_text)] | None = Field(
         default=None,
-        description="Text of each result: none, full, or at most so many characters from the beginning of the best"
-        " passage; missing: full.",
+        description="Text of each result: none, full, or the largest number of characters from the beginning of the"
+        " best passage; missing: full.",
     )
     passages: Annotated[int, Field(ge=0, le=MAX_PASSAGES)] | None = Field(
         default=None, description="Passages of each result at most, the best first; missing: 0, without them."

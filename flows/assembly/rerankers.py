@@ -1,4 +1,4 @@
-"""Settings become rerankers, and what the rerank stage and the pick stage need beside them."""
+"""Settings become rerankers, and what else the rerank stage and the pick stage need."""
 
 from collections.abc import Callable
 from typing import Final

@@ -203,7 +203,7 @@ def demonstrate(
     the console.
 
     Progress, and at the end the spans of the last query, go to `console`. `judgements` is the file of those made in the
-    console; None: one beside the index.
+    console; None: one next to the index.
     """
     spans = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
@@ -250,7 +250,7 @@ def demo(
     ] = False,
     judgements: Annotated[
         Path | None,
-        typer.Option(dir_okay=False, help="With --serve: file for judgements (qrels). Default: beside the index."),
+        typer.Option(dir_okay=False, help="With --serve: file for judgements (qrels). Default: next to the index."),
     ] = None,
     cache_dir: Annotated[
         Path, typer.Option(envvar="RANKSTREAM_CACHE_DIR", help="Directory for the model's graph and the index.")

@@ -122,7 +122,7 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
 def snippet(hit: Mapping[str, Any]) -> str:
     """The title, and the text from shortly before the first word that matched; without a passage from its beginning.
 
-    A title that is the document's id stands beside it already.
+    A title that is the document's id stands next to it already.
     """
     text, cut = hit["text"] or "", False
     if passages := hit.get("passages"):

@@ -1,4 +1,4 @@
-"""`rankstream reindex`: a new generation of the index beside the one that answers, and the switch to it.
+"""`rankstream reindex`: a new generation of the index next to the one that answers, and the switch to it.
 
 Rules
 -----

@@ -86,7 +86,7 @@ class _Replicas:
             stdin=subprocess.DEVNULL,
             # Not the terminal's: its Ctrl-C would be the first of two signals.
             process_group=0,
-            # Safe beside the thread for signals, which holds no lock while it waits.
+            # Safe together with the thread for signals, which holds no lock while it waits.
             preexec_fn=_end_with_parent,
         )
         self._processes[index] = process

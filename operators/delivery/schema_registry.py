@@ -7,7 +7,7 @@ Rules
   it. The message is then rejected, as all with this id are for UNKNOWN_FOR seconds.
 - Every other failure is waited out, a wrong password too: the message waits, in time the flow does, and nothing is
   lost.
-- A message keeps its bytes. Its JSON stands beside them.
+- A message keeps its bytes. Its JSON is kept with them.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ Rules
 - In the envelope `debezium`, a row is one of Debezium's that was flattened. `__deleted` or the operation `d` in `__op`
   makes it a deletion. Names that begin with two underscores are Debezium's own, and are left out.
 - Its version is `__source_ts_ms`, or else `__ts_ms`, unless a column has `updated_at`.
-- A row may be behind the envelope of Kafka Connect's JSON converter, beside its schema.
+- A row may be behind the envelope of Kafka Connect's JSON converter, next to its schema.
 - A message without value is a deletion, whose key has the columns of the id and of the namespace.
 - An integer is a text as an id and as a namespace.
 """

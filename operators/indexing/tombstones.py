@@ -70,7 +70,7 @@ class Forgotten(NamedTuple):
         return self.where == _EVERYTHING
 
     def covers(self, other: "Forgotten") -> bool:
-        """True if nothing of the other is left beside this one."""
+        """True if nothing of the other is left next to this one."""
         return self.version >= other.version and (self.whole or self.where == other.where)
 
     def condition(self) -> Condition:

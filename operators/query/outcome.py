@@ -82,7 +82,7 @@ class Outcome:
     the documents that the post-filter check took out. `gone`: some of the first candidates were not there any more.
     `more`: an ordered lookup has a further page. `groups`: the group that a candidate stands for, by its id, once
     candidates are grouped; `ungrouped` are all of them, as they were ranked. `order_by`: the order that the query
-    asked for and has. `given`: so many first candidates are on pages before.
+    asked for and has. `given`: the number of first candidates that are on earlier pages.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)

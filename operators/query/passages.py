@@ -106,7 +106,7 @@ class Matcher:
         return bool(self._find(text))
 
     def passages(self, text: str, most: int, hints: Sequence[Hint] = ()) -> list[Passage]:
-        """The best passages of a text, at most so many, the best first; a text to be seen has one at least.
+        """At most `most` passages of a text, the best first; a text to be seen has one at least.
 
         The `hints` count where the text has no word of the query.
         """

@@ -5,7 +5,7 @@ Rules
 - The topic is that of the field `reply_to`, or of a header that the settings name. A header without a value counts as
   absent. Two that differ are an error, as is a topic that no query may choose.
 - The partition is that of a header: four bytes, big-endian and signed, as Spring writes it, or digits, as NestJS does.
-  Four digits are digits: no topic has so many partitions as they would be in binary.
+  Four digits are digits: no topic has as many partitions as they would be in binary.
 - Headers return as they came, in their order, ahead of ours. Those stay behind that we write ourselves, those that
   describe the value, which is another one, the one by which sources are known, and those that the settings withhold.
 - More headers, or larger ones, than MAX_RETURNED and MAX_RETURNED_BYTES do not return, except those that hold the
@@ -95,7 +95,7 @@ class Replies:
         return topic if partition is None else topic._replace(partition=_read_partition(*partition))
 
     def returning(self, headers: Headers, written: Headers) -> Headers:
-        """The headers of a query that return beside those that are `written` on its result."""
+        """The headers of a query that return together with those that are `written` on its result."""
         ours = {fold(name) for name, _ in written}
         own = tuple(header for header in headers if self._returns(fold(header[0]), ours))
         return own if fits(own) else correlating(own)

@@ -123,7 +123,7 @@ _NO_WORDS: Final = Matcher("", lambda _: ())
 
 
 def divide(own: tuple[str, Payload], around: Iterable[tuple[str, Payload]], most: int) -> Around:
-    """At most so many neighbours before a document, and behind it: of its group, by their place in the order now.
+    """At most `most` neighbours before a document, and as many behind it: of its group, by their present order.
 
     Of equal places the point's id decides, as in the index. A neighbour without an id of its own has the point's.
     """

@@ -84,7 +84,7 @@ class Search:
     `equal`, of a lookup in pages: the condition that a record has this order value; `most`: how many records Qdrant
     gives at a time. `corpus`: the rarity of the body's terms is to be counted over it, for Qdrant counts it by shards.
     `every`: all that the filter matches is wanted, for `namespace`, however many. `warnings` belong to its hits.
-    `groups`: its hits shall be of so many groups.
+    `groups`: the number of groups of which its hits shall be.
     """
 
     body: Mapping[str, Any] | None

@@ -56,7 +56,7 @@ def console(
         typer.Option(
             dir_okay=False,
             help="JSON Lines file of a query set, or of results with pools; judged queries are added to it. Default:"
-            " beside the judgements.",
+            " next to the judgements.",
         ),
     ] = None,
 ) -> None:

@@ -70,7 +70,7 @@ _BARE_FINAL: Final = "assistantfinal"
 
 
 def read_answer(text: str) -> Said:
-    """Read what a model's text holds beside its thoughts."""
+    """Read a model's text without its thoughts."""
     if any(token in text for token in _CHANNELS):
         return _read_channels(text)
     if bare := _BARE_CHANNELS.match(text):

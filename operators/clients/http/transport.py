@@ -95,7 +95,7 @@ class _Proxied(httpx.AsyncHTTPTransport):
 def proxy_for(url: str) -> str | None:
     """The proxy that the environment names for a URL, by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 
-    A server of this machine, or one whose name has no dot, as that of a service beside, is called without one. NO_PROXY
+    A server of this machine, or one whose name has no dot, as that of a service nearby, is called without one. NO_PROXY
     may name networks, such as 10.0.0.0/8; an entry with a slash that is none names no server. Raises ConfigError for a
     proxy that is none of HTTP's.
     """

@@ -3,8 +3,8 @@
 Pairs of many queries share forward passes, sorted by length and bounded by tokens; each pass runs on one core. A pair
 goes alone where others would change its score, as in models of 8 bits. The score is the model's logit.
 
-Repositories of models have files of 8 bits beside the one of 32, for kinds of processors: the one for this processor is
-found. A file of 32 bits can be quantised here, once.
+Repositories of models have files of 8 bits next to the one of 32, for kinds of processors: the one for this processor
+is found. A file of 32 bits can be quantised here, once.
 """
 
 import json

@@ -91,7 +91,7 @@ def ensure_quantised(path: Path, cache: Path, name: str) -> Path:
     Raises ConfigError if it can't be made.
     """
     digest = hashlib.sha256()
-    # Large models have their weights in files of their own beside the graph.
+    # Large models have their weights in files of their own next to the graph.
     for part in sorted(path.parent.glob(f"{path.name}*")):
         with part.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
@@ -240,6 +240,6 @@ def _is_plain(gemm: dict[str, object]) -> bool:
 
 
 def _is_encoder(node: "onnx.NodeProto", has: dict[str, object]) -> bool:
-    """True if attention has a mask alone beside its weights, as an encoder's has, and no option of its own."""
+    """True if attention has nothing but a mask and its weights, as an encoder's has, and no option of its own."""
     options = {name for name, value in has.items() if value and name != "num_heads"}
     return not options and all(node.input[:4]) and not any(node.input[4:])

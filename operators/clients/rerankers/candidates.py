@@ -11,7 +11,7 @@ from operators.runtime.batching.policy import Waiting
 from schemas.errors import BackendError
 
 FRAME: Final = 16
-"""Code points of a model's context for its special tokens, besides a query and a document."""
+"""Code points of a model's context for its special tokens, apart from a query and a document."""
 
 
 LEAST: Final = 2

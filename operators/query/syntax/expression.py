@@ -137,7 +137,7 @@ class _Group:
             self._without.append(_UNNAMED)
             return
         if not self.beside:
-            raise Malformed("nothing beside an operator, or in parentheses")
+            raise Malformed("nothing on one side of an operator, or in parentheses")
         self._without.append(_join_operands(self.beside))
         self.beside = []
         if operator is not Operator.NOT:

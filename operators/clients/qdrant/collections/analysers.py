@@ -198,7 +198,7 @@ class Bm25:
         return [term for terms in each for term in terms]
 
     def covers(self, terms: SparseVector | None, text: str) -> bool:
-        """True if a document that matches the text has one of the terms: beside other words a stop word is none."""
+        """True if a document that matches the text has one of the terms: among other words a stop word is none."""
         own = self.query(text)
         return terms is not None and own is not None and not set(terms.indices).isdisjoint(own.indices)
 
