@@ -8,7 +8,7 @@ What a filter matches
 - A group of filters matches where one of them does (`any_of`), all do (`all_of`), or none does (`none_of`).
 - A field that isn't there, null and [] are all missing: only `none_of` and `exists: false` match them.
 - `none_of` is the opposite of `any_of`: no element of an array may be one of the values.
-- Titles and texts are kept in NFC. So a value that is compared with one is looked for in NFC, too, as well as it came.
+- Titles and texts are kept in NFC. A filter on them looks for its value as it came, and in NFC.
 - Booleans, strings and numbers are never equal to each other.
 - `eq` and `range` compare numbers as doubles, so 1 is 1.0; an `eq` integer beyond ±2^53 is compared with integers only,
   exactly. `any_of` and `none_of` compare with integers only, since Qdrant has no list of floats.
@@ -16,8 +16,8 @@ What a filter matches
   offset are in UTC.
 - An index on the field speeds a filter up. It changes what matches where it is of another kind than the values: an
   integer index holds whole numbers only, and holds 1.0 as 1; a datetime index holds numbers for `range`, and a numeric
-  index times for `date_range`, as microseconds. A second 60 is the one after 59 by a datetime index, and as the check
-  reads it; without an index it is before that one.
+  index times for `date_range`, as microseconds. A datetime index reads a second 60 as the one after 59, and so
+  does the check; without an index, Qdrant puts it before that second.
 
 Indexes
 -------
@@ -29,6 +29,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from operator import ge, gt, le, lt
 from typing import Any, Final, TypeGuard, TypeVar
 from uuid import UUID
@@ -186,9 +187,14 @@ def _forms(wanted: FieldFilter, values: Sequence[Value], of_object: bool) -> lis
     """The values, and their other forms where a document's title or text is compared with them."""
     if of_object or wanted.field not in _COMPOSED:
         return list(values)
-    return list(
-        dict.fromkeys(form for each in values for form in ((each, nfc(each)) if isinstance(each, str) else (each,)))
-    )
+    composed: list[Any] = [*_compose(tuple(each for each in values if isinstance(each, str)))]
+    return composed + [each for each in values if not isinstance(each, str)]
+
+
+# The check of a record does this for each record.
+@lru_cache(1024)
+def _compose(texts: tuple[str, ...]) -> Sequence[Any]:
+    return tuple(dict.fromkeys(form for text in texts for form in (text, nfc(text))))
 
 
 def _equal(field: str, value: str | bool | int | float) -> Condition:

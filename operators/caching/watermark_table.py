@@ -14,7 +14,7 @@ Rules
 import re
 from typing import Final
 
-_KEY: Final = re.compile(r"(.*\|.*)\|(0|[1-9][0-9]{0,18})", re.DOTALL)
+_PARTITION: Final = re.compile("0|[1-9][0-9]{0,18}")
 _OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,18}")
 
 
@@ -33,12 +33,12 @@ class WatermarkTable:
     def apply(self, key: bytes, value: bytes | None) -> bool:
         """Apply a record; False if it is no watermark."""
         try:
-            match = _KEY.fullmatch(key.decode())
+            names, _, number = key.decode().rpartition("|")
         except UnicodeDecodeError:
             return False
-        if match is None:
+        if "|" not in names or not _PARTITION.fullmatch(number):
             return False
-        names, partition = match[1], int(match[2])
+        partition = int(number)
         if value is None:
             self._remove(names, partition)
         elif _OFFSET.fullmatch(value):

@@ -9,19 +9,24 @@ Rules
   in base64.
 - A schema is refused that holds itself, or has an array of items without bytes: a few bytes would be a value of any
   depth, or of any length.
-- A payload must be one value of its schema, and end with it. NaN and infinity are refused, as in JSON.
+- A payload must be one value of its schema, and end with it. NaN and infinity are refused, as in JSON, and so is a
+  decimal that is too large for a number of it.
 """
 
 import base64
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final
 
 import orjson
 
 _EMPTY: Final = "null"
+
+_DECIMAL: Final = 512
+"""Bytes of the longest decimal."""
 
 
 class NotAvro(ValueError):
@@ -37,6 +42,7 @@ class AvroSchema:
     def __init__(self, schema: str, references: Sequence[str] = ()) -> None:
         from fastavro import parse_schema, schemaless_reader
 
+        _bound_decimals()
         named: dict[str, Any] = {}
         try:
             for reference in references:
@@ -66,17 +72,33 @@ def _plain(value: Any) -> Any:
         return {name: _plain(each) for name, each in value.items() if each is not None}
     if isinstance(value, list):
         return [_plain(each) for each in value]
+    if isinstance(value, Decimal):
+        exponent = value.as_tuple().exponent
+        whole = isinstance(exponent, int) and exponent >= 0 and abs(value) < 1 << 63
+        value = int(value) if whole else float(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise NotAvro(f"a number is {value}, and JSON has none such")
     return value
 
 
+@cache
+def _bound_decimals() -> None:
+    """Have the library refuse decimals that are too long for a number of JSON: their time grows with their square."""
+    from fastavro.read import LOGICAL_READERS
+
+    def bound(read: Callable[..., Decimal]) -> Callable[..., Decimal]:
+        def read_short(data: bytes, *schemas: Any) -> Decimal:
+            if len(data) > _DECIMAL:
+                raise ValueError(f"a decimal of {len(data)} bytes, expected at most {_DECIMAL}")
+            return read(data, *schemas)
+
+        return read_short
+
+    LOGICAL_READERS.update({kind: bound(LOGICAL_READERS[kind]) for kind in ("bytes-decimal", "fixed-decimal")})
+
+
 def _encode(value: Any) -> Any:
     """A value that JSON's writer does not know, as one that it knows."""
-    if isinstance(value, Decimal):
-        exponent = value.as_tuple().exponent
-        whole = isinstance(exponent, int) and exponent >= 0 and abs(value) < 1 << 63
-        return int(value) if whole else float(value)
     return base64.b64encode(value).decode()
 
 

@@ -106,7 +106,7 @@ class Delivery:
     def flush(self, timeout: float) -> None:
         """Deliver the queued records at once, and conclude; returns then, or after `timeout` seconds.
 
-        Behind `close` there is nothing to do.
+        Returns at once if the thread does not run.
         """
         if not self._thread.is_alive():
             return

@@ -36,14 +36,22 @@ class Expiry:
     clock: Callable[[], float] = time.time
 
     async def follow(self) -> None:
-        """Delete again and again, until cancelled; a collection that fails is tried again the next time."""
+        """Delete again and again, until cancelled; a collection that fails is tried again the next time.
+
+        Raises a defect of a collection behind the others' turn.
+        """
         while True:
+            defect: Exception | None = None
             for collection in self.collections:
                 try:
                     if deleted := await self.delete(collection):
                         log.info("expired documents deleted", collection=collection, documents=deleted)
                 except BackendError as error:
                     log.warning("expired documents not deleted", collection=collection, reason=str(error))
+                except Exception as error:  # noqa: BLE001  the other collections' documents expire, too
+                    defect = error
+            if defect is not None:
+                raise defect
             await asyncio.sleep(EVERY)
 
     async def delete(self, collection: str) -> int:

@@ -171,7 +171,7 @@ class FieldMap:
         """The id of a point; None if no point of the collection can have it."""
         if self.ids == "integer":
             number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
-            return number if str(number) == text and number is not None and number < 2**64 else None
+            return number if number is not None and str(number) == text and number < 2**64 else None
         try:
             return str(UUID(text))
         except ValueError:

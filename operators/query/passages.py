@@ -31,9 +31,12 @@ SIZE: Final = 300
 _FEW: Final = 0.5
 """The number of repeats at which a word counts half of what it can."""
 
+_STOP: Final = "[.!?\u2026\u203d\u061f\u06d4]"
 _END: Final = re.compile(
-    "(?P<stop>[.!?\u2026\u203d\u061f\u06d4])[.!?\u2026]*[\"'\u2019\u201d\u00bb)\\]]*(?=\\s)"
-    "|[\u3002\uff01\uff1f\uff61\u0964\u0965\u104b\u17d4\u1362]+[\u300d\u300f\u201d\u2019\uff09\u300b]*|\\s*\n\\s*"
+    # Of a run of stops or of white space only the first can be a start: else the time grows with the run's square.
+    f"(?:(?<!{_STOP})(?P<stop>{_STOP})|(?<={_STOP})[\u203d\u061f\u06d4])[.!?\u2026]*+[\"'\u2019\u201d\u00bb)\\]]*+(?=\\s)"
+    "|[\u3002\uff01\uff1f\uff61\u0964\u0965\u104b\u17d4\u1362]+[\u300d\u300f\u201d\u2019\uff09\u300b]*"
+    "|(?<![^\\S\n])[^\\S\n]*+\n\\s*+"
 )
 _CLAUSE: Final = re.compile(
     "[,;:\u060c\u061b\u3001\uff0c\uff1b\uff1a\u104a](?=\\s|[^\x00-\x7f])|[\u2013\u2014)](?=\\s)"
@@ -290,10 +293,12 @@ def _windows(
 def _passage(text: str, start: int, end: int, matches: Sequence[_Match]) -> Passage:
     highlights: list[tuple[int, int]] = []
     for match in matches:
-        if match.start < start or match.end > end:
+        # The highlight before ends at a bound, so nothing within it makes it longer.
+        known = start + highlights[-1][1] if highlights else start
+        if match.start < start or match.end > end or match.end <= known:
             continue
         first, last = match.start, match.end
-        while first > start and not is_bound(text, first):
+        while first > known and not is_bound(text, first):
             first -= 1
         while last < end and not is_bound(text, last):
             last += 1

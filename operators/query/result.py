@@ -168,14 +168,12 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     hidden = asked.plan.hidden
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
-    contents: dict[int, int] = {}
+    hits, before = union(legs), asked.canonical.given
+    contents = _number_contents(hits)
 
-    def show(payload: Mapping[str, Any]) -> dict[str, Any]:
-        fields = _without_own(hide(payload, hidden))
-        # A number of this pool's own: the fingerprint would tell of fields that are hidden.
-        if (identity := identify_content(payload)) is not None:
-            fields[CONTENT] = contents.setdefault(identity, len(contents))
-        return fields
+    def show(id_: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+        number = {CONTENT: contents[id_]} if id_ in contents else {}
+        return {**_without_own(hide(payload, hidden)), **number}
 
     recorded: dict[str, Any] = {
         "query": asked.canonical.recorded,
@@ -184,7 +182,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             {
                 "name": leg.name,
                 "hits": [
-                    {"id": own[id_], "score": score, "payload": show(payload)}
+                    {"id": own[id_], "score": score, "payload": show(id_, payload)}
                     for id_, score, payload in zip(leg.ids, leg.scores, leg.payloads, strict=True)
                 ],
                 **({"more": True} if leg.more else {}),
@@ -194,7 +192,6 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     }
     if asked.canonical.skip:
         recorded["skip"] = asked.canonical.skip
-    hits, before = union(legs), asked.canonical.given
     # Each candidate's digests are made for this: without results from before there is nothing to compare them with.
     if before and (
         given := [own[id_] for id_, payload in hits.items() if is_given(Candidate(id_, 0.0, payload), before)]
@@ -242,6 +239,16 @@ def _own_ids(legs: Sequence[Leg]) -> dict[str, str]:
             return own
         # A point's id can be the name of another's document: what takes it back may be shared in turn.
         own |= {id_: id_ for id_ in shared}
+
+
+def _number_contents(hits: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """A number for each hit with content: hits of the same content have the same one.
+
+    The numbers are a pool's own. The fingerprint would tell of fields that are hidden.
+    """
+    numbers: dict[int, int] = {}
+    found = ((id_, identify_content(payload)) for id_, payload in hits.items())
+    return {id_: numbers.setdefault(content, len(numbers)) for id_, content in found if content is not None}
 
 
 def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,11 @@ import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from types import MappingProxyType
 from typing import Final
+
+import numpy as np
 
 from operators.ranking.candidate import Candidate, Leg, Payload, best_first, union
 from operators.ranking.run import Matches, Run, Shares
@@ -40,6 +42,9 @@ _PART: Final = 0.25
 
 _AGAIN: Final = 0.4
 """Factor for the share of such another word behind a model: the order that the model's scores join has it already."""
+
+_FEW_STEPS: Final = 1_000_000
+"""Steps that cost less than to read all marks at once."""
 
 _FEW: Final = 0.1
 """Share of the candidates that have a rare word, at most."""
@@ -70,11 +75,14 @@ def find_matches(
     if len(marked) < len(payloads):
         return None
     ids, ends, joined = list(payloads), list(accumulate(map(len, marked))), "".join(marked)
+    read = {word: [_mark(term) for term in terms] for word, terms in (*words.items(), *identifiers.items())}
+    places = _find(joined, set(chain.from_iterable(read.values())))
     matches: dict[str, Mapping[str, Sequence[str]]] = {}
-    for word, terms in (*words.items(), *identifiers.items()):
+    for word, its_marks in read.items():
         found: dict[str, int] = {}
-        for term in terms:
-            for at, bits in _find(joined, _mark(term)):
+        for mark in its_marks:
+            for at in places.get(mark, ()):
+                bits = _LETTERS.index(joined[at + _TERM])
                 id_ = ids[bisect_right(ends, at)]
                 found[id_] = found.get(id_, 0) | bits
         if found or word in words:
@@ -205,12 +213,23 @@ def _mark(term: int) -> str:
     return base64.urlsafe_b64encode((term & 0xFFFFFF).to_bytes(3)).decode()
 
 
-def _find(joined: str, mark: str) -> Iterator[tuple[int, int]]:
-    """The positions of the mark among joined marks, and the bits of the fields that have it."""
+def _find(joined: str, wanted: Set[str]) -> Mapping[str, Sequence[int]]:
+    """The positions of these marks' terms among joined marks."""
+    if len(wanted) * len(joined) <= _FEW_STEPS or len(joined) % _SIZE or not joined.isascii():
+        return {mark: list(_find_one(joined, mark)) for mark in wanted}
+    terms = np.frombuffer(joined.encode("ascii"), np.uint8).reshape(-1, _SIZE)[:, :_TERM].copy().view("<u4").ravel()
+    places: dict[str, list[int]] = {}
+    numbers = [int.from_bytes(mark.encode("ascii"), "little") for mark in wanted]
+    for place in (_SIZE * np.flatnonzero(np.isin(terms, np.array(numbers, np.uint32)))).tolist():
+        places.setdefault(joined[place : place + _TERM], []).append(place)
+    return places
+
+
+def _find_one(joined: str, mark: str) -> Iterator[int]:
     at = joined.find(mark)
     while at >= 0:
         if not at % _SIZE:
-            yield at, _LETTERS.index(joined[at + _TERM])
+            yield at
         at = joined.find(mark, at + 1)
 
 

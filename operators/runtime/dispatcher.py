@@ -280,9 +280,7 @@ class Dispatcher(Generic[Request, Outcome]):
     async def _run(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
         outcomes: Sequence[Outcome | BackendError] = ()
         try:
-            left = max(slice_.request.deadline for slice_ in slices) - self._now()
-            parts = [self._batching.part(each.request.query, each.start, each.stop) for each in slices]
-            outcomes = await self._ask(batch_key, parts, call.started + max(left, 0.001))
+            outcomes = await self._ask(batch_key, slices)
             if not all(isinstance(outcome, BackendError) for outcome in outcomes):
                 call.took = self._now() - call.started
         except BackendError as error:
@@ -291,40 +289,47 @@ class Dispatcher(Generic[Request, Outcome]):
                 call.took, call.answered = self._now() - call.started, False
         except asyncio.CancelledError:
             call.took, call.answered = self._now() - call.started, False
+        except Exception as error:  # noqa: BLE001  reported and accounted for
+            outcomes = [defect_of_call(error)] * len(slices)
+            if len(slices) > 1:
+                await self._ask_alone(batch_key, call, slices)
+                return
         for slice_, outcome in zip(slices, outcomes, strict=False):
             self._answer(call, slice_, outcome)
 
-    async def _ask(
-        self, batch_key: BatchKey, parts: Sequence[Request], until: float
-    ) -> Sequence[Outcome | BackendError]:
-        """The outcomes of these requests in one call; of a call with a defect each is asked alone, so that it is the
-        outcome of the request that has it. Raises BackendError.
-        """
-        try:
-            outcomes = await self._call(batch_key, parts, max(until - self._now(), 0.001))
-            if len(outcomes) != len(parts):
-                raise RuntimeError(f"{len(outcomes)} outcomes for {len(parts)} requests")
-        except BackendError:
-            raise
-        except Exception as error:  # noqa: BLE001  reported and accounted for
-            if len(parts) == 1:
-                return [defect_of_call(error)]
-        else:
-            return outcomes
-        alone: list[Outcome | BackendError] = []
-        for part in parts:
+    async def _ask_alone(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
+        """After a call with a defect, ask for each of its requests that still waits; only what has a defect fails."""
+        for slice_ in slices:
+            if not self._waits(call, slice_):
+                continue
+            outcome: Outcome | BackendError
             try:
-                alone += await self._ask(batch_key, [part], until)
+                [outcome] = await self._ask(batch_key, [slice_])
             except BackendError as error:
-                alone.append(error)
-        return alone
+                outcome = error
+            except Exception as error:  # noqa: BLE001  reported and accounted for
+                outcome = defect_of_call(error)
+            self._answer(call, slice_, outcome)
+
+    async def _ask(
+        self, batch_key: BatchKey, slices: Sequence[Slice[Request, Outcome]]
+    ) -> Sequence[Outcome | BackendError]:
+        left = max(slice_.request.deadline for slice_ in slices) - self._now()
+        parts = [self._batching.part(each.request.query, each.start, each.stop) for each in slices]
+        outcomes = await self._call(batch_key, parts, max(left, 0.001))
+        if len(outcomes) != len(slices):
+            raise RuntimeError(f"{len(outcomes)} outcomes for {len(slices)} requests")
+        return outcomes
+
+    def _waits(self, call: _Call, slice_: Slice[Request, Outcome]) -> bool:
+        live = self._live.get(slice_.request)
+        return live is not None and live.calls.get(slice_.start) is call
 
     def _answer(self, call: _Call, slice_: Slice[Request, Outcome], outcome: Outcome | BackendError) -> None:
-        request = slice_.request
-        live = self._live.get(request)
-        if live is None or live.calls.get(slice_.start) is not call:
+        if not self._waits(call, slice_):
             return
-        del live.calls[slice_.start]
+        request = slice_.request
+        del self._live[request].calls[slice_.start]
         if isinstance(outcome, BackendError):
             self._truncate(request, slice_.start, outcome)
             return

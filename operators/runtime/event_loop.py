@@ -5,6 +5,7 @@ It has a thread of its own, except while it is attended: then it runs on the thr
 
 import asyncio
 import threading
+import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
@@ -49,8 +50,10 @@ class EventLoopThread:
             while True:
                 try:
                     await work()
-                except Exception:
-                    log.error("background work failed", work=name, retry_in_s=pause, exc_info=True)
+                except Exception as error:  # noqa: BLE001  reported; not by its message, which may quote a document
+                    where = "".join(traceback.format_tb(error.__traceback__))
+                    reason = f"{name}: {type(error).__name__}"
+                    log.error("background work failed", reason=reason, retry_in_s=pause, where=where)
                 await asyncio.sleep(pause)
 
         asyncio.run_coroutine_threadsafe(run(), self.loop)

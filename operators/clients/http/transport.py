@@ -59,7 +59,7 @@ _KINDS = 256
 """Kinds of requests whose URL and headers are cached: to make them costs more than to write a small request."""
 
 _REFUSAL: Final = 0.5
-"""Seconds for the body of an answer without success."""
+"""Most seconds for the body of an answer without success; half of what is left, if that is less."""
 
 _TRANSPORT_ERRORS = (httpx.TransportError, OSError)
 
@@ -216,17 +216,18 @@ class Endpoint:
     ) -> bytes:
         """Like `call`, for answers that aren't JSON: the body's bytes."""
         request = self._request(method, path, body)
+        until = time.monotonic() + timeout
         try:
             async with asyncio.timeout(timeout):
                 try:
-                    return await self._answer(request)
+                    return await self._answer(request, until)
                 except _TRANSPORT_ERRORS as error:
                     stale = request.extensions.get(MET) is Met.REUSED_CONNECTION
                     if not (stale and repeatable and type(self._failure(error, request)) is BackendUnavailable):
                         raise
                 # Other pooled connections may be as old.
                 request.extensions[OWN_CONNECTION] = True
-                return await self._answer(request)
+                return await self._answer(request, until)
         except _TRANSPORT_ERRORS as error:
             failure = self._failure(error, request)
         # Raised out here, where nothing is chained to it.
@@ -281,24 +282,27 @@ class Endpoint:
             cause += ", as a TLS port ends one that speaks http"
         return BackendUnavailable(f"{who}: {cause}")
 
-    async def _answer(self, request: httpx.Request) -> bytes:
+    async def _answer(self, request: httpx.Request, until: float) -> bytes:
         response = await self.transport.handle_async_request(request)
         try:
             if not httpx.codes.is_success(response.status_code):
-                error = self.dialect.error(self.name, response.status_code, await self._read_refusal(response))
+                text = await self._read_refusal(response, min(_REFUSAL, (until - time.monotonic()) / 2))
+                error = self.dialect.error(self.name, response.status_code, text)
                 error.retry_after = _retry_after(response.headers)
                 raise error
             return await self._read_body(response)
         finally:
             await response.aclose()
 
-    async def _read_refusal(self, response: httpx.Response) -> bytes:
-        """The body without success, as much of it as the dialect reads, with the values of headers masked."""
+    async def _read_refusal(self, response: httpx.Response, timeout: float) -> bytes:
+        """The body without success, as much of it as the dialect reads and comes in time, with the values of headers
+        masked.
+        """
         text = b""
         if self.dialect.read:
             # The status is an answer by itself.
-            with contextlib.suppress(TimeoutError, *_TRANSPORT_ERRORS):
-                async with asyncio.timeout(_REFUSAL):
+            with contextlib.suppress(*_TRANSPORT_ERRORS):
+                async with asyncio.timeout(timeout):
                     async for chunk in _stream(response):
                         text += chunk
                         if len(text) >= self.dialect.read:

@@ -150,7 +150,8 @@ def read_order(answer: str, count: int) -> list[int]:
 def _read_lists(answer: str) -> list[str]:
     """The numbers of the answer's lists, or of its prose if it has none."""
     answer = answer.translate(_ASCII).replace("。", ".\n")
-    announced = [heading for heading in _ANSWER_HEADING.finditer(answer) if _NUMBER.search(answer, heading.end())]
+    last = max((number.start() for number in _NUMBER.finditer(answer)), default=-1)
+    announced = [heading for heading in _ANSWER_HEADING.finditer(answer) if heading.end() <= last]
     if announced:
         answer = answer[announced[-1].end() :]
     if (explained := _EXPLANATION.search(answer)) and _NUMBER.search(answer[: explained.start()]):

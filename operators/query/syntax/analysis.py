@@ -164,13 +164,13 @@ def pair(text: str, most: int | None = None) -> str:
 
 def _letters(run: str) -> list[str]:
     """The letters of a run, each with the vowel signs behind it."""
-    letters: list[str] = []
+    letters: list[list[str]] = []
     for character in "".join(_WORDS.findall(run)):
         if letters and unicodedata.category(character).startswith("M"):
-            letters[-1] += character
+            letters[-1].append(character)
         else:
-            letters.append(character)
-    return letters
+            letters.append([character])
+    return list(map("".join, letters))
 
 
 def spans(text: str, *, query: bool) -> Iterator[Span]:
@@ -201,18 +201,20 @@ def _words(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _pairs(text: str, start: int, end: int) -> Iterator[Span]:
-    letters: list[Span] = []
+    letters: list[list[str]] = []
+    places: list[tuple[int, int]] = []
     for place in range(start, end):
         character = text[place]
         word = _WORDS.fullmatch(character) is not None
         signs = unicodedata.category(character).startswith("M") or character in _VOICED
         if letters and (signs or not word):
             # A mark that separates words for the engine stays out of the term.
-            before = letters[-1]
-            letters[-1] = Span(before.text + (character if word else ""), before.start, place + 1)
+            letters[-1] += character if word else ""
+            places[-1] = places[-1][0], place + 1
         elif word:
-            letters.append(Span(character, place, place + 1))
-    folded = [letter._replace(text=fold_width(letter.text)) for letter in letters]
+            letters.append([character])
+            places.append((place, place + 1))
+    folded = [Span(fold_width("".join(letter)), *where) for letter, where in zip(letters, places, strict=True)]
     pairs = [Span(first.text + second.text, first.start, second.end) for first, second in pairwise(folded)]
     yield from pairs or folded
 

@@ -143,6 +143,17 @@ def test_a_number_that_json_has_not_is_refused(number: float) -> None:
     assert refused(schema, written(schema, {"a": [number]})) == f"a number is {number}, and JSON has none such"
 
 
+@pytest.mark.parametrize("length", [300, 600, 500_000])
+def test_a_decimal_that_is_no_number_of_json_is_refused(length: int) -> None:
+    """It would be null, or take minutes: the schema's bytes may be a number of any length."""
+    schema = record(a=logical("bytes", "decimal", precision=2000, scale=2))
+    payload = written(record(a="bytes"), {"a": b"\x7f" + b"\xff" * (length - 1)})
+    assert refused(schema, payload) in {
+        "a number is inf, and JSON has none such",
+        f"not a value of it: ValueError at byte {len(payload)}",
+    }
+
+
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_value_or_are_refused(payload: bytes) -> None:
     """No other error comes out, and all bytes count."""

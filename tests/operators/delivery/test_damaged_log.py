@@ -2,7 +2,6 @@
 one that ends below what its readers have committed, as after the loss of its leader, or of the topic.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -64,16 +63,16 @@ def test_a_log_that_ends_below_the_committed_offset_is_a_failure(make: Make, set
         joined.consumer.commit({first(settings): Commit(10, "")}, joined.consumer.group_metadata())
     topic = settings.topics.queries
     loop = ConsumerLoop(make(settings).consumer(), Ledger(100), topic, Wakeup(), WITHIN, METRICS)
-    loop.start(lambda _: None, lambda: None)
-    ended = False
-    while not ended:
+
+    def ended() -> bool:
         try:
             assert loop.take() == []
         except StopIteration:
-            ended = True
-        time.sleep(0.01)
-    with (
-        closing(loop),
-        pytest.raises(FatalDelivery, match=r"-0: ends at offset 3, and was read up to 10: .* --reset-off"),
-    ):
-        loop.check()
+            return True
+        return False
+
+    with closing(loop):
+        loop.start(lambda _: None, lambda: None)
+        until(ended)
+        with pytest.raises(FatalDelivery, match=r"-0: ends at offset 3, and was read up to 10: .* --reset-off"):
+            loop.check()

@@ -190,3 +190,20 @@ def test_in_a_collection_of_an_earlier_version_it_is_a_field(tmp_path: Path, val
         assert point["payload"]["expires_at"] == value
         assert delete(index, 10_000.0) == 0
         assert left(index) == {"d"}
+
+
+def test_a_defect_of_one_collection_leaves_the_others_to_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is raised behind their turn, so that the log tells of it."""
+    looked_at: list[str] = []
+
+    async def delete(_: Expiry, collection: str) -> int:
+        looked_at.append(collection)
+        if collection == "first":
+            raise KeyError("a defect")
+        return 1
+
+    monkeypatch.setattr(Expiry, "delete", delete)
+    nobody: Any = None
+    with pytest.raises(KeyError, match="a defect"):
+        asyncio.run(Expiry(nobody, nobody, ("first", "second"), None, TIMEOUT).follow())
+    assert looked_at == ["first", "second"]

@@ -1,6 +1,7 @@
 """Passages: the part of a text that a query matched, and the places of its words."""
 
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from operators.query import passages
 from operators.query.passages import SIZE, Hint, Matcher, excerpt, is_bound
+from tests.growth import LINEAR, growth
 from tests.tiers import sized
 
 ENGLISH = Bm25(Bm25Parameters(analysis=CURRENT))
@@ -250,3 +252,42 @@ def test_a_text_of_many_short_lines_is_searched_once(monkeypatch: pytest.MonkeyP
     found = Matcher("3 5", ENGLISH.terms_of).passages("\n".join(str(number % 10) for number in range(lines)), most)
     assert len(found) == most
     assert lines <= scored <= lines + most * 2 * SIZE
+
+
+@pytest.mark.parametrize(
+    ("begin", "repeated"),
+    [
+        ("word ", "."),
+        ("word ", ".\u061f"),
+        ("word ", "!\u201d"),
+        ("word ", " "),
+        ("word ", "\t\u3000"),
+        ("word ", "\n"),
+        ("word ", "word\u200d"),
+        ("word ", "\u6f22\u200d"),
+        ("word ", "\u0e01\u0e31"),
+        ("", "word, "),
+        ("", "3\n"),
+    ],
+)
+def test_the_time_grows_with_the_text(begin: str, repeated: str) -> None:
+    """Dot leaders, padded tables and texts that cannot be divided take no more than others of their length."""
+
+    def passages_of(size: int) -> object:
+        return Matcher("word 3 \u6f22", ENGLISH.terms_of).passages(begin + repeated * size + "x", 3)
+
+    assert growth(passages_of, 1000) < LINEAR
+
+
+PLAIN_END = re.compile(
+    "(?P<stop>[.!?\u2026\u203d\u061f\u06d4])[.!?\u2026]*[\"'\u2019\u201d\u00bb)\\]]*(?=\\s)"
+    "|[\u3002\uff01\uff1f\uff61\u0964\u0965\u104b\u17d4\u1362]+[\u300d\u300f\u201d\u2019\uff09\u300b]*|\\s*\n\\s*"
+)
+"""The ends of sentences, with any place of a run as its start: the same ends, in quadratic time."""
+
+
+@given(st.text(" \t\n\r.!?\u2026\u061f\u203d\u06d4\"')a\u3002\u300d\u2028x", max_size=14))
+def test_the_ends_of_sentences_are_those_of_a_plain_reading(text: str) -> None:
+    """A second pattern, which says the same in fewer words."""
+    found = [(each.span(), each["stop"] == ".") for each in passages._END.finditer(text)]
+    assert found == [(each.span(), each["stop"] == ".") for each in PLAIN_END.finditer(text)]

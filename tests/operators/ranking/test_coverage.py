@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.ranking import coverage
 from operators.ranking.candidate import Candidate
 from operators.ranking.coverage import NEAR, find_matches, find_misspelt, find_shares, marks, narrow
 from operators.ranking.run import Facts, Matches, ModelScores
@@ -215,3 +216,21 @@ def test_the_explanation_says_which_words() -> None:
     }
     assert step["output"] == pytest.approx(step["input"] + math.fsum(shares.values()))
     assert explained(ranked, "a")["stages"][1]["values"]["words"].keys() == {"red"}
+
+
+@given(
+    documents=st.lists(st.lists(st.sets(st.integers(0, 40), max_size=12), min_size=1, max_size=3), max_size=6),
+    words=st.dictionaries(st.sampled_from("abcdef"), st.lists(st.integers(0, 2**26), max_size=3)),
+    joined=st.dictionaries(st.sampled_from("xyz"), st.lists(st.integers(0, 45), max_size=3)),
+)
+def test_many_words_are_looked_for_as_few_are(
+    documents: list[list[set[int]]], words: dict[str, list[int]], joined: dict[str, list[int]]
+) -> None:
+    """All at once, or each by itself: the matches are the same, in the same order."""
+    payloads = {f"d{number}": {MARKS: marks(fields)} for number, fields in enumerate(documents)}
+    found = []
+    for few in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(coverage, "_FEW_STEPS", few)
+            found.append(find_matches(words, payloads, ["title", "text", "brand"], identifiers=joined))
+    assert str(found[0]) == str(found[1])

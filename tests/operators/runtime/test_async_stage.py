@@ -306,7 +306,40 @@ def test_a_request_with_a_defect_takes_no_other_with_it() -> None:
         outcomes = ran([[Item(number) for number in range(4)]], _choked, ROOMY)
     assert (outcomes[0], outcomes[3]) == ("a0", "a3")
     assert [type(outcomes[number]) for number in (1, 2)] == [BackendBadResponse, BackendUnavailable]
-    assert [line["event"] for line in lines] == ["backend call raised an unexpected error"]
+    # Of the call, and of the request.
+    assert [line["event"] for line in lines] == ["backend call raised an unexpected error"] * 2
+
+
+def test_after_a_defect_an_outcome_leaves_when_it_is_there() -> None:
+    """The first does not wait for the last, however long that takes; and who has left meanwhile is not asked for."""
+    left = threading.Event()
+    calls: list[list[int]] = []
+
+    async def slow(batch_key: BatchKey, queries: Sequence[Any], timeout: float) -> list[str]:
+        numbers = [item.number for _, item in queries]
+        calls.append(numbers)
+        if len(numbers) > 1:
+            raise ValueError("a defect")
+        if numbers == [1]:
+            await asyncio.sleep(2.0)
+        if numbers == [3]:
+            assert await asyncio.to_thread(left.wait, timeout)
+        return [f"a{number}" for number in numbers]
+
+    class Noting(Asking):
+        def on_result(self, item: Any, outcome: Any) -> Finished[Any]:
+            if item.number == 0:
+                left.set()
+            return super().on_result(item, outcome)
+
+    until = dict.fromkeys((1, 2), time.monotonic() + 1.0)
+    with looping() as threads, capture_logs():
+        asking = Noting(Item.plan, slow, ROOMY, lambda item: until.get(item.number, 1e9), lambda _: True)
+        out = items_of([[Item(number) for number in range(4)]], lambda up: async_stage("asking", up, asking, threads))
+    outcomes = {done.item.number: _outcome(done) for done in out}
+    assert (outcomes[0], outcomes[3]) == ("a0", "a3")
+    assert all(isinstance(outcomes[number], BackendTimeout) for number in until)
+    assert [2] not in calls
 
 
 def test_a_defect_of_the_plan_is_its_items_alone() -> None:

@@ -127,11 +127,12 @@ def test_background_work_begins_again_after_a_failure(calls: EventLoopThread) ->
     """A defect of it is told, and ends neither it nor the calls."""
     began: list[int] = []
     again = threading.Event()
+    secret = "a text of a document"
 
     async def work() -> None:
         began.append(len(began))
         if len(began) < 3:
-            raise OverflowError("a defect")
+            raise OverflowError(secret)
         again.set()
         await asyncio.Event().wait()
 
@@ -139,5 +140,8 @@ def test_background_work_begins_again_after_a_failure(calls: EventLoopThread) ->
         calls.keep("catalogue", work, pause=0.0)
         assert again.wait(PATIENCE)
     assert began == [0, 1, 2]
-    assert [(each["event"], each["work"]) for each in logs] == [("background work failed", "catalogue")] * 2
+    assert [(each["event"], each["reason"]) for each in logs] == [
+        ("background work failed", "catalogue: OverflowError")
+    ] * 2
+    assert all("test_attended.py" in each["where"] and secret not in str(each) for each in logs)
     assert calls.run(here(), PATIENCE) == "calls"

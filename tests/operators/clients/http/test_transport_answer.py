@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from operators.clients.http import transport
 from operators.clients.http.dialect import Dialect
 from operators.clients.http.transport import MIB, Endpoint, http_transport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
@@ -99,10 +100,13 @@ def test_an_encoding_without_a_name_is_none() -> None:
     assert asyncio.run(scenario()) == {}
 
 
+@pytest.mark.parametrize("timeout", [60, 3])
 @pytest.mark.parametrize(
     ("status", "kind"), [(413, BackendBadResponse), (422, BackendBadResponse), (429, BackendUnavailable)]
 )
-def test_a_refusal_whose_body_hangs_is_a_refusal(status: int, kind: type[BackendError]) -> None:
+def test_a_refusal_whose_body_hangs_is_a_refusal(
+    status: int, kind: type[BackendError], timeout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The dialect reads the body for the reason; the status tells the kind of failure without it."""
     head = f"HTTP/1.1 {status} No\r\nContent-Length: 100\r\n\r\n".encode()
 
@@ -111,9 +115,12 @@ def test_a_refusal_whose_body_hangs_is_a_refusal(status: int, kind: type[Backend
             speaking(sending(head + b"too long", then_hang=True)) as url,
             aclosing(Endpoint("backend", url, http_transport(), dialect=Dialect(read=4096))) as endpoint,
         ):
-            await call(endpoint, timeout=60)
+            await call(endpoint, timeout=timeout)
 
-    error = fail(scenario)
+    with monkeypatch.context() as patch:
+        # The most that the body may take is more than all of the call has.
+        patch.setattr(transport, "_REFUSAL", 5.0)
+        error = fail(scenario)
     assert type(error) is kind
     assert str(status) in str(error)
 

@@ -1,6 +1,7 @@
 """Explanations in a model's answer: their numbers are no documents."""
 
 import json
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from operators.clients.chat.reasoning import read_answer
 from operators.clients.rerankers.orders import read_order
 from schemas.errors import BackendBadResponse
+from tests.growth import LINEAR, growth
 
 
 @pytest.mark.parametrize(
@@ -164,3 +166,14 @@ def test_no_number_comes_from_a_thought(order: list[int], thought: str, form: tu
     """An order behind a thought is that order."""
     text = f"{form[0]}{thought}{form[1]}\n{', '.join(map(str, order))}"
     assert read_order(read_answer(text).answer, len(order)) == order
+
+
+@pytest.mark.parametrize("repeated", ["answer:\n", "1. ", "[", "not 3, ", "| 1 ", "because 2 "])
+def test_the_time_grows_with_the_answer(repeated: str) -> None:
+    """A model in a loop writes the same again and again."""
+
+    def read(size: int) -> None:
+        with suppress(BackendBadResponse):
+            read_order(repeated * size, 5)
+
+    assert growth(read, 200) < LINEAR

@@ -21,6 +21,7 @@ from operators.query.syntax.analysis import (
     spans,
 )
 from operators.query.syntax.words import words
+from tests.growth import LINEAR, growth
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "analysis.md"
 
@@ -226,3 +227,14 @@ def test_numbers_of_any_length_are_read() -> None:
         assert "lamp" in terms(f"lamp {text}", query=True)
     assert names("1.2.3.4", query=True) == names("10.0.0.255", query=True) == []
     assert names("1.2.3.0256", query=False) == names("1.2.3.0256", query=True) != []
+
+
+@pytest.mark.parametrize("repeated", ["\u0e31", "\u103b", "\uff9e", "\u0301", "a1-", "1.", "A ", "雨"])
+def test_the_time_grows_with_the_text(repeated: str) -> None:
+    """However many signs a letter has, and however many parts an identifier."""
+
+    def analyse_all(size: int) -> object:
+        text = "\u30ac" + repeated * size
+        return pair(text), list(spans(text, query=False)), analyse(text, query=False)
+
+    assert growth(analyse_all, 1000) < LINEAR
