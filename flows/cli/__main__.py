@@ -1,11 +1,19 @@
 """The program: `rankstream`, and `python -m flows.cli`."""
 
+import os
+import signal
+
 INTERRUPTED = 130
 """Exit code of what Ctrl-C has ended."""
+
+_TERMINATED = 143
 
 
 def main() -> None:
     """Run the command line; Ctrl-C ends it without a traceback, while it is still being imported, too."""
+    if os.getpid() == 1:
+        # The kernel keeps signals without a handler from a container's first process: SIGTERM would not end a start.
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(_TERMINATED))
     try:
         from flows.cli.main import main as command_line
 

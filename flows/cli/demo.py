@@ -30,7 +30,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from flows.cli.ingestion import file_version, index_once, read_jsonl
-from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, out, print_result, say, stderr
+from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, out, print_result, reread, say, stderr
 from flows.cli.query_client import QueryClient
 from flows.process import logs
 from flows.process.embedded import embedded_settings, start_embedded
@@ -238,7 +238,10 @@ def demo(
     documents: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="JSON Lines file of your own documents, in place of the documentation."
+            exists=True,
+            dir_okay=False,
+            callback=reread,
+            help="JSON Lines file of your own documents, in place of the documentation.",
         ),
     ] = None,
     namespace: Annotated[

@@ -6,6 +6,7 @@ An embedded index that holds the corpus already is left as it is.
 import hashlib
 import time
 import uuid
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -87,9 +88,10 @@ def file_version(path: Path) -> str:
 
 
 def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The same with their lines' numbers, from 1."""
+    """The same with their lines' numbers, from 1; a byte order mark before the first is skipped."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
+            line = line.removeprefix(BOM_UTF8) if number == 1 else line
             if not line.strip():
                 continue
             try:

@@ -39,6 +39,13 @@ Config = Annotated[
 ]
 
 
+def reread(path: Path | None) -> Path | None:
+    """The file of an option, which is read more than once. Raises BadParameter for a pipe, which can't be."""
+    if path is not None and path.exists() and not path.is_file():
+        raise typer.BadParameter(f"{path} is read more than once: a regular file is expected, and no pipe")
+    return path
+
+
 def say(console: Console, line: str, style: str | None = None) -> None:
     """Print one line as it is: its content neither wraps, ends nor colours it."""
     console.print(printable(line), style=style, soft_wrap=True)

@@ -26,7 +26,7 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import choice, ensure_collections, open_client
 from flows.assembly.delivery import kafka_client
 from flows.assembly.indexing import CopyPage, open_copier
-from flows.cli.output import Config, Json, emit, out, say
+from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
 from flows.process.replica import Replica, indexing_replica
 from flows.process.serve import serve
@@ -121,7 +121,7 @@ def reindex(
         )
     if found.generation is None:
         for move in found.moves:
-            say(out, f"{move.name}: {move.after} was made with these settings; --again indexes once more")
+            say(stderr, f"{move.name}: {move.after} was made with these settings; --again indexes once more")
         return
     reach(settings.kafka.bootstrap_servers)
     group = _make(settings, in_process, found.moves, found.generation, group_before if from_collection else None)

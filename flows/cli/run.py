@@ -10,7 +10,7 @@ import typer
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import indexing_kafka
 from flows.cli.ingestion import SHOWN, Ingested, index_file
-from flows.cli.output import Config, Json, emit, out, say, stderr
+from flows.cli.output import Config, Json, emit, out, reread, say, stderr
 from flows.process import logs
 from flows.process.replica import Build, indexing_replica, search_replica
 from flows.process.serve import serve
@@ -60,6 +60,7 @@ def index(
             "--from",
             exists=True,
             dir_okay=False,
+            callback=reread,
             help="JSON Lines file of documents: send it to a running indexing flow, and wait until each is applied or"
             " rejected.",
         ),

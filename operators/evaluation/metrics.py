@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from schemas.errors import DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError, invalid
 
 Judgements = Mapping[str, int]
 """Document -> grade; above 0 is relevant."""
@@ -162,6 +162,13 @@ def parse_run(lines: Iterable[str]) -> dict[str, list[str]]:
 
 
 def run_lines(query: str, ranked: Iterable[tuple[str, float]], tag: str) -> Iterator[str]:
-    """Write one query's ranking of (document, score) as `query Q0 document rank score tag` lines."""
+    """Write one query's ranking of (document, score) as `query Q0 document rank score tag` lines.
+
+    White space separates columns: a tag has underscores for it. Raises InputError for an id with some.
+    """
+    tag = "_".join(tag.split())
     for rank, (document, score) in enumerate(ranked, 1):
+        for id_ in (query, document):
+            if len(id_.split()) != 1:
+                raise invalid("run file", "an id without white space is expected", id_)
         yield f"{query} Q0 {document} {rank} {score:.9g} {tag}\n"

@@ -9,10 +9,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsError
 
@@ -20,7 +20,7 @@ from schemas.errors import ConfigError
 from schemas.fields import merge
 from schemas.settings.document import read
 from schemas.settings.root import DELIMITER, PREFIX, Settings
-from schemas.settings.section import Section
+from schemas.settings.section import Backend, Section
 from schemas.wording import Loc, explain_problem, likely, names
 
 _OF_SERVICES: Final = re.compile(r".*_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
@@ -95,7 +95,7 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
     document = read(path) if path is not None else {}
     wrong = [
         f"{where}: secrets come from the environment or from a file (..._file), not from YAML"
-        for where in sorted(_secrets_in(document, secrets(), ""))
+        for where in sorted(".".join(path) for path in secrets() if _has(document, path))
     ]
     wrong += _unknown_variables()
     if wrong_json := list(_illegible_variables()):
@@ -115,19 +115,26 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
     raise ConfigError("\n".join(wrong))
 
 
-def secrets() -> frozenset[str]:
-    """The names of all secrets, whatever section they are in."""
-    sections = (field.annotation for field in Settings.model_fields.values())
-    named = (item.secrets() for item in sections if isinstance(item, type) and issubclass(item, Section))
-    return frozenset().union(*named)
+def secrets() -> frozenset[tuple[str, ...]]:
+    """The paths of all secrets. Names that users choose, such as those of fields and policies, may be the same."""
+    return frozenset(_secrets_of(Settings, ()))
 
 
-def _secrets_in(section: Mapping[str, Any], names: frozenset[str], path: str) -> Iterator[str]:
-    for name, value in section.items():
-        if name in names:
-            yield f"{path}{name}"
-        elif isinstance(value, dict):
-            yield from _secrets_in(value, names, f"{path}{name}.")
+def _secrets_of(section: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name, field in section.model_fields.items():
+        if SecretStr in get_args(field.annotation):
+            yield (*path, name)
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from _secrets_of(field.annotation, (*path, name))
+
+
+def _has(document: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    place: Any = document
+    for name in path:
+        if not isinstance(place, Mapping) or name not in place:
+            return False
+        place = place[name]
+    return True
 
 
 MASK: Final = "***"
@@ -157,10 +164,11 @@ def effective(file: Path | None) -> list[Value]:
     dumped = settings.model_dump(mode="json")
     dumped["recipes"] = {name: recipe.definition for name, recipe in settings.recipes.items()}
     hidden = secrets()
+    backends = {name for name, _ in settings if isinstance(getattr(settings, name), Backend)}
     found = []
     for path, value in _leaves(dumped, ()):
         is_query = path == _ISSUER and value is not None and "?" in value
-        secret = path[-1] in hidden or is_query or (len(path) > 2 and path[1] in _MASKED)
+        secret = path in hidden or is_query or (path[0] in backends and len(path) > 2 and path[1] in _MASKED)
         if secret and value is not None:
             value = f"{value.partition('?')[0]}?{MASK}" if is_query else MASK
         found.append(Value(path, value, _source(path, document, variables), secret))

@@ -126,3 +126,16 @@ def test_prometheus_scrapes_the_health_port() -> None:
         assert {port["name"] for port in service["spec"]["ports"]} == {"health"}
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     assert not rendered("minimal").of("ServiceMonitor")
+
+
+def test_brokers_without_a_port_have_kafkas() -> None:
+    """A number at the end of a host's name is no port."""
+    rules = allowed(render("minimal", {"config": {"kafka": {"bootstrap_servers": "kafka-0, kafka1,kafka:9094"}}}))
+    assert {port for ports, _ in rules for _, port in ports} == {53, 9092, 9094, 6333}
+
+
+def test_what_signs_tokens_for_aws_is_reached() -> None:
+    """AWS's token service, and the pod's identity: no URL of these is in the configuration."""
+    kafka = {"security_protocol": "SASL_SSL", "sasl": {"mechanism": "OAUTHBEARER", "aws_region": "eu-central-1"}}
+    rules = allowed(render("minimal", {"config": {"kafka": kafka}}))
+    assert ({("TCP", 443), ("TCP", 80)}, None) in rules

@@ -248,3 +248,15 @@ def test_a_job_of_one_name_is_one_job() -> None:
         job = render("minimal", values).one("Job")
         specs.setdefault(job["metadata"]["name"], set()).add(yaml.safe_dump(job["spec"]["template"]))
     assert [len(templates) for templates in specs.values()] == [1]
+
+
+def test_users_may_add_to_what_traces_say() -> None:
+    """Attributes of the values stand in front of the chart's, and no variable is there twice."""
+    otel = {"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=prod", "OTEL_SERVICE_NAME": "shop"}
+    for workload in render("minimal", {"otel": otel}).workloads:
+        names = [each["name"] for each in workload.container["env"]]
+        assert len(set(names)) == len(names)
+        assert workload.variables["OTEL_SERVICE_NAME"]["value"] == "shop"
+        given = workload.variables["OTEL_RESOURCE_ATTRIBUTES"]["value"]
+        assert given.startswith("deployment.environment=prod")
+        assert ("k8s.pod.name=" in given) == (workload.component in FLOWS)

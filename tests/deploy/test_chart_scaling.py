@@ -152,3 +152,23 @@ def test_keda_can_have_credentials_of_its_own() -> None:
     [spec] = scaled(found).values()
     assert trigger(spec)["authenticationRef"] == {"name": "kafka-lag"}
     assert not found.of("TriggerAuthentication")
+
+
+def test_keda_reads_a_kafka_with_a_public_authority() -> None:
+    """Without a certificate or password there is nothing to name; KEDA refuses an object without a specification."""
+    values = {"config": {"kafka": {"security_protocol": "SSL"}}, "search": {"autoscaling": {"enabled": True}}}
+    found = render("minimal", values)
+    [spec] = scaled(found).values()
+    assert trigger(spec)["metadata"]["tls"] == "enable"
+    assert found.one("TriggerAuthentication")["spec"] == {}
+
+
+def test_a_topic_that_is_a_number_is_a_string() -> None:
+    """KEDA takes strings only."""
+    kafka = {"group_id": "7", "topics": {"queries": "123"}}
+    found = render("minimal", {"config": {"kafka": kafka}, "search": {"autoscaling": {"enabled": True}}})
+    [spec] = scaled(found).values()
+    assert {name: trigger(spec)["metadata"][name] for name in ("topic", "consumerGroup")} == {
+        "topic": "123",
+        "consumerGroup": "7",
+    }

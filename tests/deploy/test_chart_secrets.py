@@ -32,10 +32,11 @@ def test_no_secret_is_in_the_configmap(chart: Rendered) -> None:
         inner = (names(each) for each in section.values() if isinstance(each, dict))
         return set(section).union(*inner)
 
-    assert not names(yaml.safe_load(chart.configuration)) & secrets()
+    known = {path[-1] for path in secrets()}
+    assert not names(yaml.safe_load(chart.configuration)) & known
     for workload in chart.workloads:
         for name, variable in workload.variables.items():
-            secret = any(name.lower().endswith(f"__{each}") for each in secrets())
+            secret = any(name.lower().endswith(f"__{each}") for each in known)
             assert not (secret and "value" in variable), name
 
 
@@ -138,3 +139,10 @@ def test_there_are_secrets_for_each_flow() -> None:
     """The table above names every component that there is."""
     components = {workload.component for name in SETS for workload in rendered(name).workloads}
     assert components == NEEDED.keys() >= set(FLOWS)
+
+
+def test_names_that_users_choose_are_no_secrets() -> None:
+    """A field or a source of the configuration may be called like a secret."""
+    config = {"qdrant": {"indexes": {"token": "keyword"}}, "policies": {"sources": {"password": {"read": True}}}}
+    found = yaml.safe_load(render("minimal", {"config": config}).configuration)
+    assert (found["qdrant"]["indexes"], found["policies"]["sources"].keys()) == ({"token": "keyword"}, {"password"})

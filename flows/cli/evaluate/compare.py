@@ -1,6 +1,6 @@
 """`rankstream compare`: two run files, by means with intervals, the sign test, and the queries that moved most."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -8,7 +8,7 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from flows.cli.evaluate.evaluation import Judgements, read_qrels, select_judged
+from flows.cli.evaluate.evaluation import Judgements, read_qrels, read_trec, select_judged
 from flows.cli.evaluate.sources import Qrels, print_report
 from flows.cli.output import Json, emit
 from flows.process import logs
@@ -48,8 +48,10 @@ def compare(
 ) -> None:
     """Compare two run files query by query: those that --run of `evaluate` writes, or another system's."""
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
-    judged = judgements_of_runs(qrels, first, second)
-    values = [by_query(read_run(path), judged) for path in (first, second)]
+    # Each is read once: it may be a pipe.
+    runs = {path: read_run(path) for path in (first, second)}
+    judged = judgements_of_runs(qrels, runs)
+    values = [by_query(runs[path], judged) for path in (first, second)]
     comparison = compare_values(values[0], values[1], metric, seed)
     if as_json:
         emit({"first": str(first), "second": str(second), **summarise(comparison), "queries": moves(comparison)})
@@ -59,19 +61,15 @@ def compare(
 
 def read_run(path: Path) -> dict[str, list[str]]:
     """A TREC run: query -> documents, best first. Raises InputError naming the wrong line."""
-    with path.open(encoding="utf-8") as lines:
-        try:
-            return parse_run(lines)
-        except InputError as error:
-            raise InputError(error.kind, f"{path}: {error}") from error
+    return read_trec(path, parse_run)
 
 
-def judgements_of_runs(qrels: Path, *paths: Path) -> Judgements:
-    """The judgements of queries that are in one of the runs; a query that a run lacks counts 0 there.
+def judgements_of_runs(qrels: Path, runs: Mapping[Path, Mapping[str, object]]) -> Judgements:
+    """The judgements of queries that are in one of the runs, by their files; a query that a run lacks counts 0 there.
 
     Raises InputError if there are none.
     """
-    return select_judged(read_qrels(qrels), {query for path in paths for query in read_run(path)}, qrels, *paths)
+    return select_judged(read_qrels(qrels), {query for run in runs.values() for query in run}, qrels, *runs)
 
 
 def compare_values(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparison:

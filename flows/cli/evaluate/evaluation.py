@@ -3,11 +3,11 @@
 import contextlib
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.console import Console
 
@@ -25,6 +25,8 @@ from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
 from schemas.recipes.stages import Rerank
 from schemas.settings import Settings
 from schemas.settings.ranking import PROFILES
+
+T = TypeVar("T")
 
 TIMEOUT_MS: Final = 60_000
 DEPTH: Final = 100
@@ -202,11 +204,19 @@ def judged_names(id_: str, payload: Mapping[str, Any], fields: Collection[str | 
 
 def read_qrels(path: Path) -> Judgements:
     """The judgements in a TREC file. Raises InputError naming the wrong line."""
-    with path.open(encoding="utf-8") as lines:
+    return read_trec(path, parse_qrels)
+
+
+def read_trec(path: Path, parse: Callable[[Iterable[str]], T]) -> T:
+    """The lines of a file of judgements or of a run, as they are read. Raises InputError naming the wrong line."""
+    # Editors of Windows begin a file with a byte order mark.
+    with path.open(encoding="utf-8-sig") as lines:
         try:
-            return parse_qrels(lines)
+            return parse(lines)
         except InputError as error:
             raise InputError(error.kind, f"{path}: {error}") from error
+        except UnicodeDecodeError:
+            raise InputError(DeadLetterClass.INVALID, f"{path}: UTF-8 is expected") from None
 
 
 def select_judged(judged: Judgements, queries: Collection[str], qrels: Path, *asked: Path) -> Judgements:

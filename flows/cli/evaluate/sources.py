@@ -30,7 +30,7 @@ from flows.cli.evaluate.evaluation import (
     run_flow,
     select_judged,
 )
-from flows.cli.output import out, stderr
+from flows.cli.output import out, reread, stderr
 from flows.cli.query_client import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from flows.process.embedded import Embedded
@@ -39,12 +39,16 @@ from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import Settings, load
 
 Qrels = Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Relevance judgements in TREC format (qrels).")]
-Queries = Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="JSON Lines file of queries, to run.")]
+Queries = Annotated[
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, callback=reread, help="JSON Lines file of queries, to run."),
+]
 Documents = Annotated[
     Path | None,
     typer.Option(
         exists=True,
         dir_okay=False,
+        callback=reread,
         help="JSON Lines file of documents, which are indexed in this process. Default: the configured index is"
         " searched as it is.",
     ),

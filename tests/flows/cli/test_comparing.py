@@ -1,9 +1,13 @@
 """Runs compared: which files are taken, and what is shown."""
 
+import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
+from typer.testing import CliRunner
 
 from flows.cli.evaluate.compare import (
     compare_values,
@@ -13,6 +17,8 @@ from flows.cli.evaluate.compare import (
     read_run,
     summarise,
 )
+from flows.cli.evaluate.evaluation import read_qrels
+from flows.cli.main import command_line
 from operators.evaluation.metrics import by_query
 from schemas.errors import InputError
 from tests.flows.cli.terminal import printed
@@ -33,7 +39,7 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
 def test_two_run_files_by_hand(files: tuple[Path, Path, Path]) -> None:
     """MRR: q1 1/2 -> 1, q2 1 in both, q3 0 in both, q4 0 -> 1, which the first run lacks; q5 is in neither."""
     first, second, qrels = files
-    judged = judgements_of_runs(qrels, first, second)
+    judged = judgements_of_runs(qrels, {each: read_run(each) for each in (first, second)})
     found = compare_values(by_query(read_run(first), judged), by_query(read_run(second), judged), "MRR@10", 0)
     told = orjson.loads(orjson.dumps({**summarise(found), "queries": moves(found)}))
     assert told["means"]["MRR@10"]["first"] == 0.375
@@ -55,7 +61,7 @@ def test_a_terminal_has_80_columns(files: tuple[Path, Path, Path]) -> None:
     long = "[red]" + "q" * 90
     for path in files:
         path.write_text(path.read_text().replace("q1", long))
-    judged = judgements_of_runs(qrels, first, second)
+    judged = judgements_of_runs(qrels, {each: read_run(each) for each in (first, second)})
     found = compare_values(by_query(read_run(first), judged), by_query(read_run(second), judged), "MRR@10", 0)
     text = printed(describe_comparison(found, str(first), "b" * 100))
     assert all(len(line) <= 80 for line in text.splitlines())
@@ -69,7 +75,7 @@ def test_a_terminal_has_80_columns(files: tuple[Path, Path, Path]) -> None:
 
 def against_itself(qrels: Path, first: Path, second: Path) -> None:
     """A run compared with itself, by the judgements of two."""
-    values = by_query(read_run(first), judgements_of_runs(qrels, first, second))
+    values = by_query(read_run(first), judgements_of_runs(qrels, {each: read_run(each) for each in (first, second)}))
     compare_values(values, values, "MRR@10", 0)
 
 
@@ -89,4 +95,32 @@ def test_a_line_of_no_run_is_named(files: tuple[Path, Path, Path]) -> None:
     """By its file."""
     files[1].write_text("q1 r 1\n")
     with pytest.raises(InputError, match=r"b\.run: line 1: expected"):
-        judgements_of_runs(files[2], files[0], files[1])
+        judgements_of_runs(files[2], {each: read_run(each) for each in files[:2]})
+
+
+def test_a_byte_order_mark_and_a_pipe_lose_no_line(files: tuple[Path, Path, Path]) -> None:
+    """The first query counts; a run may be a pipe, which is read once."""
+    before = compared(*files)
+    for path in files:
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert compared(*files) == before
+    pipe = files[0].with_name("pipe")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(files[0].read_bytes(),))
+    writer.start()
+    assert compared(pipe, *files[1:]) == before
+    writer.join()
+
+
+def compared(first: Path, second: Path, qrels: Path) -> Any:
+    """What the command prints as JSON, without the files' names."""
+    done = CliRunner().invoke(command_line(), ["compare", str(first), str(second), "--qrels", str(qrels), "--json"])
+    assert done.exit_code == 0, done.output
+    return {name: value for name, value in orjson.loads(done.stdout).items() if name not in {"first", "second"}}
+
+
+def test_another_encoding_is_one_line(files: tuple[Path, Path, Path]) -> None:
+    """It names the file."""
+    files[2].write_bytes("q1 0 Größe 1\n".encode("cp1252"))
+    with pytest.raises(InputError, match=r"qrels: UTF-8 is expected$"):
+        read_qrels(files[2])

@@ -1,6 +1,7 @@
 """Wrong arguments and missing files: each is one to three lines that say what is wrong, and no traceback."""
 
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -178,3 +179,15 @@ def test_a_namespace_is_forgotten_without_a_filter_on_it(monkeypatch: pytest.Mon
     refused = CliRunner().invoke(command_line(), command, env=settings)
     assert refused.exit_code == 2
     assert "filters.0.field: the event's own `namespace` says this" in refused.output
+
+
+@pytest.mark.parametrize(
+    "arguments", [("index", "--from"), ("demo", "--documents"), ("evaluate", "--qrels", "/dev/null", "--queries")]
+)
+def test_a_pipe_that_would_be_read_twice_is_refused(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """The second reading would find nothing, and the command would say that all is done."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    done = CliRunner().invoke(command_line(), [*arguments, str(pipe)])
+    assert done.exit_code == 2
+    assert "is read more than once" in " ".join(done.output.replace("│", " ").split())

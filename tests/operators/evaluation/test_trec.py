@@ -69,3 +69,11 @@ def test_a_run_that_is_written_is_read(run: dict[str, list[str]], score: float) 
         for line in run_lines(query, ((each, score) for each in documents), "x")
     ]
     assert parse_run(lines) == run
+
+
+def test_white_space_is_no_part_of_a_column() -> None:
+    """A tag has underscores for it; an id with some could not be read again, and is named."""
+    assert list(run_lines("q", [("a", 1.0)], "score > composite")) == ["q Q0 a 1 1 score_>_composite\n"]
+    for query, document in (("q", "my doc"), ("my query", "d"), ("q", "")):
+        with pytest.raises(InputError, match="an id without white space is expected"):
+            list(run_lines(query, [(document, 1.0)], "x"))

@@ -55,3 +55,24 @@ def test_strings_that_yaml_reads_as_something_else_are_quoted() -> None:
     assert yaml.safe_load("\n".join(yaml_lines(values))) == {
         "a": {name: name for name in ("no", "1", "null", "x: y", "plain")}
     }
+
+
+def test_names_that_users_choose_are_no_secrets(tmp_path: Path) -> None:
+    """A field, a source, a profile or a destination may be called like a secret, or like headers of a backend."""
+    file = tmp_path / "c.yaml"
+    profile = {"recipe": "rrf"}
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "qdrant": {"url": "http://q", "indexes": {"token": "keyword"}, "destinations": {"password": "p"}},
+                "policies": {"sources": {"api_key": {"read": True}}},
+                "profiles": {"query": profile, "headers": profile},
+                "embedder": {"query": {"api-version": "canary"}},
+            }
+        )
+    )
+    printed = "\n".join(yaml_lines(effective(file)))
+    assert "canary" not in printed
+    assert printed.count("***") == 1
+    (tmp_path / "again.yaml").write_text(printed)
+    assert load(tmp_path / "again.yaml").profiles == load(file).profiles

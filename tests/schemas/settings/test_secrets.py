@@ -190,3 +190,10 @@ def test_the_query_of_an_issuer_is_masked(tmp_path: Path, monkeypatch: pytest.Mo
     printed = list(yaml_lines(effective(path)))
     assert CANARY not in str(printed)
     assert '    # token_url: "https://host/t?***"  # file' in printed
+
+
+def test_a_byte_order_mark_is_no_part_of_a_secret(tmp_path: Path) -> None:
+    """Editors of Windows begin a file with one."""
+    path = tmp_path / "key"
+    path.write_bytes(b"\xef\xbb\xbfcanary\r\n")
+    assert EmbedderSettings(api_key_file=path).secret("api_key") == "canary"

@@ -22,7 +22,7 @@
 {{- if not (or .Values.search.enabled .Values.indexing.enabled) -}}
 {{- fail "search.enabled, indexing.enabled: one of them must be true" -}}
 {{- end -}}
-{{- include "rankstream.checkNoSecrets" (dict "section" .Values.config "path" "config") -}}
+{{- include "rankstream.checkNoSecrets" . -}}
 {{- range $key, $entry := .Values.secrets -}}
 {{- if include "rankstream.setting" (list $root (printf "%s_file" $key)) -}}
 {{- fail (printf "secrets.%s, config.%s_file: set one of them" $key $key) -}}
@@ -52,15 +52,12 @@
 {{- end -}}
 {{- end }}
 
-{{/* Takes a dict: section, path. The names are those of every secret of the configuration. */}}
+{{/* The paths are those of every secret of the configuration. */}}
 {{- define "rankstream.checkNoSecrets" -}}
-{{- $path := .path -}}
-{{- range $name, $value := .section -}}
-{{- if has $name (list "api_key" "client_secret" "key_password" "password" "signing_secret" "token") -}}
-{{- fail (printf "%s.%s: a ConfigMap is no place for a secret; see secrets" $path $name) -}}
-{{- end -}}
-{{- if kindIs "map" $value -}}
-{{- include "rankstream.checkNoSecrets" (dict "section" $value "path" (printf "%s.%s" $path $name)) -}}
+{{- $root := . -}}
+{{- range $path := splitList " " "kafka.tls.key_password kafka.sasl.password kafka.sasl.client_secret kafka.schema_registry.password kafka.schema_registry.token qdrant.api_key embedder.api_key sparse_encoder.api_key rerank.api_key chat.api_key cursor.signing_secret" -}}
+{{- if include "rankstream.setting" (list $root $path) -}}
+{{- fail (printf "config.%s: a ConfigMap is no place for a secret; see secrets" $path) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

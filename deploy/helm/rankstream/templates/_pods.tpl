@@ -34,8 +34,9 @@ containers:
     args: [{{ join ", " .arguments }}, --config, /etc/rankstream/rankstream.yaml{{ range .options }}, {{ . | quote }}{{ end }}]
     env:
       - name: OTEL_SERVICE_NAME
-        value: rankstream-{{ .component }}
-      {{- range $name, $value := $root.Values.otel }}
+        value: {{ $root.Values.otel.OTEL_SERVICE_NAME | default (printf "rankstream-%s" .component) | quote }}
+      {{- $replica := contains "OTEL_RESOURCE_ATTRIBUTES" (.variables | default "") }}
+      {{- range $name, $value := omit $root.Values.otel "OTEL_SERVICE_NAME" ($replica | ternary "OTEL_RESOURCE_ATTRIBUTES" "") }}
       - name: {{ $name }}
         value: {{ $value | quote }}
       {{- end }}
@@ -161,7 +162,7 @@ readinessProbe:
       fieldPath: metadata.labels['{{ . }}']
 {{- end }}
 - name: OTEL_RESOURCE_ATTRIBUTES
-  value: k8s.namespace.name={{ $root.Release.Namespace }},k8s.pod.name=$({{ include "rankstream.variable" "delivery.replica" }})
+  value: {{ with $root.Values.otel.OTEL_RESOURCE_ATTRIBUTES }}{{ . }},{{ end }}k8s.namespace.name={{ $root.Release.Namespace }},k8s.pod.name=$({{ include "rankstream.variable" "delivery.replica" }})
 {{- if (get $root.Values (index . 1)).autoscaling.enabled }}
 {{- range list "username" "client_id" "token_url" "scope" }}
 {{- $key := printf "kafka.sasl.%s" . }}

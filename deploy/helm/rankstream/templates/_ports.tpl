@@ -14,7 +14,7 @@ nothing is configured.
 {{- $ports := dict "dns" (list) -}}
 {{- $brokers := list -}}
 {{- range splitList "," (include "rankstream.setting" (list . "kafka.bootstrap_servers")) -}}
-{{- $brokers = append $brokers (regexFind "[0-9]+$" (trim .) | default "9092" | int) -}}
+{{- $brokers = append $brokers (regexFind ":[0-9]+$" (trim .) | trimPrefix ":" | default "9092" | int) -}}
 {{- end -}}
 {{- $_ := set $ports "kafka" ($brokers | uniq) -}}
 {{- $urls := dict "otlp" (get .Values.otel "OTEL_EXPORTER_OTLP_ENDPOINT") -}}
@@ -25,6 +25,10 @@ nothing is configured.
 {{- $_ := set $urls "schema_registry" (include "rankstream.setting" (list . "kafka.schema_registry.url")) -}}
 {{- range $name, $url := $urls -}}
 {{- $_ := set $ports $name ($url | empty | ternary (list) (list (include "rankstream.portOfUrl" ($url | default "http://none") | int))) -}}
+{{- end -}}
+{{- if include "rankstream.setting" (list . "kafka.sasl.aws_region") -}}
+{{/* AWS's token service, and the pod's identity or the instance's metadata. */}}
+{{- $_ := set $ports "tokens" (list 443 80) -}}
 {{- end -}}
 {{- toJson $ports -}}
 {{- end }}

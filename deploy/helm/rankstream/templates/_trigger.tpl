@@ -23,38 +23,40 @@ metadata:
   name: {{ include "rankstream.fullname" . }}
   labels:
     {{- include "rankstream.labels" . | nindent 4 }}
-spec:
-  {{- $entries := list }}
-  {{- range $parameter, $key := $secrets }}
-  {{- if hasKey $root.Values.secrets $key }}
-  {{- $entries = append $entries (merge (dict "parameter" $parameter) (get $root.Values.secrets $key)) }}
-  {{- else if include "rankstream.setting" (list $root (printf "%s_file" $key)) }}
-  {{- $mounted := include "rankstream.mountedSecret" (list $root (printf "%s_file" $key)) | fromYaml }}
-  {{- $entries = append $entries (merge (dict "parameter" $parameter) $mounted) }}
-  {{- end }}
-  {{- end }}
-  {{- with .Values.authorities.kafka }}
-  {{- $entry := dict "parameter" "ca" "name" (.secret | default .configMap) "key" .key }}
-  {{- if .secret }}
-  {{- $entries = append $entries $entry }}
-  {{- else }}
-  configMapTargetRef: {{- toYaml (list $entry) | nindent 4 }}
-  {{- end }}
-  {{- end }}
-  {{- with $entries }}
-  secretTargetRef: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- $read := list }}
-  {{- range $parameter, $name := $variables }}
-  {{- $key := printf "kafka.sasl.%s" $name }}
-  {{- if include "rankstream.setting" (list $root $key) }}
-  {{- $read = append $read (dict "parameter" $parameter "name" (include "rankstream.variable" $key)) }}
-  {{- end }}
-  {{- end }}
-  {{- if and $oauth (include "rankstream.oauthExtensions" .) }}
-  {{- $read = append $read (dict "parameter" "oauthExtensions" "name" "KEDA_OAUTH_EXTENSIONS") }}
-  {{- end }}
-  {{- with $read }}
-  env: {{- toYaml . | nindent 4 }}
-  {{- end }}
+{{- $spec := dict }}
+{{- $entries := list }}
+{{- range $parameter, $key := $secrets }}
+{{- if hasKey $root.Values.secrets $key }}
+{{- $entries = append $entries (merge (dict "parameter" $parameter) (get $root.Values.secrets $key)) }}
+{{- else if include "rankstream.setting" (list $root (printf "%s_file" $key)) }}
+{{- $mounted := include "rankstream.mountedSecret" (list $root (printf "%s_file" $key)) | fromYaml }}
+{{- $entries = append $entries (merge (dict "parameter" $parameter) $mounted) }}
+{{- end }}
+{{- end }}
+{{- with .Values.authorities.kafka }}
+{{- $entry := dict "parameter" "ca" "name" (.secret | default .configMap) "key" .key }}
+{{- if .secret }}
+{{- $entries = append $entries $entry }}
+{{- else }}
+{{- $_ := set $spec "configMapTargetRef" (list $entry) }}
+{{- end }}
+{{- end }}
+{{- with $entries }}
+{{- $_ := set $spec "secretTargetRef" . }}
+{{- end }}
+{{- $read := list }}
+{{- range $parameter, $name := $variables }}
+{{- $key := printf "kafka.sasl.%s" $name }}
+{{- if include "rankstream.setting" (list $root $key) }}
+{{- $read = append $read (dict "parameter" $parameter "name" (include "rankstream.variable" $key)) }}
+{{- end }}
+{{- end }}
+{{- if and $oauth (include "rankstream.oauthExtensions" .) }}
+{{- $read = append $read (dict "parameter" "oauthExtensions" "name" "KEDA_OAUTH_EXTENSIONS") }}
+{{- end }}
+{{- with $read }}
+{{- $_ := set $spec "env" . }}
+{{- end }}
+# Empty with a public authority and no certificate of its own: KEDA wants one all the same.
+spec: {{- toYaml $spec | nindent 2 }}
 {{- end }}
