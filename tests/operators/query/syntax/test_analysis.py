@@ -231,10 +231,21 @@ def test_numbers_of_any_length_are_read() -> None:
 
 @pytest.mark.parametrize("repeated", ["\u0e31", "\u103b", "\uff9e", "\u0301", "a1-", "1.", "A ", "雨"])
 def test_the_time_grows_with_the_text(repeated: str) -> None:
-    """However many signs a letter has, and however many parts an identifier."""
+    """However many parts an identifier has."""
 
     def analyse_all(size: int) -> object:
         text = "\u30ac" + repeated * size
         return pair(text), list(spans(text, query=False)), analyse(text, query=False)
 
     assert growth(analyse_all, 1000) < LINEAR
+
+
+@pytest.mark.parametrize("signs", ["\u0e01\u0e31", "\u1000\u103b", "\u30ac\uff9e"])
+def test_the_time_grows_with_the_signs_of_a_letter(signs: str) -> None:
+    """A text may be one letter with vowel signs."""
+
+    def pair_all(size: int) -> object:
+        text = signs[0] + signs[1] * size
+        return pair(text), list(spans(text, query=False))
+
+    assert growth(pair_all, 40_000) < LINEAR
