@@ -44,6 +44,7 @@ listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{protocol
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
+metadata.log.dir={metadata}
 auto.create.topics.enable={auto_create}
 default.replication.factor=1
 min.insync.replicas=1
@@ -161,12 +162,15 @@ class Broker:
             self._secure = Listeners(certificates, {name: first + 2 + n for n, name in enumerate(Listeners.names())})
         self._features = [] if transaction_version is None else ["-f", f"transaction.version={transaction_version}"]
         self._data = data or self._directory / "data"
+        # Apart from the topics: a disk that is full, or a log that is damaged, is that of these alone.
+        self._metadata = self._directory / "metadata"
         listener, proxy = (f",PROXIED://127.0.0.1:{port}" for port in proxied) if proxied else ("", "")
         self._properties.write_text(
             PROPERTIES.format(
                 port=self.port,
                 controller_port=first + 1,
                 data=self._data,
+                metadata=self._metadata,
                 auto_create=str(auto_create).lower(),
                 listeners=(self._secure.addresses("127.0.0.1") if self._secure else "") + listener,
                 advertised=(self._secure.addresses(HOST) if self._secure else "") + proxy,
@@ -213,13 +217,14 @@ class Broker:
     def _format(self) -> None:
         """Format the storage by Kafka's tool or, without a JVM, with the checkpoint that it wrote for another one."""
         options = [*self._features, *(self._secure.format_arguments if self._secure else ())]
-        checkpoint, kept = self._data / "bootstrap.checkpoint", jars().with_suffix(".checkpoint")
+        checkpoint, kept = self._metadata / "bootstrap.checkpoint", jars().with_suffix(".checkpoint")
         if not options and kept.exists():
-            self._data.mkdir(parents=True, exist_ok=True)
+            for directory in (self._data, self._metadata):
+                directory.mkdir(parents=True, exist_ok=True)
+                ids = {"node.id": 1, "directory.id": _kafka_id(), "version": 1, "cluster.id": self._cluster_id}
+                written = "".join(f"{name}={value}\n" for name, value in ids.items())
+                (directory / "meta.properties").write_text(written)
             shutil.copyfile(kept, checkpoint)
-            ids = {"node.id": 1, "directory.id": _kafka_id(), "version": 1, "cluster.id": self._cluster_id}
-            written = "".join(f"{name}={value}\n" for name, value in ids.items())
-            (self._data / "meta.properties").write_text(written)
             return
         arguments = ["format", "-t", self._cluster_id, "-c", str(self._properties), *options]
         if self._java("kafka.tools.StorageTool", *arguments).wait():

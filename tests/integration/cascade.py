@@ -70,8 +70,9 @@ class Recorder:
 
     @property
     def asked(self) -> list[Heard]:
-        """The requests with a body: the flow looks what its collections are by itself, from time to time."""
-        return [each for each in list(self.heard) if each.body is not None]
+        """The requests for queries: flows look at collections, and for expired documents, from time to time."""
+        asked = [each for each in list(self.heard) if each.body is not None]
+        return [each for each in asked if not (each.path.endswith(SCROLL) and _sweeps(each.body))]
 
     def forget(self) -> None:
         """From now on only what comes now counts."""
