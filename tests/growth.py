@@ -1,4 +1,4 @@
-"""How the time of work grows with its size: a ratio, which holds on any machine."""
+"""Growth of the time that work takes with its size: a ratio, which holds on any machine."""
 
 import time
 from collections.abc import Callable

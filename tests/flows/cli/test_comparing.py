@@ -113,7 +113,7 @@ def test_a_byte_order_mark_and_a_pipe_lose_no_line(files: tuple[Path, Path, Path
 
 
 def compared(first: Path, second: Path, qrels: Path) -> Any:
-    """What the command prints as JSON, without the files' names."""
+    """The command's JSON, without the files' names."""
     done = CliRunner().invoke(command_line(), ["compare", str(first), str(second), "--qrels", str(qrels), "--json"])
     assert done.exit_code == 0, done.output
     return {name: value for name, value in orjson.loads(done.stdout).items() if name not in {"first", "second"}}
