@@ -61,6 +61,9 @@ TRACE_ID: Final = ERROR_PREFIX + "trace.id"
 TIMESTAMP: Final = ERROR_PREFIX + "timestamp"
 REFUSED: Final = ERROR_PREFIX + "refused"
 
+SENDING: Final = "send"
+"""The stage of a dead letter without payload, which stands for a record that its topic does not take."""
+
 OWN_PREFIX: Final = "rankstream."
 REPLAYED: Final = f"{OWN_PREFIX}replayed"
 """The header of a message that `replay` sent: the place of the first message, and the reason why that was rejected."""

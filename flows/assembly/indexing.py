@@ -19,7 +19,7 @@ from operators.indexing.apply import DocumentEmbedder, DocumentEncoder, Document
 from operators.indexing.context import ContextWriter
 from operators.indexing.copying import Copier
 from operators.indexing.decode import DocumentDecoder
-from operators.indexing.expiry import Expiry
+from operators.indexing.expiry import EVERY, Expiry
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.settings import DocumentSettings, Settings
@@ -85,7 +85,7 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication, group:
         try_embedder(made.embedder, settings, given.calls)
     stages = DocumentStages.of(settings, made, catalogue, given.signals.metrics.unreadable.inc)
     expiry = Expiry(made.qdrant, catalogue, tuple(index.physical), stages.context, _TIMEOUT)
-    given.calls.keep("expiry", expiry.follow)
+    given.calls.keep("expiry", expiry.follow, pause=EVERY)
     return IndexingParts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,

@@ -34,7 +34,12 @@ def config(config: Config = None, as_json: Json = False) -> None:
 
 
 def yaml_lines(values: Iterable[Value]) -> Iterator[str]:
-    """The values as YAML that a configuration file may hold; secrets, which it may not, are comments."""
+    """The values as YAML that a configuration file may hold; secrets, which it may not, are comments.
+
+    A section of secrets alone is a comment, too: without them it would be no section.
+    """
+    values = list(values)
+    shown = {each.path[:depth] for each in values if not each.secret for depth in range(len(each.path))}
     open_sections: tuple[Any, ...] = ()
     for path, value, source, secret in values:
         if secret and value is None:
@@ -44,7 +49,7 @@ def yaml_lines(values: Iterable[Value]) -> Iterator[str]:
         while shared < min(len(sections), len(open_sections)) and sections[shared] == open_sections[shared]:
             shared += 1
         for depth in range(shared, len(sections)):
-            yield f"{_INDENT * depth}{_write(sections[depth])}:"
+            yield f"{_INDENT * depth}{'' if sections[: depth + 1] in shown else '# '}{_write(sections[depth])}:"
         open_sections = sections
         came = "" if source == "default" else f"  # {source}"
         yield f"{_INDENT * len(sections)}{'# ' if secret else ''}{_write(path[-1])}: {_write(value)}{came}"

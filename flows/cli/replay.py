@@ -90,7 +90,8 @@ def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
 
         def original(dead_letter: DeadLetter) -> DeadLetter:
             topic = dead_letter.position.topic
-            if dead_letter.value is not None or topic not in {topics.queries, topics.documents}:
+            whole = dead_letter.value is not None or dead_letter.is_tombstone
+            if whole or topic not in {topics.queries, topics.documents}:
                 return dead_letter
             if topic not in readers:
                 readers[topic] = stack.enter_context(closing(client.bounded_reader(topic, from_end=True)))
@@ -257,7 +258,7 @@ def rehearse(
                 "place": str(dead_letter.position),
                 "timestamp": dead_letter.timestamp,
                 "age_s": round(now - dead_letter.timestamp, 3),
-                "bytes": len(record.value),
+                "bytes": len(record.value or b""),
                 "message": dead_letter.message[:_MESSAGE_CHARS],
             }
 

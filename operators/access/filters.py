@@ -191,9 +191,9 @@ def _forms(wanted: FieldFilter, values: Sequence[Value], of_object: bool) -> lis
     return composed + [each for each in values if not isinstance(each, str)]
 
 
-# The check of a record does this for each record.
-@lru_cache(1024)
-def _compose(texts: tuple[str, ...]) -> Sequence[Any]:
+# For the checks of many records by one filter; lists of values may be large, so few are kept.
+@lru_cache(32)
+def _compose(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(form for text in texts for form in (text, nfc(text))))
 
 

@@ -255,7 +255,7 @@ class PlainRecord:
 
     topic: str
     key: bytes | None
-    value: bytes
+    value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
     timestamp_ms: int | None = None
     partition: int | None = None

@@ -7,6 +7,7 @@ Rules
 - A letter that came back for the same reason isn't sent again, and nor is the one that it was made of, unless told.
 - A query gets a new timestamp, since with the old one it would expire at once. A document has its old timestamp, which
   is its version if the event names none: a replayed document must not overwrite a later one.
+- A tombstone, the deletion of a document, is sent again without a value.
 - A letter without payload, whose original isn't to be had any more, or of a topic that neither flow reads, can't be
   replayed.
 """
@@ -76,6 +77,11 @@ class DeadLetter:
         """True if it was replayed, and was rejected for the reason for which it had been before."""
         return (names.REPLAYED, self.attempt.encode()) in self.headers
 
+    @property
+    def is_tombstone(self) -> bool:
+        """True if the message has no value: of dead letters whose payload is left out the stage is `send`."""
+        return self.value is None and bool(self.key) and self.stage != names.SENDING
+
     @classmethod
     def read(cls, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> Self | None:
         """Read a record of the dead-letter topic; None for one that is no dead letter."""
@@ -141,7 +147,7 @@ def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> PlainRec
     topic = dead_letter.position.topic
     if topic not in {queries, documents}:
         return Skip.OTHER_TOPIC
-    if dead_letter.value is None:
+    if dead_letter.value is None and not (dead_letter.is_tombstone and topic == documents):
         return Skip.NO_PAYLOAD
     headers = tuple(header for header in dead_letter.headers if header[0] != names.REPLAYED)
     headers += ((names.REPLAYED, dead_letter.attempt.encode()),)

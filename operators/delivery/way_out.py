@@ -13,7 +13,8 @@ topic.
 What a topic refuses in spite of that takes its next form, until one is taken:
 1. A result becomes a dead letter without payload and its refusal. A watermark becomes that dead letter alone.
 2. A refusal becomes a short one; a refused short one is left out, since its dead letter goes alone.
-3. A dead letter keeps its timestamp. A refused one has the time of sending, and the message's own in a header.
+3. A dead letter keeps its timestamp, unless that is more than a day old: its topic would delete it by that. Such a one,
+   and a refused one, has the time of sending, and the message's own in a header.
 4. A refused one without a key gets an empty one: a topic that is compacted takes none without.
 5. A refused one loses its payload; so does at once one that is too large.
 6. A refused one without payload has no further form: the process must end.
@@ -46,9 +47,6 @@ from schemas.errors import DeadLetterClass, FatalDelivery, InputError, Reason
 from schemas.fields import unix_seconds
 from schemas.result import Status
 from schemas.settings import PolicySettings
-
-_SEND: Final = "send"
-"""The stage that dead letters without payload name, and no others."""
 
 _REPLY: Final = "reply"
 """The stage of dead letters in place of results that can't go where their queries chose."""
@@ -253,8 +251,14 @@ class WayOut:
 
 
 def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputRecord:
-    """The record for a rejected message: its key, value, headers and timestamp, and headers that say why."""
+    """The record for a rejected message: its key, value, headers and timestamp, and headers that say why.
+
+    Of an old message the timestamp is in a header.
+    """
     message = rejected.message
+    stamp = _timestamp_ms(message.timestamp)
+    old = stamp is not None and message.received - message.timestamp > _OLD
+    stamped: Headers = ((names.TIMESTAMP, str(stamp).encode()),) if old else ()
     cause = Cause(rejected.kind, rejected.stage, rejected.field, rejected.reason[: names.MAX_MESSAGE_CHARS])
     traced: Headers = ((names.TRACE_ID, trace_id.encode()),) if trace_id else ()
     # A record without key and value can't be produced: the key becomes empty.
@@ -264,8 +268,8 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
         topic,
         key,
         message.value,
-        message.headers + _why(message.origin, cause) + traced,
-        timestamp_ms=_timestamp_ms(message.timestamp),
+        message.headers + _why(message.origin, cause) + traced + stamped,
+        timestamp_ms=None if old else stamp,
         form=Form.DEAD_LETTER,
         cause=cause,
     )
@@ -278,7 +282,7 @@ def without_payload(
 
     It has no value, and headers that name the message.
     """
-    cause = Cause(kind, _SEND, reason=reason or too_large(refused.topic))
+    cause = Cause(kind, names.SENDING, reason=reason or too_large(refused.topic))
     key, headers = short(refused.key) or b"", _why(refused.origin, cause)
     return OutputRecord(
         refused.origin, topic, key, None, headers, refused.trace, form=Form.WITHOUT_PAYLOAD, cause=cause
@@ -289,6 +293,9 @@ def short(key: bytes | None) -> bytes | None:
     """The key; an empty one in place of a long one."""
     return key if key is None or len(key) <= names.MAX_MESSAGE_CHARS else b""
 
+
+_OLD: Final = 86_400.0
+"""Seconds."""
 
 _REFUSALS: Final = frozenset({Form.REFUSAL, Form.SHORT_REFUSAL})
 

@@ -1,10 +1,12 @@
 """Metrics of ranked retrieval, and TREC's formats for judgements and runs. Pure."""
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import quote
 
-from schemas.errors import DeadLetterClass, InputError, invalid
+from schemas.errors import DeadLetterClass, InputError
 
 Judgements = Mapping[str, int]
 """Document -> grade; above 0 is relevant."""
@@ -164,11 +166,12 @@ def parse_run(lines: Iterable[str]) -> dict[str, list[str]]:
 def run_lines(query: str, ranked: Iterable[tuple[str, float]], tag: str) -> Iterator[str]:
     """Write one query's ranking of (document, score) as `query Q0 document rank score tag` lines.
 
-    White space separates columns: a tag has underscores for it. Raises InputError for an id with some.
+    White space separates columns: a tag has underscores for it, and an id has it percent-encoded.
     """
-    tag = "_".join(tag.split())
+    tag, query = "_".join(tag.split()), _column(query)
     for rank, (document, score) in enumerate(ranked, 1):
-        for id_ in (query, document):
-            if len(id_.split()) != 1:
-                raise invalid("run file", "an id without white space is expected", id_)
-        yield f"{query} Q0 {document} {rank} {score:.9g} {tag}\n"
+        yield f"{query} Q0 {_column(document)} {rank} {score:.9g} {tag}\n"
+
+
+def _column(id_: str) -> str:
+    return re.sub(r"\s", lambda found: quote(found[0]), id_)

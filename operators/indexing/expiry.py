@@ -38,7 +38,7 @@ class Expiry:
     async def follow(self) -> None:
         """Delete again and again, until cancelled; a collection that fails is tried again the next time.
 
-        Raises a defect of a collection behind the others' turn.
+        A defect is raised after all collections have had their turn.
         """
         while True:
             defect: Exception | None = None

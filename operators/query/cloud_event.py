@@ -31,6 +31,8 @@ _TRACEPARENT: Final = "traceparent"
 _TRACESTATE: Final = "tracestate"
 _TRACE: Final = (_TRACEPARENT, _TRACESTATE)
 
+_REQUIRED: Final = ("specversion", "id", "source", "type")
+
 _NAME: Final = re.compile(r"[a-z0-9]+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 _URI_REFERENCE: Final = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+")
@@ -103,6 +105,9 @@ def from_headers(headers: Headers) -> CloudEvent:
         if lower != names.CONTENT_TYPE and not lower.startswith(names.HEADER_PREFIX):
             continue
         attribute = "datacontenttype" if lower == names.CONTENT_TYPE else lower.removeprefix(names.HEADER_PREFIX)
+        if not value and attribute not in _REQUIRED:
+            # A client writes it for an attribute that is null.
+            continue
         if attribute in attributes:
             raise invalid(lower, "given twice", value)
         if len(attributes) == names.MAX_ATTRIBUTES:
@@ -150,7 +155,7 @@ def _check(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
     if isinstance(version, str) and version not in ("", names.SPECVERSION):
         reason = problem(field("specversion"), f"this version reads {names.SPECVERSION}", version)
         raise InputError(DeadLetterClass.UNSUPPORTED_VERSION, reason, field("specversion"))
-    for name in ("specversion", "id", "source", "type"):
+    for name in _REQUIRED:
         if name not in attributes:
             raise InputError(
                 DeadLetterClass.INVALID, f"{field(name)}: required by CloudEvents, and missing", field(name)

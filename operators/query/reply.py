@@ -35,10 +35,11 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _INTERNAL: Final = "__"
 """The beginning of the names of Kafka's own topics, to which a broker lets no client write."""
 
-_OWN: Final = ("traceparent", "tracestate", names.CONTENT_TYPE)
+_OWN: Final = ("traceparent", "tracestate", "baggage", names.CONTENT_TYPE)
 _OWN_PREFIXES: Final = (names.HEADER_PREFIX, names.ERROR_PREFIX, names.OWN_PREFIX)
-_OF_VALUE: Final = ("__typeid__", "__contenttypeid__")
-"""Spring's, which name the Java class of the value."""
+_OF_VALUE: Final = ("__typeid__", "__contenttypeid__", "contenttype", "content-encoding", "__value_schema_id")
+_OF_VALUE_PREFIX: Final = "apicurio.value."
+"""Headers of Spring, Confluent and Apicurio, which name the class, the form or the schema of the value."""
 
 _CORRELATION: Final = frozenset(
     {
@@ -105,7 +106,7 @@ class Replies:
             name in written
             or name in _OWN
             or name in _OF_VALUE
-            or name.startswith(_OWN_PREFIXES)
+            or name.startswith((*_OWN_PREFIXES, _OF_VALUE_PREFIX))
             or (self.identity is not None and name == fold(self.identity))
             or matches(name, map(fold, self.settings.withheld_headers))
         )

@@ -43,8 +43,8 @@ _PART: Final = 0.25
 _AGAIN: Final = 0.4
 """Factor for the share of such another word behind a model: the order that the model's scores join has it already."""
 
-_FEW_STEPS: Final = 1_000_000
-"""Steps that cost less than to read all marks at once."""
+_FEW_MARKS: Final = 4
+"""Marks from which on it costs less to look for all at once."""
 
 _FEW: Final = 0.1
 """Share of the candidates that have a rare word, at most."""
@@ -215,7 +215,7 @@ def _mark(term: int) -> str:
 
 def _find(joined: str, wanted: Set[str]) -> Mapping[str, Sequence[int]]:
     """The positions of these marks' terms among joined marks."""
-    if len(wanted) * len(joined) <= _FEW_STEPS or len(joined) % _SIZE or not joined.isascii():
+    if len(wanted) < _FEW_MARKS or len(joined) % _SIZE or not joined.isascii():
         return {mark: list(_find_one(joined, mark)) for mark in wanted}
     terms = np.frombuffer(joined.encode("ascii"), np.uint8).reshape(-1, _SIZE)[:, :_TERM].copy().view("<u4").ravel()
     places: dict[str, list[int]] = {}

@@ -14,8 +14,8 @@ Rules
 - A divided request ends with the units before the first that is late, not sent or failed, if its batching policy makes
   an outcome of these; otherwise with the error.
 - An outcome is a value: the call's result for that request, or a BackendError. Any other exception of a call is a
-  defect: it is logged with its traceback, and the call's requests get a BackendBadResponse. An exception of `request`
-  for an item is that item's defect.
+  defect: it is logged with its traceback, and each of the call's requests is asked again alone. The one with the defect
+  gets a BackendBadResponse. An exception of `request` for an item is that item's defect.
 """
 
 import asyncio
@@ -303,10 +303,14 @@ class Dispatcher(Generic[Request, Outcome]):
             if not self._waits(call, slice_):
                 continue
             outcome: Outcome | BackendError
+            began = self._now()
             try:
                 [outcome] = await self._ask(batch_key, [slice_])
             except BackendError as error:
                 outcome = error
+            except asyncio.CancelledError:
+                call.took, call.answered = self._now() - began, False
+                return
             except Exception as error:  # noqa: BLE001  reported and accounted for
                 outcome = defect_of_call(error)
             self._answer(call, slice_, outcome)
@@ -330,6 +334,7 @@ class Dispatcher(Generic[Request, Outcome]):
             return
         request = slice_.request
         del self._live[request].calls[slice_.start]
+        call.waiting -= 1
         if isinstance(outcome, BackendError):
             self._truncate(request, slice_.start, outcome)
             return

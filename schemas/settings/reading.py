@@ -8,6 +8,7 @@ repeats a value, for it may be a secret.
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
@@ -95,7 +96,7 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
     document = read(path) if path is not None else {}
     wrong = [
         f"{where}: secrets come from the environment or from a file (..._file), not from YAML"
-        for where in sorted(".".join(path) for path in secrets() if _has(document, path))
+        for where in sorted(".".join(map(str, path)) for path, _ in _leaves(document, ()) if _is_secret(path))
     ]
     wrong += _unknown_variables()
     if wrong_json := list(_illegible_variables()):
@@ -115,6 +116,7 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
     raise ConfigError("\n".join(wrong))
 
 
+@cache
 def secrets() -> frozenset[tuple[str, ...]]:
     """The paths of all secrets. Names that users choose, such as those of fields and policies, may be the same."""
     return frozenset(_secrets_of(Settings, ()))
@@ -128,17 +130,22 @@ def _secrets_of(section: type[BaseModel], path: tuple[str, ...]) -> Iterator[tup
             yield from _secrets_of(field.annotation, (*path, name))
 
 
-def _has(document: Mapping[str, Any], path: tuple[str, ...]) -> bool:
-    place: Any = document
-    for name in path:
-        if not isinstance(place, Mapping) or name not in place:
-            return False
-        place = place[name]
-    return True
+def _is_secret(path: Loc) -> bool:
+    """True for the path of a secret, and for one of the same name in what a server gets as the user writes it."""
+    known = secrets()
+    written = path[:3] == _EXTENSIONS or (path[0] in _backends() and path[1:2] == ("body",))
+    return path in known or (written and path[-1] in {each[-1] for each in known})
+
+
+@cache
+def _backends() -> frozenset[str]:
+    sections = {name: field.annotation for name, field in Settings.model_fields.items()}
+    return frozenset(name for name, each in sections.items() if isinstance(each, type) and issubclass(each, Backend))
 
 
 MASK: Final = "***"
 
+_EXTENSIONS: Final = ("kafka", "sasl", "extensions")
 _ISSUER: Final = ("kafka", "sasl", "token_url")
 """A URL that may have a query, in which a key may be."""
 
@@ -163,12 +170,11 @@ def effective(file: Path | None) -> list[Value]:
     variables = _variables()
     dumped = settings.model_dump(mode="json")
     dumped["recipes"] = {name: recipe.definition for name, recipe in settings.recipes.items()}
-    hidden = secrets()
-    backends = {name for name, _ in settings if isinstance(getattr(settings, name), Backend)}
+    backends = _backends()
     found = []
     for path, value in _leaves(dumped, ()):
         is_query = path == _ISSUER and value is not None and "?" in value
-        secret = path in hidden or is_query or (path[0] in backends and len(path) > 2 and path[1] in _MASKED)
+        secret = _is_secret(path) or is_query or (path[0] in backends and len(path) > 2 and path[1] in _MASKED)
         if secret and value is not None:
             value = f"{value.partition('?')[0]}?{MASK}" if is_query else MASK
         found.append(Value(path, value, _source(path, document, variables), secret))

@@ -202,5 +202,7 @@ def test_the_chart_knows_every_secret_of_the_configuration() -> None:
     assert known == {".".join(path) for path in secrets()}
     [listed] = re.findall(r'range \$path := splitList " " "(.*?)"', (CHART / "templates" / "_checks.tpl").read_text())
     assert set(listed.split()) == known
+    [names] = re.findall(r"(?m)has \$name \(list (.*?)\)", (CHART / "templates" / "_checks.tpl").read_text())
+    assert set(re.findall(r'"(\w+)"', names)) == {path[-1] for path in secrets()}
     comment = (CHART / "values.yaml").read_text()
     assert all(key in comment for key in known)

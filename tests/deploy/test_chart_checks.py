@@ -47,6 +47,11 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"config": {"kafka": {"sasl": {"password": "hunter2"}}}},
         "config.kafka.sasl.password: a ConfigMap is no place for a secret; see secrets",
     ),
+    "a key in what a server gets": (
+        "minimal",
+        {"config": {"chat": {"body": {"nested": {"api_key": "hunter2"}}}}},
+        "config.chat.body.nested.api_key: a ConfigMap is no place for a secret; see secrets",
+    ),
     "a registry's token in the ConfigMap": (
         "minimal",
         {"config": {"kafka": {"schema_registry": {"url": "http://r", "token": "hunter2"}}}},

@@ -252,11 +252,12 @@ def test_a_job_of_one_name_is_one_job() -> None:
 
 def test_users_may_add_to_what_traces_say() -> None:
     """Attributes of the values stand in front of the chart's, and no variable is there twice."""
-    otel = {"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=prod", "OTEL_SERVICE_NAME": "shop"}
+    given = "deployment.environment=prod #1,note=a: b"
+    otel = {"OTEL_RESOURCE_ATTRIBUTES": given, "OTEL_SERVICE_NAME": "shop"}
     for workload in render("minimal", {"otel": otel}).workloads:
         names = [each["name"] for each in workload.container["env"]]
         assert len(set(names)) == len(names)
         assert workload.variables["OTEL_SERVICE_NAME"]["value"] == "shop"
-        given = workload.variables["OTEL_RESOURCE_ATTRIBUTES"]["value"]
-        assert given.startswith("deployment.environment=prod")
-        assert ("k8s.pod.name=" in given) == (workload.component in FLOWS)
+        found = workload.variables["OTEL_RESOURCE_ATTRIBUTES"]["value"]
+        assert found.startswith(given)
+        assert ("k8s.pod.name=" in found) == (workload.component in FLOWS)

@@ -26,7 +26,7 @@ from schemas.recipes.stages import Rerank
 from schemas.settings import Settings
 from schemas.settings.ranking import PROFILES
 
-T = TypeVar("T")
+Parsed = TypeVar("Parsed")
 
 TIMEOUT_MS: Final = 60_000
 DEPTH: Final = 100
@@ -207,7 +207,7 @@ def read_qrels(path: Path) -> Judgements:
     return read_trec(path, parse_qrels)
 
 
-def read_trec(path: Path, parse: Callable[[Iterable[str]], T]) -> T:
+def read_trec(path: Path, parse: Callable[[Iterable[str]], Parsed]) -> Parsed:
     """The lines of a file of judgements or of a run, as they are read. Raises InputError naming the wrong line."""
     # Editors of Windows begin a file with a byte order mark.
     with path.open(encoding="utf-8-sig") as lines:

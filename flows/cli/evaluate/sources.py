@@ -4,6 +4,7 @@ A pool is what production saw; other recipes rank it, and judgements of its quer
 """
 
 import contextlib
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -222,6 +223,7 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     without: set[str] = set()
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            line = line.removeprefix(BOM_UTF8) if number == 1 else line
             if not line.strip():
                 continue
             try:

@@ -215,6 +215,8 @@ class OpenAIChat(HttpChat):
                         return Message(text, truncated, thought)
                     case {"content": str(text)}:
                         return Message(text, truncated, thought)
+                    case {"content": [*_, {"type": "refusal"}]}:
+                        return Message(refused=True)
                     case {"content": list(blocks)} if blocks:
                         texts = self._texts(blocks)
                         return Message("".join(texts), truncated, thought or len(texts) < len(blocks))

@@ -19,6 +19,7 @@ from flows.cli.evaluate.compare import (
 )
 from flows.cli.evaluate.evaluation import read_qrels
 from flows.cli.main import command_line
+from flows.process import logs
 from operators.evaluation.metrics import by_query
 from schemas.errors import InputError
 from tests.flows.cli.terminal import printed
@@ -98,15 +99,19 @@ def test_a_line_of_no_run_is_named(files: tuple[Path, Path, Path]) -> None:
         judgements_of_runs(files[2], {each: read_run(each) for each in files[:2]})
 
 
-def test_a_byte_order_mark_and_a_pipe_lose_no_line(files: tuple[Path, Path, Path]) -> None:
+def test_a_byte_order_mark_and_a_pipe_lose_no_line(
+    files: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first query counts; a run may be a pipe, which is read once."""
+    # The process that runs the tests keeps its own logs.
+    monkeypatch.setattr(logs, "configure", lambda *_: None)
     before = compared(*files)
     for path in files:
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert compared(*files) == before
     pipe = files[0].with_name("pipe")
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=(files[0].read_bytes(),))
+    writer = threading.Thread(target=pipe.write_bytes, args=(files[0].read_bytes(),), daemon=True)
     writer.start()
     assert compared(pipe, *files[1:]) == before
     writer.join()

@@ -1,11 +1,13 @@
 """Dead letters: the original message untouched, and headers that say what was wrong with it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from operators.delivery.replay import DeadLetter
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.query.message import Rejected
 from schemas import headers as names
@@ -27,14 +29,29 @@ def test_the_original_is_untouched(
     key: bytes | None, value: bytes | None, before: tuple[tuple[str, bytes], ...], stamp: int
 ) -> None:
     """Key, value, headers in their order and the timestamp to the millisecond are the message's own."""
+    sent = message(value=value, key=key, headers=before, timestamp=stamp / 1000)
     letter = dead_letter(
-        rejected(value=value, key=key, headers=before, timestamp=stamp / 1000), "dead-letters", "0af7651916cd43dd"
+        Rejected(replace(sent, received=stamp / 1000 + 86_000), DeadLetterClass.NOT_JSON, "decode", "why"),
+        "dead-letters",
+        "0af7651916cd43dd",
     )
     assert letter.value == value
     assert letter.key == (b"" if key is None and value is None else key)
     assert letter.headers[: len(before)] == before
     assert letter.timestamp_ms == stamp
     assert letter.topic == "dead-letters"
+
+
+def test_a_dead_letter_outlives_an_old_message() -> None:
+    """Its topic would delete it by a timestamp of long ago, before anybody reads it: a header has that one."""
+    sent = message(timestamp=1_000_000_000.123)
+    old = Rejected(replace(sent, received=sent.timestamp + 86_401), DeadLetterClass.NOT_JSON, "decode", "why")
+    letter = dead_letter(old, "dead-letters", None)
+    assert letter.timestamp_ms is None
+    assert letter.headers[-1] == ("__connect.errors.timestamp", b"1000000000123")
+    read = DeadLetter.read(letter.key, letter.value, letter.headers, 1_800_000_000_000)
+    assert read is not None
+    assert (read.timestamp_ms, read.headers) == (1_000_000_000_123, sent.headers)
 
 
 def test_the_headers_say_where_and_why() -> None:
@@ -86,7 +103,7 @@ def test_a_refused_record_without_a_usable_key_has_an_empty_one(key: bytes | Non
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "stamp"), [(-0.001, None), (-5e9, None), ((2**63 - 1) / 1000, 2**63 - 1), (0.0, 0)]
+    ("timestamp", "stamp"), [(-0.001, None), (-5e9, None), ((2**63 - 1) / 1000, 2**63 - 1), (0.0, None)]
 )
 def test_a_dead_letters_timestamp_can_be_written(timestamp: float, stamp: int | None) -> None:
     """A message without a timestamp, or one at the end of all times, has a dead letter that Kafka's writers take."""

@@ -131,6 +131,18 @@ def test_what_has_no_payload_is_skipped() -> None:
     assert refused is not None
     assert to_record(refused, QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
     assert to_record(letter(value=None), QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
+    assert to_record(letter(DOCUMENTS, value=None, key=None), QUERIES, DOCUMENTS) is Skip.NO_PAYLOAD
+
+
+def test_a_tombstone_is_sent_again() -> None:
+    """The deletion of a document has no value: without it a replay would bring the document back."""
+    found = letter(DOCUMENTS, value=None)
+    record = to_record(found, QUERIES, DOCUMENTS)
+    assert isinstance(record, PlainRecord)
+    assert (record.topic, record.key, record.value, record.timestamp_ms) == (DOCUMENTS, b"key", None, STAMP_MS)
+    refused = read(without_payload(output_record(7, topic=DOCUMENTS, value=b"x"), "dead-letters"))
+    assert refused is not None
+    assert to_record(refused, QUERIES, "queries") is Skip.NO_PAYLOAD
 
 
 def test_what_came_from_elsewhere_is_skipped() -> None:

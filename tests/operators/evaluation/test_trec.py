@@ -72,8 +72,7 @@ def test_a_run_that_is_written_is_read(run: dict[str, list[str]], score: float) 
 
 
 def test_white_space_is_no_part_of_a_column() -> None:
-    """A tag has underscores for it; an id with some could not be read again, and is named."""
-    assert list(run_lines("q", [("a", 1.0)], "score > composite")) == ["q Q0 a 1 1 score_>_composite\n"]
-    for query, document in (("q", "my doc"), ("my query", "d"), ("q", "")):
-        with pytest.raises(InputError, match="an id without white space is expected"):
-            list(run_lines(query, [(document, 1.0)], "x"))
+    """A tag has underscores for it, and an id has it percent-encoded: the line can be read again."""
+    lines = list(run_lines("my query", [("my\u00a0\tdoc", 1.0)], "score > composite"))
+    assert lines == ["my%20query Q0 my%C2%A0%09doc 1 1 score_>_composite\n"]
+    assert parse_run(lines) == {"my%20query": ["my%C2%A0%09doc"]}

@@ -115,6 +115,7 @@ def test_headers_return_as_they_are(headers: tuple[tuple[str, bytes], ...]) -> N
             "rankstream.replayed",
         ),
         *("__TypeId__", "Authorization", "cookie", "X-Source", "baggage", "x-secret-1"),
+        *("__value_schema_id", "contentType", "Content-Encoding", "apicurio.value.globalId"),
     ],
 )
 def test_headers_that_would_mislead_or_tell_do_not_return(name: str) -> None:

@@ -231,6 +231,6 @@ def test_many_words_are_looked_for_as_few_are(
     found = []
     for few in (0, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(coverage, "_FEW_STEPS", few)
+            patch.setattr(coverage, "_FEW_MARKS", few)
             found.append(find_matches(words, payloads, ["title", "text", "brand"], identifiers=joined))
     assert str(found[0]) == str(found[1])

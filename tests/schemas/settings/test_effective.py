@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from flows.cli.config import yaml_lines
+from schemas.errors import ConfigError
 from schemas.settings import load
 from schemas.settings.reading import Value, effective
 
@@ -57,16 +58,33 @@ def test_strings_that_yaml_reads_as_something_else_are_quoted() -> None:
     }
 
 
+def test_what_a_server_gets_may_hold_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key in a body or in extensions is refused in the file, and masked where a variable has it."""
+    file = tmp_path / "c.yaml"
+    embedder = {"kind": "openai", "url": "http://e", "model": "m"}
+    base = {"qdrant": {"url": "http://q"}, "rerank": {"kind": "none"}, "embedder": embedder}
+    file.write_text(yaml.safe_dump({**base, "embedder": {**embedder, "body": {"deep": {"api_key": "canary"}}}}))
+    with pytest.raises(
+        ConfigError, match=r"embedder\.body\.deep\.api_key: secrets come from the environment"
+    ) as refused:
+        load(file)
+    assert "canary" not in str(refused.value)
+    file.write_text(yaml.safe_dump(base))
+    monkeypatch.setenv("RANKSTREAM_EMBEDDER__BODY", '{"api_key": "canary", "dimensions": 3}')
+    printed = "\n".join(yaml_lines(effective(file)))
+    assert "canary" not in printed
+    assert "dimensions: 3" in printed
+
+
 def test_names_that_users_choose_are_no_secrets(tmp_path: Path) -> None:
     """A field, a source, a profile or a destination may be called like a secret, or like headers of a backend."""
     file = tmp_path / "c.yaml"
-    profile = {"recipe": "rrf"}
     file.write_text(
         yaml.safe_dump(
             {
                 "qdrant": {"url": "http://q", "indexes": {"token": "keyword"}, "destinations": {"password": "p"}},
                 "policies": {"sources": {"api_key": {"read": True}}},
-                "profiles": {"query": profile, "headers": profile},
+                "profiles": {"query": {"recipe": "rrf"}, "headers": {"recipe": "rrf"}},
                 "embedder": {"query": {"api-version": "canary"}},
             }
         )

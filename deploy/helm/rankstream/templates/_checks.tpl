@@ -60,6 +60,23 @@
 {{- fail (printf "config.%s: a ConfigMap is no place for a secret; see secrets" $path) -}}
 {{- end -}}
 {{- end -}}
+{{- range $name := list "qdrant" "embedder" "sparse_encoder" "rerank" "chat" -}}
+{{- include "rankstream.checkWritten" (dict "section" (dig $name "body" dict $root.Values.config) "path" (printf "config.%s.body" $name)) -}}
+{{- end -}}
+{{- include "rankstream.checkWritten" (dict "section" (dig "kafka" "sasl" "extensions" dict .Values.config) "path" "config.kafka.sasl.extensions") -}}
+{{- end }}
+
+{{/* What a server gets as the user writes it. Takes a dict: section, path. The names are those of every secret. */}}
+{{- define "rankstream.checkWritten" -}}
+{{- $path := .path -}}
+{{- range $name, $value := .section -}}
+{{- if has $name (list "api_key" "client_secret" "key_password" "password" "signing_secret" "token") -}}
+{{- fail (printf "%s.%s: a ConfigMap is no place for a secret; see secrets" $path $name) -}}
+{{- end -}}
+{{- if kindIs "map" $value -}}
+{{- include "rankstream.checkWritten" (dict "section" $value "path" (printf "%s.%s" $path $name)) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{- define "rankstream.checkSasl" -}}

@@ -162,7 +162,9 @@ readinessProbe:
       fieldPath: metadata.labels['{{ . }}']
 {{- end }}
 - name: OTEL_RESOURCE_ATTRIBUTES
-  value: {{ with $root.Values.otel.OTEL_RESOURCE_ATTRIBUTES }}{{ . }},{{ end }}k8s.namespace.name={{ $root.Release.Namespace }},k8s.pod.name=$({{ include "rankstream.variable" "delivery.replica" }})
+  {{- $given := $root.Values.otel.OTEL_RESOURCE_ATTRIBUTES | default "" }}
+  {{- $own := printf "k8s.namespace.name=%s,k8s.pod.name=$(%s)" $root.Release.Namespace (include "rankstream.variable" "delivery.replica") }}
+  value: {{ list $given $own | compact | join "," | quote }}
 {{- if (get $root.Values (index . 1)).autoscaling.enabled }}
 {{- range list "username" "client_id" "token_url" "scope" }}
 {{- $key := printf "kafka.sasl.%s" . }}
