@@ -80,7 +80,7 @@ class DeadLetter:
     @property
     def is_tombstone(self) -> bool:
         """True if the message has no value: of dead letters whose payload is left out the stage is `send`."""
-        return self.value is None and bool(self.key) and self.stage != names.SENDING
+        return self.value is None and bool(self.key) and self.stage not in {"", names.SENDING}
 
     @classmethod
     def read(cls, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> Self | None:
