@@ -88,19 +88,24 @@ def file_version(path: Path) -> str:
 
 
 def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The same with their lines' numbers, from 1; a byte order mark before the first is skipped."""
+    """The same with their lines' numbers, from 1."""
+    for number, line in numbered_lines(path):
+        try:
+            event = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise InputError(DeadLetterClass.NOT_JSON, f"{path}:{number}: not JSON: {error.msg}") from error
+        if not isinstance(event, dict):
+            raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: not an object")
+        yield number, event
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, with their numbers from 1; a byte order mark is skipped."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             line = line.removeprefix(BOM_UTF8) if number == 1 else line
-            if not line.strip():
-                continue
-            try:
-                event = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise InputError(DeadLetterClass.NOT_JSON, f"{path}:{number}: not JSON: {error.msg}") from error
-            if not isinstance(event, dict):
-                raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: not an object")
-            yield number, event
+            if line.strip():
+                yield number, line
 
 
 def ingest(

@@ -90,8 +90,7 @@ def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
 
         def original(dead_letter: DeadLetter) -> DeadLetter:
             topic = dead_letter.position.topic
-            whole = dead_letter.value is not None or (dead_letter.is_tombstone and topic == topics.documents)
-            if whole or topic not in {topics.queries, topics.documents}:
+            if dead_letter.is_whole(topics.documents) or topic not in {topics.queries, topics.documents}:
                 return dead_letter
             if topic not in readers:
                 readers[topic] = stack.enter_context(closing(client.bounded_reader(topic, from_end=True)))

@@ -183,10 +183,10 @@ def count(where: Mapping[str, Any]) -> int:
     return sum(count(inner) for name in clauses for inner in where[name]) if clauses else 1
 
 
-def _forms(wanted: FieldFilter, values: Sequence[Value], of_object: bool) -> list[Value]:
+def _forms(wanted: FieldFilter, values: Sequence[Value], of_object: bool) -> Sequence[Value]:
     """The values, and their other forms where a document's title or text is compared with them."""
     if of_object or wanted.field not in _COMPOSED:
-        return list(values)
+        return values
     composed: list[Any] = [*_compose(tuple(each for each in values if isinstance(each, str)))]
     return composed + [each for each in values if not isinstance(each, str)]
 
@@ -204,7 +204,7 @@ def _equal(field: str, value: str | bool | int | float) -> Condition:
     return {"key": field, "range": {"gte": value, "lte": value}}
 
 
-def _any(field: str, values: list[str | bool | int]) -> Condition:
+def _any(field: str, values: Sequence[str | bool | int]) -> Condition:
     strings = [value for value in values if isinstance(value, str)]
     booleans = {value for value in values if isinstance(value, bool)}
     integers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]

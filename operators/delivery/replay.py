@@ -77,10 +77,12 @@ class DeadLetter:
         """True if it was replayed, and was rejected for the reason for which it had been before."""
         return (names.REPLAYED, self.attempt.encode()) in self.headers
 
-    @property
-    def is_tombstone(self) -> bool:
-        """True if the message has no value: of dead letters whose payload is left out the stage is `send`."""
-        return self.value is None and bool(self.key) and self.stage not in {"", names.SENDING}
+    def is_whole(self, documents: str) -> bool:
+        """True if the letter has the message, as does that of a tombstone from the topic of `documents`: dead letters
+        whose payload is left out have the stage `send`.
+        """
+        tombstone = self.position.topic == documents and bool(self.key) and self.stage not in {"", names.SENDING}
+        return self.value is not None or tombstone
 
     @classmethod
     def read(cls, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> Self | None:
@@ -147,7 +149,7 @@ def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> PlainRec
     topic = dead_letter.position.topic
     if topic not in {queries, documents}:
         return Skip.OTHER_TOPIC
-    if dead_letter.value is None and not (dead_letter.is_tombstone and topic == documents):
+    if not dead_letter.is_whole(documents):
         return Skip.NO_PAYLOAD
     headers = tuple(header for header in dead_letter.headers if header[0] != names.REPLAYED)
     headers += ((names.REPLAYED, dead_letter.attempt.encode()),)

@@ -281,7 +281,7 @@ class ConsumerLoop:
         return messages
 
     def _check_end(self, partition: TopicPartition) -> None:
-        """Raise FatalDelivery if the partition ends below what was read of it: which of its records are new?"""
+        """Raise FatalDelivery if the partition ends below what was read of it."""
         heard, read = self._consumer.ends([partition]).get(partition), self._ledger.next_offsets().get(partition)
         if heard is not None and read is not None and heard.last < read:
             raise FatalDelivery(

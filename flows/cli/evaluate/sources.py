@@ -4,7 +4,6 @@ A pool is what production saw; other recipes rank it, and judgements of its quer
 """
 
 import contextlib
-from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from flows.cli.evaluate.evaluation import (
     run_flow,
     select_judged,
 )
+from flows.cli.ingestion import numbered_lines
 from flows.cli.output import out, reread, stderr
 from flows.cli.query_client import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
@@ -221,26 +221,22 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     pools: dict[str, ReadPool] = {}
     lines: dict[str, int] = {}
     without: set[str] = set()
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            line = line.removeprefix(BOM_UTF8) if number == 1 else line
-            if not line.strip():
-                continue
-            try:
-                read = ranker.read(line)
-            except InputError as error:
-                if (query := _query_without_pool(line, error)) is None:
-                    raise InputError(error.kind, f"{path}:{number}: {error}") from error
-                without.add(query)
-                continue
-            query = read.pool.query.query_id
-            if query not in every:
-                continue
-            if query in pools and pools[query].pool != read.pool:
-                twice = f"{path}:{number}: query {query} has another pool in line {lines[query]}"
-                raise InputError(DeadLetterClass.INVALID, twice)
-            # A pool is large: what is ranked and judged doesn't need it as JSON, too.
-            pools[query], lines[query] = read._replace(document={}), number
+    for number, line in numbered_lines(path):
+        try:
+            read = ranker.read(line)
+        except InputError as error:
+            if (query := _query_without_pool(line, error)) is None:
+                raise InputError(error.kind, f"{path}:{number}: {error}") from error
+            without.add(query)
+            continue
+        query = read.pool.query.query_id
+        if query not in every:
+            continue
+        if query in pools and pools[query].pool != read.pool:
+            twice = f"{path}:{number}: query {query} has another pool in line {lines[query]}"
+            raise InputError(DeadLetterClass.INVALID, twice)
+        # A pool is large: what is ranked and judged doesn't need it as JSON, too.
+        pools[query], lines[query] = read._replace(document={}), number
     judged = select_judged(every, pools.keys(), qrels, path)
     fields = {*ranker.planner.grouping_fields, *(read.pool.query.group_by for read in pools.values())}
     hits = (hit for read in pools.values() for leg in read.pool.legs for hit in leg.hits)

@@ -6,13 +6,11 @@ interval, and it is as long as the answer took, and a second.
 
 import time
 from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 import httpx
 
-from operators.clients.http.transport import Endpoint
+from operators.clients.http.transport import Endpoint, read_http_date
 from schemas.errors import BackendError
 
 _UNIT: Final = 1.0
@@ -65,10 +63,5 @@ async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeou
 
 def between(date: str, sent: float, answered: float) -> Ahead | None:
     """The difference, by a `Date` and this machine's clock in seconds since 1970; None if the date can't be read."""
-    try:
-        moment = parsedate_to_datetime(date)
-    except (ValueError, OverflowError):
-        return None
-    # Without a zone it is GMT, too.
-    since = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-    return Ahead(sent - (since + _UNIT), answered - since)
+    since = read_http_date(date)
+    return None if since is None else Ahead(sent - (since + _UNIT), answered - since)

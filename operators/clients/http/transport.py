@@ -341,11 +341,17 @@ def _retry_after(headers: httpx.Headers) -> float:
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdecimal():
         return float(value[:9])
+    until = read_http_date(value)
+    return max(0.0, until - time.time()) if until is not None else 0.0
+
+
+def read_http_date(text: str) -> float | None:
+    """The Unix seconds of a date as HTTP writes it, in GMT if it names no zone; None if it can't be read."""
     try:
-        moment = parsedate_to_datetime(value)
+        moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
-        return 0.0
-    return max(0.0, (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() - time.time())
+        return None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _is_base_url(text: str) -> bool:
