@@ -1,7 +1,9 @@
 """The program: `rankstream`, and `python -m flows.cli`."""
 
+import io
 import os
 import signal
+import sys
 
 INTERRUPTED = 130
 """Exit code of what Ctrl-C has ended."""
@@ -14,6 +16,10 @@ def main() -> None:
     if os.getpid() == 1:
         # The kernel keeps signals without a handler from a container's first process: SIGTERM would not end a start.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(_TERMINATED))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that is not of UTF-8 gets question marks for what it has no characters for.
+            stream.reconfigure(errors="replace")
     try:
         from flows.cli.main import main as command_line
 

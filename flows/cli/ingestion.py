@@ -25,6 +25,7 @@ from operators.delivery.broker import reach
 from operators.delivery.client import KafkaClient, PlainRecord, RecordRefused
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
+from schemas.event import json_object
 from schemas.settings import KafkaSettings, Topics
 from schemas.texts import printable
 
@@ -91,11 +92,9 @@ def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The same with their lines' numbers, from 1."""
     for number, line in numbered_lines(path):
         try:
-            event = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise InputError(DeadLetterClass.NOT_JSON, f"{path}:{number}: not JSON: {error.msg}") from error
-        if not isinstance(event, dict):
-            raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: not an object")
+            event = json_object(line, len(line))
+        except InputError as error:
+            raise InputError(error.kind, f"{path}:{number}: {error}") from error
         yield number, event
 
 

@@ -52,9 +52,10 @@ def say(console: Console, line: str, style: str | None = None) -> None:
 
 
 def emit(value: object) -> None:
-    """Print one JSON object on a line of its own, whatever the terminal's width."""
-    sys.stdout.write(json_line(value) + "\n")
+    """Print one JSON object on a line of its own, whatever the terminal's width: in UTF-8, as all JSON is."""
     sys.stdout.flush()
+    sys.stdout.buffer.write(json_line(value).encode() + b"\n")
+    sys.stdout.buffer.flush()
 
 
 UNANSWERED: Final = frozenset({"failed", "invalid"})

@@ -109,7 +109,9 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
         found = error.errors(include_url=False, include_input=False)
         wrong += [_problem(item, _variables()) for item in found]
     except SettingsError as error:
-        wrong.append(str(error))
+        value = getattr(error.__cause__, "doc", None)
+        illegible = [variable for variable in ours(os.environ) if os.environ[variable] == value]
+        wrong += [f'{each}: JSON is expected, such as ["a", "b"]' for each in illegible] or [str(error)]
     else:
         if not wrong:
             return settings

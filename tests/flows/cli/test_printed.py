@@ -234,6 +234,28 @@ def test_a_failure_shows_what_it_quotes(arguments: tuple[str, ...], tmp_path: Pa
     assert ("Traceback" in err) == bool(arguments)
 
 
+PRINTING = """
+import sys
+from flows.cli import __main__, main, output
+def printing():
+    output.say(output.out, "Straße 東京")
+    output.emit({"text": "Straße 東京"})
+main.main = printing
+__main__.main()
+"""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_terminal_of_another_encoding_gets_the_rest(encoding: str) -> None:
+    """Question marks in a text, and JSON whole: it has one encoding everywhere."""
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    printed = subprocess.run([sys.executable, "-c", PRINTING], env=env, capture_output=True, timeout=120)
+    assert printed.stderr == b""
+    text, line = printed.stdout.splitlines()
+    assert text == "Straße 東京".encode(encoding, "replace")
+    assert orjson.loads(line) == {"text": "Straße 東京"}
+
+
 LOGGING = """
 import logging, sys
 from flows.process import logs

@@ -95,6 +95,16 @@ def test_every_problem_is_said_at_once(tmp_path: Path, monkeypatch: pytest.Monke
             "x",
             "RANKSTREAM_KAFKA__PARTITIONS: Input should be a valid integer, unable to parse string as an integer",
         ),
+        (
+            "RANKSTREAM_KAFKA__TOPICS__REPLY_TO",
+            "a,b",
+            'RANKSTREAM_KAFKA__TOPICS__REPLY_TO: JSON is expected, such as ["a", "b"]',
+        ),
+        (
+            "RANKSTREAM_FIREWALL__BLOCKED_LABELS",
+            "draft",
+            'RANKSTREAM_FIREWALL__BLOCKED_LABELS: JSON is expected, such as ["a", "b"]',
+        ),
         ("RANKSTREAM_COLOUR", "blue", "RANKSTREAM_COLOUR: no such setting"),
         (
             "RANKSTREAM_KAFKA",
