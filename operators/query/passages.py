@@ -4,7 +4,7 @@ Rules
 -----
 - All offsets count code points.
 - A word of the text matches if it has a term of the query, as the keyword leg has it, or is written alike. Stop words
-  match nothing; identifiers and pairs of characters match as whole terms.
+  match nothing, unless the query has nothing else; identifiers and pairs of characters match as whole terms.
 - A passage is a run of whole sentences, of SIZE code points at most. A longer sentence is divided behind a comma or
   the like, else between words. Only a longer word is divided, and a character never loses its marks.
 - The best passage has the most of the query's words. A word counts the more, the fewer of the text's sentences have it
@@ -46,7 +46,7 @@ _JOINERS: Final = "\u200c\u200d"
 _MARKS_BACK: Final = 32
 
 Terms = Callable[[str], Collection[int]]
-"""The terms of a word as the keyword leg has them; none of a stop word."""
+"""The terms of a word as the keyword leg has them."""
 
 
 class Passage(NamedTuple):
@@ -85,18 +85,27 @@ class _Window(NamedTuple):
 
 
 class Matcher:
-    """Finds a query's words in texts; `terms` are those of the keyword leg."""
+    """Finds a query's words in texts; `terms` are those of the keyword leg, none of a stop word.
 
-    def __init__(self, query: str, terms: Terms) -> None:
-        self._terms = terms
+    `stop_words` are the terms by which a query that has nothing else is searched.
+    """
+
+    def __init__(self, query: str, terms: Terms, stop_words: Terms = lambda _: ()) -> None:
         self._weights: list[float] = []
         self._by_term: dict[int, int] = {}
         self._known: dict[str, int | None] = {}
         self._found: dict[str, list[_Match]] = {}
         self._joined = any(map(str.isdigit, query))
+        self._terms = terms
+        self._read(query)
+        if not self._weights:
+            self._terms = stop_words
+            self._read(query)
+
+    def _read(self, query: str) -> None:
         for span in spans(query, query=True):
-            found = terms(span.text)
-            if not found or (written := span.text.casefold()) in self._known:
+            found = self._terms(span.text)
+            if not found or (written := span.text.lower()) in self._known:
                 continue
             word = next((self._by_term[term] for term in found if term in self._by_term), len(self._weights))
             if word == len(self._weights):
@@ -162,7 +171,7 @@ class Matcher:
         try:
             return self._known[text]
         except KeyError:
-            written = text.casefold()
+            written = text.lower()
             word = self._known.get(written)
             if word is None:
                 word = next((self._by_term[term] for term in self._terms(text) if term in self._by_term), None)

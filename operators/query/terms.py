@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from operators.query.syntax.words import words
+from operators.query.syntax.words import split
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,12 @@ class SparseVector:
 
 def terms_by_word(text: str, analyse: Callable[[str], SparseVector | None]) -> dict[str, Sequence[int]]:
     """The terms of each word that has some, by the word in lower case; `analyse` makes the terms of a text."""
-    read = ((word, analyse(word)) for word in dict.fromkeys(words(text)))
-    return {word: terms.indices for word, terms in read if terms is not None}
+    written: dict[str, str] = {}
+    for word in split(text):
+        # It is analysed as it is written: the small form of `İ` holds an accent that would cut the word.
+        written.setdefault(word.lower(), word)
+    read = ((lower, analyse(word)) for lower, word in written.items())
+    return {lower: terms.indices for lower, terms in read if terms is not None}
 
 
 NOTHING: Final[Mapping[str, Any]] = {"must": [{"has_id": []}]}

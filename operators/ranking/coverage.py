@@ -6,6 +6,7 @@ mark has 24 of a term's 32 bits: a document of 150 terms seems to have a word th
 
 import base64
 import math
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
@@ -127,7 +128,7 @@ def find_shares(matches: Matches, candidates: Iterable[Candidate]) -> Shares:
 def find_missing(ids: Set[str], matches: Matches | None) -> float:
     """The share of a query that is words which none of these candidates has, each word by its rarity.
 
-    Words without a digit and of three characters or more count; 0 where nothing is known of the candidates' words.
+    Words without a digit and of three letters or more count; 0 where nothing is known of the candidates' words.
     Source: own.
     """
     if not matches:
@@ -201,8 +202,12 @@ def _bound(
 
 
 def is_spelt(word: str) -> bool:
-    """True for a word that may be misspelt: of three characters or more, without a digit."""
-    return len(word) >= _SPELT and not any(letter.isdigit() for letter in word)
+    """True for a word that may be misspelt: of three letters or more, without a digit.
+
+    Signs are no letters, so a pair of characters of a script without spaces is none.
+    """
+    letters = word if word.isascii() else [each for each in word if not unicodedata.category(each).startswith("M")]
+    return len(letters) >= _SPELT and not any(letter.isdigit() for letter in word)
 
 
 def _identifies(word: str) -> bool:

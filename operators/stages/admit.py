@@ -125,7 +125,8 @@ class Admission:
         parsed = retrieval.parsed = parse(text, columns)
         retrieval.columns = bm25.columns
         retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
-        retrieval.matcher = cache(partial(Matcher, parsed.terms, bm25.terms_of))
+        stop_words = partial(bm25.terms_of, stop_words=True)
+        retrieval.matcher = cache(partial(Matcher, parsed.terms, bm25.terms_of, stop_words))
         retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
         recipe = query.asked.plan.recipe
         fuzzy = retrieval.capabilities.fuzzy and FUZZY in recipe.fusion.legs

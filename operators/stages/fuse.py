@@ -50,6 +50,10 @@ from schemas.result import (
 )
 
 _UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
+_UNMATCHED: Final = (
+    "no document matches the text as a keyword expression, which quotes, capital AND, OR and NOT, prefix* and column"
+    " filters make of it: without them the text is read as words"
+)
 _SAID: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
 _NO_CONTEXT: Final = (
     f"{Reason.NO_CONTEXT}: the recipe searches documents together with their neighbours, and the collection has no"
@@ -208,6 +212,10 @@ def _against(query: InFlight) -> bool:
 
 def _tell_limits(query: InFlight) -> None:
     most, wanted = depth(query), wanted_depth(query)
+    keyword = query.outcome.legs[KEYWORD]
+    parsed = query.retrieval.parsed
+    if keyword.status is LegStatus.OK and not keyword.ids and parsed is not None and parsed.expression is not None:
+        query.outcome.warnings.append(_UNMATCHED)
     if not any(leg.more for leg in query.outcome.legs.values()):
         return
     if query.asked.canonical.reflections_only:

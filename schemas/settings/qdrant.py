@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from schemas.document import COLUMNS, FILTERED, INDEXED
 from schemas.filters import FIELD, INDEXABLE, KEY
@@ -181,6 +181,11 @@ class Vectors(Section):
         return self
 
 
+def language_tag(written: str) -> str:
+    """A language as other programs write it, such as `de_AT`, in small letters and with hyphens: `de-at`."""
+    return written.strip().lower().replace("_", "-")
+
+
 class Bm25Settings(Section):
     """The analyser and the BM25 formula of the keyword leg. They are part of the index: after a change, index again."""
 
@@ -202,6 +207,14 @@ class Bm25Settings(Section):
         description="fold: accents do not count, so that `cafe` finds `café`. Default: keep. German umlauts have their"
         " two-letter form in any case.",
     )
+
+    @field_validator("languages")
+    @classmethod
+    def _by_tag(cls, languages: dict[str, str]) -> dict[str, str]:
+        by_tag = {language_tag(written): language for written, language in languages.items()}
+        if len(by_tag) < len(languages):
+            raise ValueError("two of the names are one language, such as de_AT and de-at")
+        return by_tag
 
 
 MOST_FIELDS: Final = 10

@@ -2,26 +2,29 @@
 
 Rules
 -----
-- Full-width and half-width forms are those of usual width: `ＷＨ` is WH, `ｶﾞ` is ガ. All else stays as it is written.
+- Full-width and half-width forms are those of usual width: `ＷＨ` is WH, `ｶﾞ` is ガ. Ligatures such as `ﬁ` are their
+  letters. Characters that nobody sees, such as soft hyphens, are left out. The × between two digits is x. All else
+  stays as it is written.
 - Chinese, Japanese, Thai, Lao, Khmer, Burmese and Korean become overlapping pairs of characters, Korean of syllables. A
   vowel sign belongs to its letter; marks that separate words for the engine, such as tones, are left out.
-- German `ae`, `oe` and `ue` are umlauts, and `ß` is ss, as in Snowball's stemmer German2. Other languages may be read
-  without accents.
+- German `ae`, `oe` and `ue` are umlauts, unless `ue` is behind a vowel or q, and `ß` is ss, as in Snowball's German
+  stemmer. Turkish `İ` and `I` are the capitals of i and ı. Other languages may be read without accents.
 - An identifier is made of words, one of which has a digit, by joining them: `WH-1000XM5` and `wh 1000 xm5` are
   wh1000xm5. A single word is none: its term is there.
 - Hyphens and the signs / . _ + # join words. White space joins words with a digit and short words: in a document only
   those in capitals, units behind a number, and the x between two numbers, so that prose makes no identifiers.
-- Only hyphens and white space join two digits, and only in an identifier of LONG characters or more. So `10 5` is not
-  105, and decimals, prices, times, fractions and versions (`1.299`, `12:30`, `2/3`, `v1.2.3`) are not joined at all.
-  Four or more numbers with full stops between are one, unless they are an IP address: `816.418.00.1` is 816418001.
+- Only hyphens, white space and parentheses join two digits, and only in an identifier of LONG characters or more. So
+  `10 5` is not 105, and decimals, prices, times, fractions and versions (`1.299`, `12:30`, `2/3`, `v1.2.3`) are not
+  joined at all. Four or more numbers with full stops between are one, unless they are an IP address: `816.418.00.1` is
+  816418001.
 - A number of ZEROS digits or more behind leading zeros is an identifier without them.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 
 from operators.query.syntax.words import WORD
@@ -42,7 +45,7 @@ SHORT: Final = 4
 """Letters of a word at most that white space joins to a number."""
 
 ROW: Final = 8
-"""Parts side by side in a document at most: of a table's row only single parts are identifiers."""
+"""Numbers side by side in a document at most: of a table's row only single parts are identifiers."""
 
 MOST: Final = 64
 """Identifiers of a query at most: each is a term of its search."""
@@ -51,6 +54,14 @@ MOST_PAIRS: Final = 1024
 """Pairs of characters of a query at most."""
 
 _WIDE: Final = re.compile("[\u3000\uff01-\uffef]+")
+_TIMES: Final = re.compile(r"(?<=\d)([^\S\r\n]{0,2})\u00d7(?=[^\S\r\n]{0,2}\d)")
+_RESPELT: Final[Mapping[str, str]] = {
+    **dict.fromkeys("\u00ad\u200b\u2060\ufeff", ""),
+    **{chr(place): unicodedata.normalize("NFKC", chr(place)) for place in range(0xFB00, 0xFB07)},
+}
+"""Characters that nobody sees, and Latin ligatures."""
+
+_RARE: Final = re.compile(f"[{''.join(_RESPELT)}]")
 _UNSPACED: Final = re.compile(
     "[\u3005-\u3007\u3041-\u3096\u3099-\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf"
     "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
@@ -59,10 +70,18 @@ _UNSPACED: Final = re.compile(
     "\u1780-\u17d3\u17dc-\u17dd\u1000-\u103f\u104c-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f]+"
 )
 _UMLAUTS: Final = {"ae": "ä", "oe": "ö", "ue": "ü"}
-_DIGRAPH: Final = re.compile("ae|oe|(?<!q)ue")
-_ACCENTED: Final = re.compile("[\u00c0-\u024f\u0386-\u04ff\u1e00-\u1fff]")
+_DIGRAPH: Final = re.compile("ae|oe|(?<![aeiouyäöüq])ue")
+_BEHIND_VOWEL: Final = re.compile("(?<=[aeiouyäöüq])ü")
+_TURKISH: Final = str.maketrans("İI", "iı")
+_ACCENTED: Final = re.compile("[\u00c0-\u024f\u0300-\u036f\u0386-\u04ff\u1e00-\u1fff]")
+_LETTERS: Final[Mapping[str, str]] = {
+    **dict(zip("ØøŁłĐđÐðŦŧĦħıЙйЎўЇї", "OoLlDdDdTtHhiЙйЎўЇї", strict=True)),
+    **dict(zip("ÆæŒœÞþẞß", ("AE", "ae", "OE", "oe", "TH", "th", "SS", "ss"), strict=True)),
+}
+"""Letters with a stroke and the like, which Unicode does not divide, and Cyrillic ones that are no accented letters."""
+
 _WORDS: Final = re.compile(WORD)
-_HYPHENS: Final = "-\u2010\u2011\u2012\u2013"
+_HYPHENS: Final = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 _SIGN: Final = rf"(?:[{_HYPHENS}/._+#]|(?<=\d)[,:'\u2019](?=\d))"
 _PART: Final = re.compile(rf"{WORD}(?:{_SIGN}{WORD})*+")
 _DIGIT: Final = re.compile(r"\d")
@@ -70,7 +89,8 @@ _HYPHENATED: Final = re.compile(rf"\d[{_HYPHENS}]\d")
 _DIVIDED: Final = re.compile(r"\d[/._+#,:'\u2019]\d")
 _DOTTED: Final = re.compile(r"[0-9]+(?:\.[0-9]+){3,}")
 _SPACE: Final = re.compile(r"[^\S\r\n]{1,2}")
-_UNIT: Final = re.compile("[cmk]m|[mk]g|[cm]l|k?wh?|m?ah|[mkg]?hz|[kmgt]b|nm|bar|psi|oz|lb")
+_BRACKET: Final = re.compile(r"(?<=\d)(?:\)[^\S\r\n]{0,2}|[^\S\r\n]{0,2}\()(?=\d)")
+_UNIT: Final = re.compile("[cdmk]?m|[mk]?g|[cdm]?l|k?wh?|k?v|m?ah|[mkg]?hz|[kmgt]b|nm|bar|psi|oz|lb")
 
 
 _USUAL: Final = {0xFF01 + place: chr(0x21 + place) for place in range(94)} | {0x3000: " "}
@@ -116,13 +136,20 @@ class _Part(NamedTuple):
 
 def analyse(text: str, *, query: bool) -> Analysed:
     """The analysis of a document's text, or of a query's, which is bounded."""
-    text = fold_width(text)
+    text = usual_form(text)
     found = identifiers(text, query=query)
     return Analysed(pair(text, MOST_PAIRS if query else None), tuple(islice(found, MOST) if query else found))
 
 
-def fold_width(text: str) -> str:
-    """The text with full-width and half-width characters in their usual form."""
+def usual_form(text: str) -> str:
+    """The text in usual width, without ligatures and characters that nobody sees, and with x for × between digits."""
+    if text.isascii():
+        return text
+    text = _TIMES.sub(r"\1x", _RARE.sub(lambda found: _RESPELT[found[0]], text))
+    return _fold_width(text)
+
+
+def _fold_width(text: str) -> str:
     if text.isascii() or _WIDE.search(text) is None:
         return text
     return unicodedata.normalize("NFC", _WIDE.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text))
@@ -130,15 +157,23 @@ def fold_width(text: str) -> str:
 
 def fold_umlauts(text: str) -> str:
     """A German text in lower case with its umlauts as such, and without ß: `Fusskoerbe` and `Fußkörbe` are alike."""
-    return _DIGRAPH.sub(lambda found: _UMLAUTS[found[0]], text.lower().replace("ß", "ss"))
+    text = _BEHIND_VOWEL.sub("ue", text.lower().replace("ß", "ss"))
+    return _DIGRAPH.sub(lambda found: _UMLAUTS[found[0]], text)
+
+
+def lower_turkish(text: str) -> str:
+    """A Turkish text with its letters i and ı in lower case, which another language's rules confuse."""
+    return text.translate(_TURKISH)
 
 
 def fold_accents(text: str) -> str:
-    """The text without accents on Latin, Greek and Cyrillic letters."""
+    """The text without accents and strokes on Latin, Greek and Cyrillic letters; й, ў and ї stay, as others than и."""
     return text if text.isascii() else _ACCENTED.sub(lambda found: _base(found[0]), text)
 
 
 def _base(character: str) -> str:
+    if (letters := _LETTERS.get(character)) is not None:
+        return letters
     return "".join(each for each in unicodedata.normalize("NFD", character) if not unicodedata.combining(each))
 
 
@@ -175,20 +210,40 @@ def _letters(run: str) -> list[str]:
 
 def spans(text: str, *, query: bool) -> Iterator[Span]:
     """The words, pairs of characters and identifiers of a text, with their places in the text as it is written."""
-    yield from word_spans(text)
-    usual = text if text.isascii() else text.translate(_USUAL)
-    yield from _identifiers(_RUN.sub(_blank, usual), query=query)
+    usual, origins = _locate(text)
+    return _move_back(chain(_word_spans(usual), _identifiers(_RUN.sub(_blank, usual), query=query)), origins)
 
 
 def word_spans(text: str) -> Iterator[Span]:
     """The words and pairs of characters of a text, without its identifiers."""
-    usual = text if text.isascii() else text.translate(_USUAL)
+    usual, origins = _locate(text)
+    return _move_back(_word_spans(usual), origins)
+
+
+def _locate(text: str) -> tuple[str, Sequence[int] | None]:
+    """The text in usual forms but for half-width letters, and the place of each character; None if none has moved."""
+    if text.isascii():
+        return text, None
+    origins = None
+    if _RARE.search(text) is not None:
+        read = [(letter, place) for place, written in enumerate(text) for letter in _RESPELT.get(written, written)]
+        text, origins = "".join(letter for letter, _ in read), [place for _, place in read]
+    return _TIMES.sub(r"\1x", text).translate(_USUAL), origins
+
+
+def _move_back(found: Iterator[Span], origins: Sequence[int] | None) -> Iterator[Span]:
+    if origins is None:
+        return found
+    return (span._replace(start=origins[span.start], end=origins[span.end - 1] + 1) for span in found)
+
+
+def _word_spans(text: str) -> Iterator[Span]:
     end = 0
-    for run in _RUN.finditer(usual) if not usual.isascii() else ():
-        yield from _words(usual, end, run.start())
-        yield from _pairs(usual, run.start(), run.end())
+    for run in _RUN.finditer(text) if not text.isascii() else ():
+        yield from _words(text, end, run.start())
+        yield from _pairs(text, run.start(), run.end())
         end = run.end()
-    yield from _words(usual, end, len(usual))
+    yield from _words(text, end, len(text))
 
 
 def is_unspaced(character: str) -> bool:
@@ -214,7 +269,7 @@ def _pairs(text: str, start: int, end: int) -> Iterator[Span]:
         elif word:
             letters.append([character])
             places.append((place, place + 1))
-    folded = [Span(fold_width("".join(letter)), *where) for letter, where in zip(letters, places, strict=True)]
+    folded = [Span(_fold_width("".join(letter)), *where) for letter, where in zip(letters, places, strict=True)]
     pairs = [Span(first.text + second.text, first.start, second.end) for first, second in pairwise(folded)]
     yield from pairs or folded
 
@@ -233,7 +288,7 @@ def _identifiers(text: str, *, query: bool) -> Iterator[Span]:
     if _DIGIT.search(text) is None:
         return
     for row in _rows(text, query=query):
-        most = 1 if len(row) > ROW and not query else SPACED
+        most = 1 if not query and sum(part.text.isdecimal() for part in row) > ROW else SPACED
         for start in range(len(row)):
             for end in range(start + 1, min(start + most, len(row)) + 1):
                 yield from _join(row[start:end])
@@ -244,7 +299,7 @@ def _rows(text: str, *, query: bool) -> Iterator[list[_Part]]:
     row: list[_Part] = []
     end = 0
     for found in _PART.finditer(text):
-        if row and _SPACE.fullmatch(text, end, found.start()) is None:
+        if row and not _is_joint(text, end, found.start()):
             yield row
             row = []
         end = found.end()
@@ -258,6 +313,14 @@ def _rows(text: str, *, query: bool) -> Iterator[list[_Part]]:
             row = []
     if row:
         yield row
+
+
+def _is_joint(text: str, start: int, end: int) -> bool:
+    """True for white space, and for a parenthesis of a telephone number."""
+    if _SPACE.fullmatch(text, start, end) is not None:
+        return True
+    found = _BRACKET.match(text, start)
+    return found is not None and found.end() == end
 
 
 def _joinable(words: Sequence[str], row: Sequence[_Part], *, query: bool) -> bool:

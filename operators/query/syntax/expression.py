@@ -37,6 +37,9 @@ MOST_OPEN: Final = 4
 
 _NESTED: Final = 32
 
+_OTHERS: Final = frozenset('"*(){}')
+"""Signs of an author who knows the syntax."""
+
 
 @dataclass(frozen=True, slots=True)
 class All:
@@ -99,6 +102,8 @@ def parse(text: str, columns: Mapping[str, str]) -> Parsed:
     )
     if expression is None:
         return _bare(text, warnings)
+    if Operator.NOT in read.tokens and text.isupper() and _OTHERS.isdisjoint(text):
+        warnings = (*warnings, "NOT is an operator, and excludes what follows it: in small letters it is a word")
     leaves = tuple(leaf.text for leaf in _ranking(expression))
     if _excludes_only(expression):
         warnings = (*warnings, "the keyword syntax excludes without naming anything: no document matches by keywords")

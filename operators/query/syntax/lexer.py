@@ -104,7 +104,8 @@ class Tokens:
 
 
 _TOKEN: Final = re.compile(
-    rf'(?P<operand>"(?:[^"]|"")*+"|{WORD})(?P<star>\s*+\*)?|(?P<sign>["(){{-]|\^(?=\s*+(?:"|{WORD})))'
+    # A quote behind a digit is an inch mark, for it opens no phrase there.
+    rf'(?P<operand>(?<!\d)"(?:[^"]|"")*+"|{WORD})(?P<star>\s*+\*)?|(?P<sign>(?<!\d)"|[(){{-]|\^(?=\s*+(?:"|{WORD})))'
 )
 _BESIDE: Final = re.compile(r'[\s"()]|\Z')
 _OPERATOR: Final = re.compile(rf"(?:AND|OR|NOT)(?={_BESIDE.pattern})")

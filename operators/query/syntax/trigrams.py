@@ -2,7 +2,7 @@
 
 Rules
 -----
-- Words of three characters or more have trigrams, and only words without a digit: an identifier has no near one. Nor
+- Words of three letters or more have trigrams, and only words without a digit: an identifier has no near one. Nor
   have the pairs of characters of scripts without spaces.
 - A word is read in small letters of usual width without accents, with a space at both ends: ` torch ` has ` to`, `tor`,
   `orc`, `rch` and `ch `.
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from zlib import crc32
 
-from operators.query.syntax.analysis import fold_accents, fold_width, pair
+from operators.query.syntax.analysis import fold_accents, pair, usual_form
 from operators.query.syntax.words import words
 from operators.query.terms import SparseVector
 from operators.ranking.coverage import is_spelt
@@ -34,7 +34,7 @@ def trigrams(texts: Iterable[str]) -> Iterable[str]:
     """The trigrams of the words of texts, each once, in their order."""
     found: dict[str, None] = {}
     for text in texts:
-        folded = fold_accents(pair(fold_width(text)))
+        folded = fold_accents(pair(usual_form(text)))
         for word in dict.fromkeys(words(folded)):
             if is_spelt(word):
                 padded = f" {word[:LONGEST]} "

@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -57,11 +58,24 @@ def marked(query: str, text: str, most: int = 1) -> list[str]:
         ("lamp", " \n ", None),
         ("xyz", "No word of it is here.", "No word of it is here."),
         ("the", "The end.", "The end."),
+        ("software", "A soft\u00adware.", "A [soft\u00adware]."),
+        ("filter", "The ﬁlter, ﬁlters.", "The [ﬁlter], [ﬁlters]."),
+        ("M8x30", "Screw M8×30.", "Screw [M8×30]."),
+        ("Maße", "Masse, Maße.", "Masse, [Maße]."),
     ],
 )
 def test_words_of_any_language_are_highlighted(query: str, text: str, expected: str | None) -> None:
     """The words that the keyword leg would find are highlighted as they are written, and no others."""
     assert marked(query, text) == ([expected] if expected is not None else [])
+
+
+def test_stop_words_count_where_there_is_nothing_else() -> None:
+    """As in the keyword leg, which then searches by them."""
+    stop_words = partial(ENGLISH.terms_of, stop_words=True)
+    (found,) = Matcher("The Who", ENGLISH.terms_of, stop_words).passages("Songs by The Who.", 1)
+    assert [found.text[first:last] for first, last in found.highlights] == ["The", "Who"]
+    (found,) = Matcher("The lamp", ENGLISH.terms_of, stop_words).passages("The lamp.", 1)
+    assert [found.text[first:last] for first, last in found.highlights] == ["lamp"]
 
 
 def test_all_languages_of_the_collection_count() -> None:

@@ -207,6 +207,15 @@ def test_a_section_in_the_environment_that_is_no_json_is_a_config_error(monkeypa
         load(None, {})
 
 
+def test_a_language_has_one_name(tmp_path: Path) -> None:
+    """In whatever form other programs write it; two forms of one are an error."""
+    languages = {"de_AT": "german", "PT-br": "portuguese", "fr": "french"}
+    settings = load(written(tmp_path, places(bm25={"languages": languages})))
+    assert settings.qdrant.bm25.languages == {"de-at": "german", "pt-br": "portuguese", "fr": "french"}
+    with pytest.raises(ConfigError, match=r"qdrant\.bm25\.languages: .*one language"):
+        load(written(tmp_path, places(bm25={"languages": {"de_AT": "german", "de-at": "english"}})))
+
+
 def test_nothing_changes_after_start() -> None:
     """The settings and their sections are frozen."""
     settings = load(None, LEAST)

@@ -15,14 +15,14 @@ import qdrant_edge
 import structlog
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.query.syntax.analysis import analyse, fold_accents, fold_umlauts
+from operators.query.syntax.analysis import analyse, fold_accents, fold_umlauts, lower_turkish
 from operators.query.syntax.trigrams import trigrams_of_document
 from operators.query.terms import SparseVector, terms_by_word
 from operators.ranking.content import join_fields
 from schemas.document import COLUMNS, EXPIRES_AT, LANG
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
-from schemas.settings.qdrant import Bm25Settings, Vectors
+from schemas.settings.qdrant import Bm25Settings, Vectors, language_tag
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -59,6 +59,7 @@ DEFAULT_FIELDS: Final = dict(ANY_COLUMN)
 
 NO_LANGUAGE = "none"
 _GERMAN: Final = "german"
+_TURKISH: Final = "turkish"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +131,9 @@ class Bm25:
         return trigrams_of_document([(_readable(join_fields(payload, [field])), weight) for field, weight in fields])
 
     def _language(self, lang: object) -> str:
-        """The language of a document: `de` and `de-AT` are those of `de`."""
-        written = lang.lower() if isinstance(lang, str) else ""
-        return self._by_lang.get(written) or self._by_lang.get(written.partition("-")[0]) or self.parameters.language
+        """The language of a document: `de-AT` is that of `de` unless it has its own."""
+        tag = language_tag(lang) if isinstance(lang, str) else ""
+        return self._by_lang.get(tag) or self._by_lang.get(tag.partition("-")[0]) or self.parameters.language
 
     def words(self, text: str) -> tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]]:
         """Return the terms of each word of a query that has some, and those of each of its identifiers."""
@@ -189,12 +190,13 @@ class Bm25:
         terms = sorted(weights)
         return SparseVector(terms, [weights[term] for term in terms]) if terms else None
 
-    def terms_of(self, word: str) -> Sequence[int]:
-        """The terms of one word, pair of characters or identifier of a query; none of a stop word."""
+    def terms_of(self, word: str, *, stop_words: bool = False) -> Sequence[int]:
+        """The terms of one word, pair of characters or identifier of a query; of a stop word if `stop_words` count."""
         word = word if word.isascii() else _readable(word)
         if self.parameters.analysis == PLAIN:
             return self._model.embed_query(word).indices
-        each = (model.embed_query(self._fold(word, language)).indices for language, model in self._counting.items())
+        models = self._whole if stop_words else self._counting
+        each = (model.embed_query(self._fold(word, language)).indices for language, model in models.items())
         return [term for terms in each for term in terms]
 
     def covers(self, terms: SparseVector | None, text: str) -> bool:
@@ -205,6 +207,8 @@ class Bm25:
     def _fold(self, text: str, language: str) -> str:
         if language == _GERMAN:
             return fold_umlauts(text)
+        if language == _TURKISH:
+            text = lower_turkish(text)
         return text if self.parameters.accents else fold_accents(text)
 
     def _weights(self, text: str, models: Mapping[str, qdrant_edge.Bm25]) -> dict[int, float]:

@@ -236,6 +236,52 @@ def test_accents_count_by_choice() -> None:
     assert finds(folded, "ομπρελα", "ομπρέλα")
     assert not finds(MIXED, "cafe", "un café")
     assert finds(folded, "hoerer", "Hörer", "de")
+    for query, text in [
+        *[("lodz", "Łódź"), ("soren", "Søren"), ("coeur", "cœur"), ("aero", "Ærø"), ("do choi", "Đồ chơi")],
+        *[("strasse", "Straße"), ("kirmizi", "KIRMIZI kırmızı"), ("замок", "за\u0301мок"), ("елка", "ёлка")],
+    ]:
+        assert finds(folded, query, text), text
+
+
+@pytest.mark.parametrize(
+    ("lang", "query", "text"),
+    [
+        *[("german", *pair) for pair in [("Frau", "Frauen"), ("blau", "blauen"), ("neues", "neuer"), ("Bau", "Bauen")]],
+        *[("german", *pair) for pair in [("Mauer", "Mauern"), ("Steuer", "Steuern"), ("teuer", "teuerer")]],
+        *[
+            ("german", *pair)
+            for pair in [("Müller", "Mueller"), ("Tür", "tuer"), ("geuebt", "geübt"), ("Quelle", "Quellen")]
+        ],
+        *[("turkish", *pair) for pair in [("istanbul", "İSTANBUL"), ("ışık", "IŞIK"), ("kırmızı", "KIRMIZI")]],
+    ],
+)
+@pytest.mark.parametrize("accents", [True, False])
+def test_words_of_a_language_are_found_in_its_forms(lang: str, query: str, text: str, accents: bool) -> None:
+    """In inflections, capitals and spellings, in both directions."""
+    model = Bm25(Bm25Parameters(language=lang, analysis=CURRENT, accents=accents))
+    assert finds(model, query, text)
+    assert finds(model, text, query)
+
+
+@pytest.mark.parametrize(("query", "text"), [("красный", "красная"), ("новый", "нового"), ("синий", "синяя")])
+def test_folded_accents_leave_the_endings_of_a_language(query: str, text: str) -> None:
+    """A Cyrillic й is a letter, and no accented и."""
+    model = Bm25(Bm25Parameters(language="russian", analysis=CURRENT, accents=False))
+    assert finds(model, query, text)
+
+
+@pytest.mark.parametrize("lang", ["de", "DE", "de-AT", "de_AT", "de_de", " de "])
+def test_a_language_has_the_forms_of_its_name(lang: str) -> None:
+    """As other programs write it, in documents."""
+    assert finds(MIXED, "haus", "alte Häuser", lang)
+
+
+def test_a_word_has_its_terms_whatever_its_small_form() -> None:
+    """That of `İ` holds an accent, which separates words."""
+    words, _ = CURRENT_ENGLISH.words("İstanbul ISTANBUL istanbul")
+    document = CURRENT_ENGLISH.payload({"text": "İstanbul"})[0].indices
+    assert words["İstanbul".lower()] == document
+    assert list(words) == ["İstanbul".lower(), "istanbul"]
 
 
 @given(st.text("aeouäöüßxÄÖÜ "))

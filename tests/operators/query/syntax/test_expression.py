@@ -15,6 +15,7 @@ from operators.query.syntax.expression import (
     parse,
 )
 from operators.query.syntax.lexer import Phrase, PhrasePrefix, Prefix, Word
+from operators.query.syntax.words import words
 
 COLUMNS = {"title": "title", "text": "text", "content": "text"}
 A, B, C, D = (Word(name) for name in "abcd")
@@ -199,7 +200,7 @@ def test_an_expression_that_only_excludes_is_warned_of(text: str) -> None:
         "title: NOT a",
         "a AND (b OR)",
         'a AND "b',
-        '5" screen',
+        'a "screen',
         "(" * 33 + "a*" + ")" * 33,
         " OR ".join("a" * (MOST + 1)),
         '"a b"*' * (MOST_OPEN + 1),
@@ -211,6 +212,22 @@ def test_a_malformed_text_is_bare_with_a_warning(text: str) -> None:
     assert warning.startswith("the keyword syntax is malformed (")
     assert '"' not in warning
     assert text not in warning
+
+
+@pytest.mark.parametrize("text", ['24" or 27" monitor', '5" screen', 'a 1/2" pipe', '6" x 4" (black)'])
+def test_a_quote_behind_a_digit_is_an_inch_mark(text: str) -> None:
+    """It opens no phrase."""
+    assert bare(text).warnings == ()
+    assert read(f'"b {text[0]}" b') == All((Phrase(("b", *words(text[0]))), B))
+
+
+@pytest.mark.parametrize("text", ["404 NOT FOUND", "ERROR: NOT FOUND", "DO NOT RESUSCITATE"])
+def test_a_not_among_capitals_is_told(text: str) -> None:
+    """It may be a line of a log: what it excludes would be missing without a word."""
+    assert parse(text, COLUMNS).warnings == (
+        "NOT is an operator, and excludes what follows it: in small letters it is a word",
+    )
+    assert parse(text.capitalize(), COLUMNS).warnings == parse(f'"A" {text}', COLUMNS).warnings == ()
 
 
 @pytest.mark.parametrize(
