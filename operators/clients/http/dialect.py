@@ -73,10 +73,11 @@ def fit_float32(numbers: Collection[float]) -> bool:
     return not numbers or (not any(map(math.isnan, numbers)) and max(max(numbers), -min(numbers)) <= MAX_FLOAT32)
 
 
-def by_index(entries: object, key: str, count: int, *, backend: str) -> dict[int, Any]:
+def by_index(entries: object, key: str, count: int, *, backend: str, ordered: bool = False) -> dict[int, Any]:
     """Read a list of objects {index, `key`} as index -> value; an index may be missing.
 
-    Raises BackendBadResponse if it is anything else, or an index repeats or isn't one of 0..`count` - 1.
+    `ordered`: in a list of `count` entries, one without an index has that of its place, for some servers leave out
+    each 0. Raises BackendBadResponse if it is anything else, or an index repeats or isn't one of 0..`count` - 1.
     """
     if not isinstance(entries, list):
         raise BackendBadResponse(f"{backend}: the entries are not a list")
@@ -86,10 +87,12 @@ def by_index(entries: object, key: str, count: int, *, backend: str) -> dict[int
         if len(found) == len(entries) and set(map(type, found)) <= {int} and found.keys() <= set(range(count)):
             return found
     found = {}
-    for entry in entries:
+    for place, entry in enumerate(entries):
         if not isinstance(entry, dict) or key not in entry:
             raise BackendBadResponse(f"{backend}: an entry without {key}")
         index = entry.get("index")
+        if index is None and ordered and len(entries) == count:
+            index = place
         if type(index) is not int or not 0 <= index < count:
             raise BackendBadResponse(f"{backend}: an index that was not asked for")
         if index in found:
