@@ -17,6 +17,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
+from operators.clients.failures import OUTAGES
 from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status
 from schemas.errors import BackendBadResponse, BackendError, Reason
 
@@ -76,7 +77,7 @@ def refusal(name: str, status: int, body: bytes) -> BackendError:
     the request only if they name one of a request's own.
     """
     error = by_status(name, status)
-    if status in UNAUTHORIZED or status in {408, 413, 429, 502, 503, 504, 529}:
+    if status in UNAUTHORIZED | OUTAGES | {408, 413}:
         return error
     said = _words(body)
     if not _REFUSED.search(said) or _TOO_LARGE.search(said):
