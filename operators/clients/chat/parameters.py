@@ -18,7 +18,7 @@ import orjson
 import structlog
 
 from operators.clients.failures import OUTAGES
-from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status
+from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status, failure_of_model
 from schemas.errors import BackendBadResponse, BackendError, Reason
 
 log = structlog.stdlib.get_logger(__name__)
@@ -89,7 +89,7 @@ def refusal(name: str, status: int, body: bytes) -> BackendError:
     return RequestRefused(message, status, said, Reason.REFUSED) if named else error
 
 
-CHAT: Final = Dialect(_READ, refusal)
+CHAT: Final = Dialect(_READ, refusal, failure=failure_of_model)
 """The dialect of chat models' servers."""
 
 

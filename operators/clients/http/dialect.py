@@ -35,12 +35,14 @@ class Dialect:
 
     `error` makes the error of an answer of the backend by its name, its status and the first `read` bytes of its body,
     which it may quote where that is no text of a user. `subject` names the thing that a request's path asks about, if
-    the backend holds several that can fail apart.
+    the backend holds several that can fail apart. `failure` is the status that an answer with success has in its JSON,
+    if it is a failure all the same.
     """
 
     read: int = 0
     error: Callable[[str, int, bytes], BackendError] = lambda name, status, _: by_status(name, status)
     subject: Callable[[str], str] = lambda _: ""
+    failure: Callable[[object], int | None] = lambda _: None
 
 
 PLAIN: Final = Dialect()
@@ -64,7 +66,25 @@ def of_model(name: str, status: int, body: bytes) -> BackendError:
     return error
 
 
-MODEL: Final = Dialect(read=4096, error=of_model)
+_ANSWERS: Final = "data", "results", "choices", "embeddings", "rankings", "output", "content"
+"""Members of model servers' answers that hold what was asked for."""
+
+_STATUSES: Final = frozenset(map(str, range(400, 600)))
+
+
+def failure_of_model(answer: object) -> int | None:
+    """The status of a failure in an answer of success: some gateways send theirs before they hear of the failure.
+
+    It is the `code` of an `error`, or beside it, where the answer holds nothing else that was asked for.
+    """
+    if not isinstance(answer, dict) or not answer.get("error") or any(answer.get(name) for name in _ANSWERS):
+        return None
+    places = [each for each in (answer["error"], answer) if isinstance(each, dict)]
+    codes = (str(place.get(name)) for place in places for name in ("code", "status", "status_code"))
+    return next((int(code) for code in codes if code in _STATUSES), None)
+
+
+MODEL: Final = Dialect(read=4096, error=of_model, failure=failure_of_model)
 """The dialect of embedders, rerankers and chat models."""
 
 

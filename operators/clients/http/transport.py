@@ -12,7 +12,8 @@ Promises of every call:
 - a refused connection, a broken one, a closed transport, 429 and 5xx are BackendUnavailable; 408, which is how a server
   says that it ran out of its time, is BackendTimeout; any other status but 2xx, an answer that isn't HTTP, an encoded
   or over-long body, a body that isn't JSON (NaN included) and a request that can't be written as JSON are
-  BackendBadResponse; a `dialect` may know better what a status means; nothing else is raised;
+  BackendBadResponse; a `dialect` may know better what a status means, and which one an answer of 200 stands for;
+  nothing else is raised;
 - messages name the backend and the symptom; without an answer also the address and the cause, such as a refused
   connection or an untrusted certificate. They hold no header, no path, and no request or response text apart from
   quotations by the `dialect`, without the values of headers; and no library's error is chained to them, for those
@@ -206,9 +207,14 @@ class Endpoint:
         """
         content = await self.fetch(method, path, body, timeout=timeout, repeatable=repeatable)
         try:
-            return orjson.loads(content)
+            answer = orjson.loads(content)
         except orjson.JSONDecodeError as error:
             symptom = error.msg
+        else:
+            status = self.dialect.failure(answer)
+            if status is None:
+                return answer
+            raise self.dialect.error(self.name, status, self._mask(content))
         raise BackendBadResponse(f"{self.name}: the body is not JSON: {symptom}")
 
     async def fetch(
@@ -295,9 +301,7 @@ class Endpoint:
             await response.aclose()
 
     async def _read_refusal(self, response: httpx.Response, timeout: float) -> bytes:
-        """The body without success, as much of it as the dialect reads and comes in time, with the values of headers
-        masked.
-        """
+        """As much of the body without success as the dialect reads and comes in time, with headers' values masked."""
         text = b""
         if self.dialect.read:
             # The status is an answer by itself.
@@ -307,6 +311,10 @@ class Endpoint:
                         text += chunk
                         if len(text) >= self.dialect.read:
                             break
+        return self._mask(text)
+
+    def _mask(self, text: bytes) -> bytes:
+        """As much of a body as the dialect reads, with the values of headers masked."""
         for secret in self._secrets():
             text = text.replace(secret, b"***")
         return text[: self.dialect.read]
