@@ -25,6 +25,7 @@ import contextlib
 import errno
 import ipaddress
 import os
+import re
 import socket
 import ssl
 import time
@@ -344,13 +345,21 @@ def _stream(response: httpx.Response) -> httpx.AsyncByteStream:
     return response.stream
 
 
+_NUMBER: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:,|$)", re.ASCII)
+"""A decimal number, the first where a proxy has repeated the header."""
+
+_MOST_SECONDS: Final = 1e9
+
+
 def _retry_after(headers: httpx.Headers) -> float:
-    """The seconds of a header `Retry-After`, which is a number of seconds or a date; 0 without one."""
-    value = headers.get("retry-after", "").strip()
-    if value.isascii() and value.isdecimal():
-        return float(value[:9])
-    until = read_http_date(value)
-    return max(0.0, until - time.time()) if until is not None else 0.0
+    """The seconds of a header `Retry-After`, a number of seconds or a date, or of `retry-after-ms`; 0 without both."""
+    value = headers.get("retry-after", "")
+    if number := _NUMBER.match(value):
+        return min(float(number[1]), _MOST_SECONDS)
+    if (until := read_http_date(value)) is not None:
+        return max(0.0, until - time.time())
+    number = _NUMBER.match(headers.get("retry-after-ms", ""))
+    return min(float(number[1]) / 1000, _MOST_SECONDS) if number else 0.0
 
 
 def read_http_date(text: str) -> float | None:
