@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import orjson
 
 from operators.clients.chat import Completion, Form
-from operators.clients.chat.parameters import LIMITS, Changes, Parameters, RequestRefused, apply_changes
+from operators.clients.chat.parameters import LIMITS, Changes, Parameters, RequestRefused, apply_changes, has_budget
 from operators.clients.chat.reasoning import read_answer
 from operators.clients.http.backend import Backend
 from operators.clients.http.transport import CONTROL, Control
@@ -138,7 +138,7 @@ class HttpChat(ABC):
 
     def _control(self, made: Changes) -> Control:
         body = self._body("Answer with one word.", CONTROL, None)
-        few = {name: _FEW_TOKENS for name in LIMITS if name in body}
+        few = {} if has_budget(self.parameters) else {name: _FEW_TOKENS for name in LIMITS if name in body}
         # A refusal may be of a parameter, which the next try leaves out.
         return Control(
             self.path, apply_changes({**body, **few}, made), lambda answer: self._read(answer, ""), refusals=False

@@ -127,6 +127,14 @@ class Parameters:
         self._failed.update(made.keys() - self.changes.keys())
 
 
+def has_budget(parameters: Mapping[str, Any]) -> bool:
+    """True if parameters hold a budget of thoughts, at any depth: many servers want a limit of tokens above it."""
+    return any(
+        "budget" in name or (isinstance(value, Mapping) and ("max_tokens" in value or has_budget(value)))
+        for name, value in parameters.items()
+    )
+
+
 def apply_changes(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
     """`body` with its parameters renamed and left out."""
     renamed = ((changes.get(name, name), value) for name, value in body.items())
