@@ -46,7 +46,6 @@ from operators.clients.http.connection import NotHttp, SilentEnd
 from operators.clients.http.dialect import PLAIN, Dialect
 from operators.clients.http.pool import MET, OWN_CONNECTION, Met, PooledTransport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, ConfigError
-from schemas.fields import merge
 
 MIB = 1024 * 1024
 
@@ -150,8 +149,8 @@ class Control:
 class Endpoint:
     """One backend: its address, the headers of every request to it, and the bound on its answers in bytes.
 
-    `path` stands for the path of every request, `query` is the URL's query, and `body` has further fields of
-    every request's body. Raises ConfigError for a URL or a header that no request could carry.
+    `path` stands for the path of every request, `query` is the URL's query, and `body` is a JSON merge patch of every
+    request's body. Raises ConfigError for a URL or a header that no request could carry.
     """
 
     name: str
@@ -267,9 +266,9 @@ class Endpoint:
         return request
 
     def encode(self, body: object) -> bytes:
-        """A body as JSON, arrays included, with the further fields. Raises BackendBadResponse."""
+        """A body as JSON, arrays included, with the endpoint's patch. Raises BackendBadResponse."""
         if self.body and isinstance(body, dict):
-            body = merge(body, self.body)
+            body = _patch(body, self.body)
         try:
             return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:
@@ -338,6 +337,19 @@ class Endpoint:
                 raise BackendBadResponse(f"{self.name}: the body is over {self.max_body} bytes")
             chunks.append(chunk)
         return b"".join(chunks)
+
+
+def _patch(target: object, patch: object) -> object:
+    """The target after a JSON merge patch (RFC 7396): null removes a member, objects are patched, all else replaces."""
+    if not isinstance(patch, Mapping):
+        return patch
+    patched = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            patched.pop(name, None)
+        else:
+            patched[name] = _patch(patched.get(name), value)
+    return patched
 
 
 def _stream(response: httpx.Response) -> httpx.AsyncByteStream:
