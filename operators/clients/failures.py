@@ -37,8 +37,11 @@ log = structlog.stdlib.get_logger(__name__)
 REFUSALS: Final = frozenset({400, 413, 422})
 """Statuses that refuse one request for its content: the backend is alive."""
 
-_OUTAGES: Final = frozenset({429, 502, 503, 504})
-"""Statuses of 4xx and 5xx of which the backend is at fault for sure."""
+UNREAD: Final = frozenset({429, 503, 521, 522, 523, 525, 526, 529, 530})
+"""Statuses with which no server has read the request: it is overloaded, or a proxy such as Cloudflare's lacks it."""
+
+OUTAGES: Final = UNREAD | {502, 504, 520, 524}
+"""Statuses of 4xx and 5xx of which the backend is at fault for sure, and which may pass."""
 
 _FEW: Final = 6
 
@@ -72,7 +75,7 @@ def refuses(error: BackendError) -> bool:
 
 def doubtful(error: BackendError) -> bool:
     """True if only a control request can tell whether the request or the backend is at fault."""
-    if refused_by_status(error) or isinstance(error, BackendTimeout) or error.status in _OUTAGES:
+    if refused_by_status(error) or isinstance(error, BackendTimeout) or error.status in OUTAGES:
         return False
     # Without a status an answer came that is wrong, or none.
     return error.reason is Reason.BAD_RESPONSE or (error.status is not None and error.reason is Reason.UNAVAILABLE)

@@ -25,7 +25,7 @@ from typing_extensions import override
 from operators.access.filters import check_indexes, condition, on_index
 from operators.clients.admission import LONGEST_REST
 from operators.clients.embedders import Encoder, Vector
-from operators.clients.failures import REFUSALS, Kind, Outages, bisect, doubtful
+from operators.clients.failures import REFUSALS, UNREAD, Kind, Outages, bisect, doubtful
 from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.answers import Payload
 from operators.clients.qdrant.client import QdrantClient
@@ -63,9 +63,6 @@ Outcome = TypeVar("Outcome")
 
 _BATCH_KEY: Final = "documents"
 _LONGEST_PAUSE: Final = 5.0
-
-_OVERLOADS: Final = frozenset({429, 503})
-"""Statuses that say nothing of a document: calls for others may have found room."""
 
 _NO_TIME: Final = "expected RFC 3339 with an offset, or Unix seconds"
 _NOT_FOUND: Final = "id: the patch found no document of this id in its namespace"
@@ -118,7 +115,8 @@ async def until_answered(
 
 def _kind(error: BackendError) -> str | None:
     """The kind of a failure that may be a document's fault; None if it can't be."""
-    if not error.sent or error.reason in {Reason.UNAUTHORIZED, Reason.NO_COLLECTION} or error.status in _OVERLOADS:
+    # An answered control request says nothing of an overload: it may have found room.
+    if not error.sent or error.reason in {Reason.UNAUTHORIZED, Reason.NO_COLLECTION} or error.status in UNREAD:
         return None
     return "doubtful" if doubtful(error) else "silent"
 

@@ -154,7 +154,9 @@ class ModelServer(Backend):
         description="Query parameters of each request, such as api-version. Their values are not shown.",
     )
     body: Annotated[dict[str, JsonValue], AfterValidator(_not_ours)] = Field(
-        default={}, description="Further fields of each request's body; an object is merged into one of the same name."
+        default={},
+        description="Further fields of each request's body; an object is merged into one of the same name, and null"
+        " leaves a field out.",
     )
 
 

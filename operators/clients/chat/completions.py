@@ -4,6 +4,10 @@ An answer of another shape speaks against the server. A refusal, and a thought w
 texts of the request: they are bad responses, too, but none that the server's breaker counts, or a planted text that
 models refuse, or think long about, could shut the server off for all queries.
 
+An answer is whole if its server says so, or says nothing of its end. One that the limit of tokens cut is marked as
+truncated. One that ended for any other reason, such as an error or a lack of resources, is a bad response: what it
+would have gone on to say is not known.
+
 A text is an answer without the thoughts in it (`reasoning`). A parameter that the model refuses is left out
 (`parameters`), within the same call's time.
 """
@@ -17,7 +21,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import orjson
 
 from operators.clients.chat import Completion, Form
-from operators.clients.chat.parameters import LIMITS, Changes, Parameters, RequestRefused, apply_changes
+from operators.clients.chat.parameters import LIMITS, Changes, Parameters, RequestRefused, apply_changes, has_budget
 from operators.clients.chat.reasoning import read_answer
 from operators.clients.http.backend import Backend
 from operators.clients.http.transport import CONTROL, Control
@@ -29,7 +33,20 @@ Structured = Literal["none", "json_schema", "tool"]
 MAX_TEXT: Final = 400_000
 """Most characters of a text, thoughts included: to read a longer one would hold up all other queries."""
 
-_CUT: Final = frozenset({"length", "max_tokens", "model_length"})
+_WHOLE: Final = frozenset(
+    {
+        "",
+        *("stop", "stop_sequence", "stop_string", "stop_token", "eos", "eos_token", "end", "end_turn"),
+        *("complete", "completed", "done", "finished"),
+        *("tool_calls", "tool_call", "tool_use", "function_call", "function_calls"),
+    }
+)
+"""Reasons to end an answer, in small letters, that a model's own end has with the servers of either API."""
+
+_CUT: Final = frozenset({"length", "max_tokens", "model_length", "model_context_window_exceeded"})
+_FILTERED: Final = frozenset({"content_filter", "content_filtered", "refusal", "safety", "sensitive"})
+_LONGEST_REASON: Final = 40
+
 _FEW_TOKENS: Final = 16
 
 _TEXTS: Final = frozenset({"text", "output_text"})
@@ -121,7 +138,7 @@ class HttpChat(ABC):
 
     def _control(self, made: Changes) -> Control:
         body = self._body("Answer with one word.", CONTROL, None)
-        few = {name: _FEW_TOKENS for name in LIMITS if name in body}
+        few = {} if has_budget(self.parameters) else {name: _FEW_TOKENS for name in LIMITS if name in body}
         # A refusal may be of a parameter, which the next try leaves out.
         return Control(
             self.path, apply_changes({**body, **few}, made), lambda answer: self._read(answer, ""), refusals=False
@@ -163,6 +180,17 @@ class HttpChat(ABC):
     def _read(self, answer: Any, tool: str) -> Message:
         """The message in an answer; its text is the input of `tool`, if that was called. Raises BackendBadResponse."""
 
+    def _is_cut(self, reason: object) -> bool:
+        """True if the limit of tokens ended an answer. Raises BackendBadResponse if something else cut it short."""
+        named = "" if reason is None else reason.lower() if isinstance(reason, str) else "?"
+        if named in _WHOLE:
+            return False
+        if named in _CUT:
+            return True
+        # A reason of the API is a word; anything else might be a text.
+        word = f": {named}" if named.isidentifier() and len(named) <= _LONGEST_REASON else ""
+        raise BackendBadResponse(f"{self.backend.name}: the answer was broken off{word}")
+
     def _texts(self, blocks: list[Any]) -> list[str]:
         texts = []
         for block in blocks:
@@ -201,12 +229,12 @@ class OpenAIChat(HttpChat):
 
     def _read(self, answer: Any, tool: str) -> Message:
         match answer:
-            case {"choices": [{"finish_reason": "content_filter"}, *_]}:
+            case {"choices": [{"finish_reason": str(reason)}, *_]} if reason.lower() in _FILTERED:
                 return Message(refused=True)
             case {"choices": [{"message": {"refusal": str(refusal)}}, *_]} if refusal:
                 return Message(refused=True)
             case {"choices": [{"message": dict(message)} as choice, *_]}:
-                truncated = choice.get("finish_reason") in _CUT
+                truncated = self._is_cut("error" if choice.get("error") else choice.get("finish_reason"))
                 thought = any(message.get(name) for name in _THOUGHTS)
                 match message:
                     case {"tool_calls": [{"function": {"name": str(name), "arguments": str(text)}}, *_]} if (
@@ -247,10 +275,10 @@ class AnthropicChat(HttpChat):
 
     def _read(self, answer: Any, tool: str) -> Message:
         match answer:
-            case {"type": "message", "stop_reason": "refusal"}:
+            case {"type": "message", "stop_reason": str(reason)} if reason.lower() in _FILTERED:
                 return Message(refused=True)
             case {"content": list(blocks)}:
-                truncated = answer.get("stop_reason") in {"max_tokens", "model_context_window_exceeded"}
+                truncated = self._is_cut(answer.get("stop_reason"))
                 texts = self._texts(blocks)
                 for block in blocks:
                     if tool and block.get("name") == tool and isinstance(block.get("input"), dict):

@@ -17,7 +17,8 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status
+from operators.clients.failures import OUTAGES
+from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status, failure_of_model
 from schemas.errors import BackendBadResponse, BackendError, Reason
 
 log = structlog.stdlib.get_logger(__name__)
@@ -76,7 +77,7 @@ def refusal(name: str, status: int, body: bytes) -> BackendError:
     the request only if they name one of a request's own.
     """
     error = by_status(name, status)
-    if status in UNAUTHORIZED or status in {408, 413, 429, 502, 503, 504, 529}:
+    if status in UNAUTHORIZED | OUTAGES | {408, 413}:
         return error
     said = _words(body)
     if not _REFUSED.search(said) or _TOO_LARGE.search(said):
@@ -88,7 +89,7 @@ def refusal(name: str, status: int, body: bytes) -> BackendError:
     return RequestRefused(message, status, said, Reason.REFUSED) if named else error
 
 
-CHAT: Final = Dialect(_READ, refusal)
+CHAT: Final = Dialect(_READ, refusal, failure=failure_of_model)
 """The dialect of chat models' servers."""
 
 
@@ -124,6 +125,14 @@ class Parameters:
     def unlearn(self, made: Changes) -> None:
         """Note that the changes `made` did not help."""
         self._failed.update(made.keys() - self.changes.keys())
+
+
+def has_budget(parameters: Mapping[str, Any]) -> bool:
+    """True if parameters hold a budget of thoughts, at any depth: many servers want a limit of tokens above it."""
+    return any(
+        "budget" in name or (isinstance(value, Mapping) and ("max_tokens" in value or has_budget(value)))
+        for name, value in parameters.items()
+    )
 
 
 def apply_changes(body: Mapping[str, Any], changes: Changes) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class BiEncoder(Generic[Vector]):
         for member in self.api.members:
             answer = answer.get(member) if isinstance(answer, dict) else None
         if self.api.indexed:
-            vectors = by_index(answer, "embedding", count, backend=name)
+            vectors = by_index(answer, "embedding", count, backend=name, ordered=True)
             if len(vectors) != count:
                 raise BackendBadResponse(f"{name}: {len(vectors)} vectors for {count} texts")
             return self.read([vectors[index] for index in range(count)], name)

@@ -4,9 +4,9 @@ Every request:
 - ends within its time-out, counted over all tries and the pauses between them;
 - is one try where the endpoint repeats a read because its connection was only old;
 - waits for its turn while the breaker's window (`operators.clients.admission`) is full;
-- is tried again after any other broken or refused connection and the statuses 502, 503 and 504, TRIES tries in all at
-  most, while time, the retry budget and the breaker allow it; after 429 as long as time and the breaker allow it, for
-  the window lowers the load; after nothing else;
+- is tried again after any other broken or refused connection and the statuses of OUTAGES, TRIES tries in all at most,
+  while time, the retry budget and the breaker allow it; after 429 as long as time and the breaker allow it, for the
+  window lowers the load; after nothing else;
 - pauses between tries by full jitter (tries that failed together don't come back together): a random part of 50 ms, and
   of twice as much after each further failure, at most 1 s; no less than the server's `Retry-After`; a pause that would
   end after the deadline isn't begun;
@@ -45,7 +45,7 @@ from typing import Any, Final, Protocol, TypeVar
 import orjson
 
 from operators.clients.admission import REST, Breaker, Permit, RetryBudget
-from operators.clients.failures import OutageLog, at_deadline, doubtful, refused_by_status, refuses
+from operators.clients.failures import OUTAGES, OutageLog, at_deadline, doubtful, refused_by_status, refuses
 from operators.clients.http.transport import Control, Endpoint
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import BackendMetrics, FlowMetrics
@@ -73,7 +73,7 @@ _CONTROL_TIMEOUT: Final = 2.0
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
-_RETRIED: Final = frozenset({None, 429, 502, 503, 504})
+_RETRIED: Final = OUTAGES | {None}
 
 _OTHERS_ARE_WELL: Final = frozenset({Reason.UNAUTHORIZED, Reason.NO_COLLECTION})
 

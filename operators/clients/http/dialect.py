@@ -35,12 +35,14 @@ class Dialect:
 
     `error` makes the error of an answer of the backend by its name, its status and the first `read` bytes of its body,
     which it may quote where that is no text of a user. `subject` names the thing that a request's path asks about, if
-    the backend holds several that can fail apart.
+    the backend holds several that can fail apart. `failure` is the status that an answer with success has in its JSON,
+    if it is a failure all the same.
     """
 
     read: int = 0
     error: Callable[[str, int, bytes], BackendError] = lambda name, status, _: by_status(name, status)
     subject: Callable[[str], str] = lambda _: ""
+    failure: Callable[[object], int | None] = lambda _: None
 
 
 PLAIN: Final = Dialect()
@@ -64,7 +66,25 @@ def of_model(name: str, status: int, body: bytes) -> BackendError:
     return error
 
 
-MODEL: Final = Dialect(read=4096, error=of_model)
+_ANSWERS: Final = "data", "results", "choices", "embeddings", "rankings", "output", "content"
+"""Members of model servers' answers that hold what was asked for."""
+
+_STATUSES: Final = frozenset(map(str, range(400, 600)))
+
+
+def failure_of_model(answer: object) -> int | None:
+    """The status of a failure in an answer of success: some gateways send theirs before they hear of the failure.
+
+    It is the `code` of an `error`, or beside it, where the answer holds nothing else that was asked for.
+    """
+    if not isinstance(answer, dict) or not answer.get("error") or any(answer.get(name) for name in _ANSWERS):
+        return None
+    places = [each for each in (answer["error"], answer) if isinstance(each, dict)]
+    codes = (str(place.get(name)) for place in places for name in ("code", "status", "status_code"))
+    return next((int(code) for code in codes if code in _STATUSES), None)
+
+
+MODEL: Final = Dialect(read=4096, error=of_model, failure=failure_of_model)
 """The dialect of embedders, rerankers and chat models."""
 
 
@@ -73,10 +93,11 @@ def fit_float32(numbers: Collection[float]) -> bool:
     return not numbers or (not any(map(math.isnan, numbers)) and max(max(numbers), -min(numbers)) <= MAX_FLOAT32)
 
 
-def by_index(entries: object, key: str, count: int, *, backend: str) -> dict[int, Any]:
+def by_index(entries: object, key: str, count: int, *, backend: str, ordered: bool = False) -> dict[int, Any]:
     """Read a list of objects {index, `key`} as index -> value; an index may be missing.
 
-    Raises BackendBadResponse if it is anything else, or an index repeats or isn't one of 0..`count` - 1.
+    `ordered`: in a list of `count` entries, one without an index has that of its place, for some servers leave out
+    each 0. Raises BackendBadResponse if it is anything else, or an index repeats or isn't one of 0..`count` - 1.
     """
     if not isinstance(entries, list):
         raise BackendBadResponse(f"{backend}: the entries are not a list")
@@ -86,10 +107,12 @@ def by_index(entries: object, key: str, count: int, *, backend: str) -> dict[int
         if len(found) == len(entries) and set(map(type, found)) <= {int} and found.keys() <= set(range(count)):
             return found
     found = {}
-    for entry in entries:
+    for place, entry in enumerate(entries):
         if not isinstance(entry, dict) or key not in entry:
             raise BackendBadResponse(f"{backend}: an entry without {key}")
         index = entry.get("index")
+        if index is None and ordered and len(entries) == count:
+            index = place
         if type(index) is not int or not 0 <= index < count:
             raise BackendBadResponse(f"{backend}: an index that was not asked for")
         if index in found:

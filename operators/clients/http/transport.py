@@ -12,7 +12,8 @@ Promises of every call:
 - a refused connection, a broken one, a closed transport, 429 and 5xx are BackendUnavailable; 408, which is how a server
   says that it ran out of its time, is BackendTimeout; any other status but 2xx, an answer that isn't HTTP, an encoded
   or over-long body, a body that isn't JSON (NaN included) and a request that can't be written as JSON are
-  BackendBadResponse; a `dialect` may know better what a status means; nothing else is raised;
+  BackendBadResponse; a `dialect` may know better what a status means, and which one an answer of 200 stands for;
+  nothing else is raised;
 - messages name the backend and the symptom; without an answer also the address and the cause, such as a refused
   connection or an untrusted certificate. They hold no header, no path, and no request or response text apart from
   quotations by the `dialect`, without the values of headers; and no library's error is chained to them, for those
@@ -24,6 +25,7 @@ import contextlib
 import errno
 import ipaddress
 import os
+import re
 import socket
 import ssl
 import time
@@ -44,7 +46,6 @@ from operators.clients.http.connection import NotHttp, SilentEnd
 from operators.clients.http.dialect import PLAIN, Dialect
 from operators.clients.http.pool import MET, OWN_CONNECTION, Met, PooledTransport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, ConfigError
-from schemas.fields import merge
 
 MIB = 1024 * 1024
 
@@ -148,8 +149,8 @@ class Control:
 class Endpoint:
     """One backend: its address, the headers of every request to it, and the bound on its answers in bytes.
 
-    `path` stands for the path of every request, `query` is the URL's query, and `body` has further fields of
-    every request's body. Raises ConfigError for a URL or a header that no request could carry.
+    `path` stands for the path of every request, `query` is the URL's query, and `body` is a JSON merge patch of every
+    request's body. Raises ConfigError for a URL or a header that no request could carry.
     """
 
     name: str
@@ -206,9 +207,14 @@ class Endpoint:
         """
         content = await self.fetch(method, path, body, timeout=timeout, repeatable=repeatable)
         try:
-            return orjson.loads(content)
+            answer = orjson.loads(content)
         except orjson.JSONDecodeError as error:
             symptom = error.msg
+        else:
+            status = self.dialect.failure(answer)
+            if status is None:
+                return answer
+            raise self.dialect.error(self.name, status, self._mask(content))
         raise BackendBadResponse(f"{self.name}: the body is not JSON: {symptom}")
 
     async def fetch(
@@ -260,9 +266,9 @@ class Endpoint:
         return request
 
     def encode(self, body: object) -> bytes:
-        """A body as JSON, arrays included, with the further fields. Raises BackendBadResponse."""
+        """A body as JSON, arrays included, with the endpoint's patch. Raises BackendBadResponse."""
         if self.body and isinstance(body, dict):
-            body = merge(body, self.body)
+            body = _patch(body, self.body)
         try:
             return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:
@@ -295,9 +301,7 @@ class Endpoint:
             await response.aclose()
 
     async def _read_refusal(self, response: httpx.Response, timeout: float) -> bytes:
-        """The body without success, as much of it as the dialect reads and comes in time, with the values of headers
-        masked.
-        """
+        """As much of the body without success as the dialect reads and comes in time, with headers' values masked."""
         text = b""
         if self.dialect.read:
             # The status is an answer by itself.
@@ -307,6 +311,10 @@ class Endpoint:
                         text += chunk
                         if len(text) >= self.dialect.read:
                             break
+        return self._mask(text)
+
+    def _mask(self, text: bytes) -> bytes:
+        """As much of a body as the dialect reads, with the values of headers masked."""
         for secret in self._secrets():
             text = text.replace(secret, b"***")
         return text[: self.dialect.read]
@@ -331,18 +339,39 @@ class Endpoint:
         return b"".join(chunks)
 
 
+def _patch(target: object, patch: object) -> object:
+    """The target after a JSON merge patch (RFC 7396): null removes a member, objects are patched, all else replaces."""
+    if not isinstance(patch, Mapping):
+        return patch
+    patched = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            patched.pop(name, None)
+        else:
+            patched[name] = _patch(patched.get(name), value)
+    return patched
+
+
 def _stream(response: httpx.Response) -> httpx.AsyncByteStream:
     assert isinstance(response.stream, httpx.AsyncByteStream)
     return response.stream
 
 
+_NUMBER: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:,|$)", re.ASCII)
+"""A decimal number, the first where a proxy has repeated the header."""
+
+_MOST_SECONDS: Final = 1e9
+
+
 def _retry_after(headers: httpx.Headers) -> float:
-    """The seconds of a header `Retry-After`, which is a number of seconds or a date; 0 without one."""
-    value = headers.get("retry-after", "").strip()
-    if value.isascii() and value.isdecimal():
-        return float(value[:9])
-    until = read_http_date(value)
-    return max(0.0, until - time.time()) if until is not None else 0.0
+    """The seconds of a header `Retry-After`, a number of seconds or a date, or of `retry-after-ms`; 0 without both."""
+    value = headers.get("retry-after", "")
+    if number := _NUMBER.match(value):
+        return min(float(number[1]), _MOST_SECONDS)
+    if (until := read_http_date(value)) is not None:
+        return max(0.0, until - time.time())
+    number = _NUMBER.match(headers.get("retry-after-ms", ""))
+    return min(float(number[1]) / 1000, _MOST_SECONDS) if number else 0.0
 
 
 def read_http_date(text: str) -> float | None:

@@ -59,8 +59,15 @@ COHERE: Final = RerankApi(
     "relevance_score",
 )
 
+
+def _without_documents(model: str, queries: list[str], texts: list[str]) -> dict[str, Any]:
+    """The call of Cohere's form to a server that gives the documents back unless it is told not to."""
+    return {**COHERE.body(model, queries, texts), "return_documents": False}
+
+
 APIS: Final[Mapping[str, RerankApi]] = {
-    **dict.fromkeys(("cohere", "jina", "infinity", "vllm", "llama_server", "xinference", "localai"), COHERE),
+    **dict.fromkeys(("cohere", "infinity", "vllm", "llama_server", "xinference", "localai"), COHERE),
+    "jina": replace(COHERE, body=_without_documents),
     "voyage": RerankApi(
         "/rerank",
         lambda model, queries, texts: {"model": model, "query": queries[0], "documents": texts, "top_k": len(texts)},
@@ -104,13 +111,7 @@ APIS: Final[Mapping[str, RerankApi]] = {
     ),
     "sglang": RerankApi(
         "/rerank",
-        lambda model, queries, texts: {
-            "model": model,
-            "query": queries[0],
-            "documents": texts,
-            "top_n": len(texts),
-            "return_documents": False,
-        },
+        _without_documents,
         (),
         "score",
         complete=True,

@@ -57,7 +57,7 @@ class ListwiseReranker(ABC):
 
     system: ClassVar[str]
     whole: ClassVar[bool]
-    """True where a truncated answer is a bad response: documents that it would have gone on to name were not judged."""
+    """True where any truncated answer is a bad response: what it would have gone on to name was not judged."""
 
     def __init__(self, chat: ChatModel) -> None:
         self.model = chat.model
@@ -67,7 +67,8 @@ class ListwiseReranker(ABC):
         (request,) = requests
         ids = list(request.documents)
         answer = await self._chat.complete(self.system, write_prompt(request), timeout=timeout, form=FORM)
-        if self.whole and answer.truncated:
+        # Behind a digit the number may have gone on.
+        if answer.truncated and (self.whole or answer.text[-1:].isdecimal()):
             raise BackendBadResponse("chat rerank: the answer was cut at the limit of tokens: raise chat.max_tokens")
         return [self._scores([ids[number - 1] for number in read_order(answer.text, len(ids))], len(ids))]
 

@@ -6,7 +6,7 @@ An answer is read as the first of these that it is:
 - A Markdown table: the column of the documents.
 - A list that numbers itself: where `1. 4`, `2. 7`, `3. 1` begin lines or follow each other in one, and their first
   numbers run from 1 without a gap, these are ranks and the second numbers the documents: 4 7 1. So `1. 3` alone is 3,
-  but `3. 1` is 3 1, and so is `1. 3, 2` 1 3 2.
+  but `3. 1` is 3 1, and so is `1. 3, 2` 1 3 2. Ranks may be ordinals: `1st: 4, 2nd: 7`.
 - Lists: lines or sentences that hold numbers and little else, in any form: `[3] > [1] > [2]`, `3, 1, 2`, `3. 1. 2.`,
   `Document 3, then document 1`. A remark on a number isn't read: what stands in parentheses, behind a colon or a dash,
   from `because` on; a score such as 9/10, 90 % or `score: 9`. What a heading such as `Final answer:` announces comes
@@ -14,10 +14,13 @@ An answer is read as the first of these that it is:
 - Prose: if there is no list, the numbers in its sentences, without those that say of a document that it isn't
   relevant. Prose that begins with `none` names nothing.
 
+In both of these `1-5`, `1–5`, `1 to 5` and `1 through 5` name all between, too: two numbers of the list, the smaller
+first, and no part of a longer chain such as `3-1-2`.
+
 A document's number is a run of the digits 0-9 from 1 to the length of the list. Signed numbers, numbers with a fraction
 or an exponent, other scripts' digits and numbers out of range name nothing; of a repeated number the first counts.
-Without a document's number the word `none`, or an empty list in JSON, says that no document is relevant. An answer with
-neither is a bad response, as is one of over 20,000 characters.
+Without a document's number the word `none`, or an empty list in JSON or alone, says that no document is relevant. An
+answer with neither is a bad response, as is one of over 20,000 characters.
 """
 
 import json
@@ -38,17 +41,21 @@ _NUMBER: Final = re.compile(
     r"(?<!\w)[-−+]\.?\d[\d.]*|(?<![.\w])\.\d+|\d+(?:\.\d+)*(?:[eE][-+]?\d+|(?!(?:st|nd|rd|th)\b)[^\W\d_]+)?",
     re.IGNORECASE,
 )
+_RANK_END: Final = r"(?:[.):]|(?:st|nd|rd|th)[*_]*(?:[ ]place)?[ ]?[:=–—-])"
 _NUMBERED: Final = re.compile(
-    r"""
-    (?<![^\s*_,;])([0-9]{1,9})[.):][*_]*[^\S\n]+                # 1.
+    rf"""
+    (?<![^\s*_,;])([0-9]{{1,9}}){_RANK_END}[*_]*[^\S\n]+         # 1. or 1st:
     [\[(#*_]*(?:(?:document|doc)[ ]?[\[(#]?)?([0-9]+)(?![.,]?\w|/)  # [4], Document 4
-    (?=[\])*_]*(?:[,;]?\s+[0-9]+[.):]\s|[.]?\s*(?:$|[:(])|\s+[–—-]))  # then the next item, a line's end, or a remark
+    (?=[\])*_]*(?:[,;]?\s+[*_]*[0-9]+{_RANK_END}[*_]*\s|[.]?\s*(?:$|[:(])|\s+[–—-]))  # the next item, an end, a remark
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 _BULLETS: Final = " \t\r*_>-,;])"
 """Characters that may stand before an item, in its line or after the one before it."""
 
+_JOINT: Final = re.compile(r"[-‐‑–]|\s+(?:to|through|thru)\s+", re.IGNORECASE)
+
+_EMPTY: Final = re.compile(r"\s*+(?:```\w*+|[`*]*+)\s*+\[\s*+\]\s*+[`*]*+\s*+")
 _NONE: Final = re.compile(r"(?<![^\W_])none(?![^\W_])", re.IGNORECASE)
 _NONE_FIRST: Final = re.compile(r"[\s*_\"'`]*none(?![^\W_])", re.IGNORECASE)
 
@@ -137,17 +144,17 @@ def read_order(answer: str, count: int) -> list[int]:
     if len(answer) > MAX_ANSWER:
         raise BackendBadResponse("chat rerank: the answer is too long")
     found = _read_json(answer)
-    if found == []:
+    if found == [] or _EMPTY.fullmatch(answer):
         return []
     if found is None:
-        found = _read_table(answer) or _read_numbered(answer) or _read_lists(answer)
+        found = _read_table(answer) or _read_numbered(answer) or _read_lists(answer, count)
     order = dict.fromkeys(number for text in found if 1 <= (number := _integer(text)) <= count)
     if order or _NONE.search(answer):
         return list(order)
     raise BackendBadResponse("chat rerank: neither a document's number nor none in the answer")
 
 
-def _read_lists(answer: str) -> list[str]:
+def _read_lists(answer: str, count: int) -> list[str]:
     """The numbers of the answer's lists, or of its prose if it has none."""
     answer = answer.translate(_ASCII).replace("。", ".\n")
     last = max((number.start() for number in _NUMBER.finditer(answer)), default=-1)
@@ -156,20 +163,36 @@ def _read_lists(answer: str) -> list[str]:
         answer = answer[announced[-1].end() :]
     if (explained := _EXPLANATION.search(answer)) and _NUMBER.search(answer[: explained.start()]):
         answer = answer[: explained.start()]
-    listed: list[str] = []
-    prose: list[str] = []
+    listed: dict[str, None] = {}
+    prose: dict[str, None] = {}
     for sentence in _SENTENCE.split(answer):
         read = _without_remarks(sentence)
         if read is None:
             continue
-        numbers = _NUMBER.findall(read)
+        numbers = _numbers(read, count)
         if _is_list(read):
-            listed += numbers
+            listed |= numbers
         elif not _NEGATIVE.search(read):
-            prose += numbers
-    if listed or _NONE_FIRST.match(answer):
-        return listed
-    return prose
+            prose |= numbers
+    return list(listed if listed or _NONE_FIRST.match(answer) else prose)
+
+
+def _numbers(text: str, count: int) -> dict[str, None]:
+    """The numbers in a text, each once, with those between the ends of each range."""
+    chains: list[list[str]] = []
+    end = 0
+    for number in _NUMBER.finditer(text):
+        if chains and _JOINT.fullmatch(text, end, number.start()):
+            chains[-1].append(number[0])
+        else:
+            chains.append([number[0]])
+        end = number.end()
+    numbers: dict[str, None] = {}
+    for chain in dict.fromkeys(map(tuple, chains)):
+        first, last = _integer(chain[0]), _integer(chain[-1])
+        is_range = len(chain) == 2 and 0 < first < last <= count
+        numbers |= dict.fromkeys(map(str, range(first, last + 1)) if is_range else chain)
+    return numbers
 
 
 def _without_remarks(sentence: str) -> str | None:

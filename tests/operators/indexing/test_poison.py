@@ -120,6 +120,21 @@ def test_an_outage_refuses_nothing(outage: str, no_pauses: list[float]) -> None:
     assert len(no_pauses) > 100
 
 
+@pytest.mark.parametrize("status", [429, 503, 521, 522, 523, 525, 526, 529, 530])
+def test_a_document_that_no_server_has_read_waits(status: int, no_pauses: list[float]) -> None:
+    """Though others find room each time: an overload, and a proxy without its server, say nothing of a document."""
+
+    class Busy(Model):
+        async def embed(self, texts: Sequence[str], **named: Any) -> list[Embedding]:
+            if texts != [CONTROL] and len(self.calls) < 100:
+                self.calls.append(texts)
+                raise BackendUnavailable(f"embedder: status {status}", status)
+            return await super().embed(texts, **named)
+
+    assert isinstance(embedded(Busy({}), ["a"])[0], Embedding)
+    assert len(no_pauses) == 100
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_the_cost_of_one_poison_text(form: str, no_pauses: list[float]) -> None:
     """One of 64 documents costs two calls and a control for each halving, and its own repeats; its pauses are short."""

@@ -132,6 +132,8 @@ REFUSALS = [
     (openai, openai_answer("", refusal="I can't assist with that.")),
     (openai, openai_answer(None, "content_filter")),
     (openai, openai_answer("2, 1", "content_filter")),
+    (openai, openai_answer("2, 1", "sensitive")),
+    (openai, openai_answer("2, 1", "SAFETY")),
     (anthropic, anthropic_answer(stop_reason="refusal")),
     (anthropic, anthropic_answer("2, 1", stop_reason="refusal")),
 ]

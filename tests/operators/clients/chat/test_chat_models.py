@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,56 @@ def test_many_completions_at_once_keep_to_their_callers(make: Make, server: Call
 def test_a_completion_cut_at_the_limit_is_a_text(make: Make, answer: object) -> None:
     """A text that ended at the limit of tokens comes back as it is: its reader decides."""
     assert complete(make, always(answer)) == "[3"
+
+
+BROKEN_OFF = [
+    "error",
+    "abort",
+    "timeout",
+    "insufficient_system_resource",
+    "network_error",
+    "pause_turn",
+    "cancelled",
+    3,
+]
+WHOLE = ["stop", "STOP", "eos", "eos_token", "end", "end_turn", "stop_sequence", "COMPLETE", "tool_calls", "tool_use"]
+
+
+@pytest.mark.parametrize("reason", [*WHOLE, "function_call", "", None])
+@MODELS
+def test_a_completion_that_its_model_ended_is_whole(make: Make, reason: Any) -> None:
+    """Servers name the end that a model made in many ways, or not at all: the text is the completion."""
+    answer = openai_answer("3", reason) if make is openai else anthropic_answer("3", stop_reason=reason)
+    assert complete(make, always(answer)) == "3"
+
+
+@pytest.mark.parametrize("reason", BROKEN_OFF)
+@MODELS
+def test_a_completion_that_was_broken_off_is_a_bad_response(make: Make, reason: Any) -> None:
+    """A text that ended neither by its model nor at the limit of tokens is none, however much of it came."""
+    answer = openai_answer("2, 1", reason) if make is openai else anthropic_answer("2, 1", stop_reason=reason)
+    with pytest.raises(BackendBadResponse, match="broken off"):
+        complete(make, always(answer))
+
+
+def test_a_reason_is_told_if_it_is_a_word() -> None:
+    """The message names the server's reason; one that may be a text is not told."""
+    with pytest.raises(BackendBadResponse, match=r"broken off: insufficient_system_resource$"):
+        complete(openai, always(openai_answer("2", "insufficient_system_resource")))
+    with pytest.raises(BackendBadResponse, match=r"broken off$"):
+        complete(openai, always(openai_answer("2", "error: the user asked about coffee")))
+
+
+@pytest.mark.parametrize("reason", ["error", "stop", None])
+def test_a_choice_with_an_error_is_a_bad_response(reason: Any) -> None:
+    """A gateway puts the failure of the model's host beside the text so far, whatever it says of the end."""
+    answer = openai_answer("2, 1", reason)
+    answer["choices"][0]["error"] = None
+    if reason != "error":
+        assert complete(openai, always(answer)) == "2, 1"
+    answer["choices"][0]["error"] = {"code": 502, "message": "Upstream error"}
+    with pytest.raises(BackendBadResponse, match="broken off"):
+        complete(openai, always(answer))
 
 
 @MODELS

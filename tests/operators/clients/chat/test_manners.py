@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from operators.clients.chat.completions import HttpChat
+from operators.clients.http.transport import CONTROL
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.listwise import ChatSelector, Orderer
 from operators.query.backend_answers import Scores
@@ -19,6 +20,7 @@ from tests.operators.clients.chat.playing import (
     Body,
     Manner,
     Playing,
+    blocks,
     if_holds,
     in_turn,
     openai_refusal,
@@ -177,3 +179,36 @@ def test_a_refusal_with_no_time_left_is_the_error() -> None:
             assert chat.refused == {}
 
     asyncio.run(scenario())
+
+
+FEW = 16
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai"])
+@pytest.mark.parametrize(
+    ("parameters", "budgeted"),
+    [
+        ({}, False),
+        ({"thinking": {"type": "adaptive"}, "reasoning_effort": "low"}, False),
+        ({"reasoning": {"effort": "low"}, "chat_template_kwargs": {"enable_thinking": False}}, False),
+        ({"thinking": {"type": "enabled", "budget_tokens": 900}}, True),
+        ({"thinking_budget": 900}, True),
+        ({"thinking_token_budget": 900}, True),
+        ({"reasoning": {"max_tokens": 900}}, True),
+        ({"extra_body": {"google": {"thinking_config": {"thinking_budget": 900}}}}, True),
+    ],
+)
+def test_a_control_request_has_few_tokens_but_more_than_a_budget(api: Any, parameters: Any, budgeted: bool) -> None:
+    """A server refuses a limit of tokens that is not above the budget of thoughts: all calls would seem to fail."""
+    limits = []
+
+    def answer(body: Body) -> Answer:
+        if body["messages"][-1]["content"] != CONTROL:
+            return 500, {}
+        limits.append(body["max_tokens"])
+        return (blocks({"type": "text", "text": ANSWER}) if api == "anthropic" else said(ANSWER))(body)
+
+    [outcome], _, _ = play(Manner("s", "c", answer, api=api, parameters=parameters))
+    assert isinstance(outcome, BackendError)
+    assert limits == [1024 if budgeted else FEW]
+    assert outcome.serves_others

@@ -151,8 +151,11 @@ def entry(index: object, vector: object = (1.0, 2.0, 3.0)) -> dict[str, object]:
         {"data": [entry(0), entry(True)]},
         {"data": [entry(0), entry(1.0)]},
         {"data": [entry(0), entry("1")]},
-        {"data": [entry(0), entry(None)]},
-        {"data": [entry(0), {"embedding": [1.0, 2.0, 3.0]}]},
+        {"data": [entry(1), entry(None)]},
+        {"data": [entry(None), entry(0)]},
+        {"data": [entry(None), entry(None), entry(None)]},
+        {"data": [entry(None)]},
+        {"data": [entry(0), {"embedding": [1.0, 2.0, 3.0]}, entry(1)]},
         {"data": [entry(0), {"index": 1}]},
         {"data": [entry(0), [1.0, 2.0, 3.0]]},
         {"data": [entry(0), entry(1), entry(2)]},
@@ -166,6 +169,18 @@ def test_openai_answer_that_does_not_fit_is_a_bad_response(answer: object) -> No
     """Two texts whose answer isn't two vectors of the dimension, each index once, are BackendBadResponse."""
     with pytest.raises(BackendBadResponse):
         embed(openai, answer_with(answer), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [(None, 1), ("none", 1), (0, None), (0, "none"), (None, None), ("none", "none"), (None, "none")],
+)
+def test_an_index_that_is_left_out_is_that_of_the_place(indices: tuple[object, object]) -> None:
+    """A server may leave out the index 0, as it does any zero, or all of them: the vectors are in the texts' order."""
+    entries = [entry(indices[0], (1.0, 0.0, 0.0)), entry(indices[1], (0.0, 1.0, 0.0))]
+    data = [{key: value for key, value in each.items() if value != "none"} for each in entries]
+    first, second = embed(openai, answer_with({"data": data}), ["a", "b"])
+    assert (list(first.vector), list(second.vector)) == ([1, 0, 0], [0, 1, 0])
 
 
 @pytest.mark.parametrize(

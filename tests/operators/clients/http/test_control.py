@@ -82,6 +82,21 @@ def test_a_poison_text_opens_no_breaker(form: str) -> None:
     assert server.calls.count([GOOD]) < 50
 
 
+@pytest.mark.parametrize("status", [502, 503, 504, *range(520, 527), 529, 530])
+def test_an_outage_by_its_status_is_no_request_s_fault(status: int) -> None:
+    """The statuses of overloads and gateways say that the backend is at fault: no control request is sent."""
+    server = Server({"text": f"status {status}"})
+
+    async def scenario() -> None:
+        async with guarding(server) as guarded:
+            with pytest.raises(BackendError) as caught:
+                await ask(guarded, ["text"])
+            assert not refuses(caught.value)
+
+    asyncio.run(scenario())
+    assert [GOOD] not in server.calls
+
+
 def test_a_server_that_fails_for_everything_is_down() -> None:
     """Failures count if the control request fails, too: the breaker opens, and nothing is divided."""
     server = Server(down=True)

@@ -24,7 +24,7 @@ def outcome_of(server: Scripted, *, timeout: float = 30.0, body: object = "quest
     return asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("passing", [429, 502, 503, 504, BREAK])
+@pytest.mark.parametrize("passing", [429, 502, 503, 504, *range(520, 527), 529, 530, BREAK])
 @pytest.mark.parametrize("times", [1, 2])
 def test_what_may_pass_is_tried_again(passing: int, times: int) -> None:
     """An overload, a gateway's error and a broken answer, once or twice over, end in the answer, the same body sent."""
@@ -33,7 +33,7 @@ def test_what_may_pass_is_tried_again(passing: int, times: int) -> None:
     assert server.bodies == [{"text": "é\n", "number": 0.1}] * (times + 1)
 
 
-@pytest.mark.parametrize("passing", [502, 503, 504])
+@pytest.mark.parametrize("passing", [502, 503, 504, 520, 524, 529, 530])
 def test_three_tries_and_no_more(passing: int) -> None:
     """A server that stays overloaded gets three calls for a request, and the error is the last one's."""
     server = Scripted([503, 503, passing, 200])
@@ -55,7 +55,7 @@ def test_three_tries_and_no_more(passing: int) -> None:
         (424, BackendBadResponse),
         (500, BackendUnavailable),
         (501, BackendUnavailable),
-        (529, BackendUnavailable),
+        (505, BackendUnavailable),
         (GARBAGE, BackendBadResponse),
     ],
 )

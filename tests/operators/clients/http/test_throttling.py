@@ -142,9 +142,23 @@ def test_an_open_breaker_rests_as_long_as_the_server_asks() -> None:
         ("120", 120.0, 120.0),
         (" 3 ", 3.0, 3.0),
         ("-1", 0.0, 0.0),
+        ("1.5", 1.5, 1.5),
+        ("0.25", 0.25, 0.25),
+        ("2.", 2.0, 2.0),
+        ("1, 1", 1.0, 1.0),
+        ("2.5,7", 2.5, 2.5),
+        ("3, soon", 3.0, 3.0),
+        (".", 0.0, 0.0),
+        ("1.5.2", 0.0, 0.0),
+        ("1_0", 0.0, 0.0),
+        ("\u0663", 0.0, 0.0),
+        ("nan", 0.0, 0.0),
+        ("inf", 0.0, 0.0),
         ("1e9", 0.0, 0.0),
         ("9" * 400, 1e8, 1e9),
+        ("9" * 400 + ".5", 1e8, 1e9),
         ("in an hour", 3500.0, 3600.0),
+        ("in an hour, twice", 3500.0, 3600.0),
         ("an hour ago", 0.0, 0.0),
         ("soon", 0.0, 0.0),
         ("Mon, 01 Jan 2024 00:00:00 +99999999999999", 0.0, 0.0),
@@ -153,13 +167,38 @@ def test_an_open_breaker_rests_as_long_as_the_server_asks() -> None:
     ],
 )
 def test_retry_after_is_seconds_or_a_date(value: str | None, least: float, most: float) -> None:
-    """Both forms of the header are read; anything else is none."""
+    """Both forms of the header are read, the first of several; anything else is none."""
     dates = {"in an hour": time.time() + 3600, "an hour ago": time.time() - 3600}
     if value in dates:
         value = formatdate(dates[value], usegmt=True)
+    elif value == "in an hour, twice":
+        value = ", ".join([formatdate(dates["in an hour"], usegmt=True)] * 2)
+    assert least <= retry_after({} if value is None else {"retry-after": value.encode()}) <= most
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after-ms": b"1500"}, 1.5),
+        ({"retry-after-ms": b"20.5"}, 0.0205),
+        ({"retry-after-ms": b"700, 700"}, 0.7),
+        ({"retry-after-ms": b"soon"}, 0.0),
+        ({"retry-after-ms": b"-1"}, 0.0),
+        ({"retry-after-ms": b"1500", "retry-after": b"7"}, 7.0),
+        ({"retry-after-ms": b"1500", "retry-after": b""}, 1.5),
+        ({"retry-after-ms": b"9" * 400}, 1e9),
+    ],
+)
+def test_retry_after_may_be_milliseconds(headers: dict[str, bytes], seconds: float) -> None:
+    """A server that names milliseconds alone is obeyed, too."""
+    assert retry_after(headers) == pytest.approx(seconds)
+
+
+def retry_after(headers: dict[str, bytes]) -> float:
+    """The pause that an error has of an answer with these headers."""
 
     def answer(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(429, headers={} if value is None else {"retry-after": value}, content=b"{}")
+        return httpx.Response(429, headers={name.encode(): value for name, value in headers.items()}, content=b"{}")
 
     async def scenario() -> float:
         endpoint = Endpoint("backend", "http://backend", httpx.MockTransport(answer))
@@ -167,7 +206,7 @@ def test_retry_after_is_seconds_or_a_date(value: str | None, least: float, most:
             await endpoint.call("POST", "/path", {}, timeout=30)
         return caught.value.retry_after
 
-    assert least <= asyncio.run(scenario()) <= most
+    return asyncio.run(scenario())
 
 
 def test_a_cancelled_request_leaves_its_turn_to_the_next() -> None:

@@ -7,7 +7,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from operators.clients.http.transport import MIB
+from operators.clients.http.transport import MIB, Endpoint, http_transport
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 from tests.operators.clients.http.faults import HEADERS, KEY, OK, call, fail, sending
 from tests.operators.clients.http.serving import answering, backend, json_response, speaking
@@ -79,6 +79,27 @@ def test_encoding_identity_is_none() -> None:
             return await call(endpoint)
 
     assert asyncio.run(scenario()) == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        ({}, {"a": 1, "b": {"c": 2, "d": 3}}),
+        ({"e": {"f": [None]}}, {"a": 1, "b": {"c": 2, "d": 3}, "e": {"f": [None]}}),
+        ({"a": None}, {"b": {"c": 2, "d": 3}}),
+        ({"b": None, "e": 4}, {"a": 1, "e": 4}),
+        ({"b": {"c": None, "e": 4}}, {"a": 1, "b": {"d": 3, "e": 4}}),
+        ({"b": {"c": None, "d": None}}, {"a": 1, "b": {}}),
+        ({"e": None, "f": {"g": None}}, {"a": 1, "b": {"c": 2, "d": 3}, "f": {}}),
+        ({"a": {"c": None}, "b": 5}, {"a": {}, "b": 5}),
+    ],
+)
+def test_further_fields_are_a_merge_patch(fields: dict[str, Any], sent: dict[str, Any]) -> None:
+    """A configured field adds to the body, replaces a field of it, or with null leaves it out, at any depth."""
+    endpoint = Endpoint("backend", "http://backend", http_transport(), body=fields)
+    body = {"a": 1, "b": {"c": 2, "d": 3}}
+    assert orjson.loads(endpoint.encode(body)) == sent
+    assert body == {"a": 1, "b": {"c": 2, "d": 3}}
 
 
 @pytest.mark.parametrize("body", ["\ud800", {1: 2}, object(), 10**30])

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from operators.clients.chat.parameters import CHAT
 from operators.clients.http import transport
-from operators.clients.http.dialect import Dialect
+from operators.clients.http.dialect import MODEL, Dialect
 from operators.clients.http.transport import MIB, Endpoint, http_transport
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.faults import call, fail, failure_of, raw_failure_of, sending
@@ -51,6 +52,74 @@ def test_other_statuses_are_bad_responses_with_their_status(status: int) -> None
     assert isinstance(error, BackendBadResponse)
     assert error.status == status
     assert asked == 1
+
+
+FAILURES: list[tuple[Any, int]] = [
+    ({"error": {"code": 400, "message": "No"}}, 400),
+    ({"error": {"code": 401, "message": "No"}, "usage": {}}, 401),
+    ({"error": {"code": "429", "message": "No"}, "choices": []}, 429),
+    ({"error": {"status": 503}, "data": None}, 503),
+    ({"error": "overloaded", "code": 529}, 529),
+    ({"error": {"type": "upstream_error"}, "status_code": 502}, 502),
+    ({"error": {"code": "408"}}, 408),
+]
+
+
+@pytest.mark.parametrize(("answer", "status"), FAILURES)
+@pytest.mark.parametrize("dialect", [MODEL, CHAT])
+def test_a_model_s_failure_in_an_answer_of_200_is_that_of_its_code(dialect: Dialect, answer: Any, status: int) -> None:
+    """A gateway that learns of the failure late is understood as if it had sent the status."""
+
+    def failure(sent: int, body: Any) -> BackendError:
+        async def serve(_: web.Request) -> web.Response:
+            return json_response(body, sent)
+
+        async def scenario() -> None:
+            async with (
+                answering(serve) as url,
+                aclosing(Endpoint("backend", url, http_transport(), dialect=dialect)) as endpoint,
+            ):
+                await call(endpoint)
+
+        return fail(scenario)
+
+    late, early = failure(200, answer), failure(status, answer)
+    assert (type(late), str(late), late.status, late.reason) == (type(early), str(early), status, early.reason)
+    assert late.quoted == early.quoted
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": None, "data": []},
+        {"error": {"code": 502}, "data": [1]},
+        {"error": {"code": 502}, "choices": [{}]},
+        {"error": {"code": 200}},
+        {"error": {"code": 600}},
+        {"error": {"code": "rate_limit_exceeded"}},
+        {"error": {"code": True}},
+        {"error": {"code": 502.5}},
+        {"error": "502"},
+        {"code": 502},
+        [{"error": {"code": 502}}],
+        "error",
+        None,
+    ],
+)
+def test_any_other_answer_of_200_is_the_reader_s(answer: Any) -> None:
+    """An answer that holds what was asked for, or an error without a status, is read as it is."""
+
+    async def serve(_: web.Request) -> web.Response:
+        return json_response(answer)
+
+    async def scenario() -> Any:
+        async with (
+            answering(serve) as url,
+            aclosing(Endpoint("backend", url, http_transport(), dialect=MODEL)) as endpoint,
+        ):
+            return await call(endpoint)
+
+    assert asyncio.run(scenario()) == answer
 
 
 def test_status_counts_before_the_body_ends() -> None:

@@ -58,6 +58,7 @@ TOO_LARGE: Final = llama_error(
 OVERLOADED: Final = tei_error(429, "Model is overloaded", "Overloaded")
 LOADING: Final = llama_error(503, "Loading model", "unavailable_error")
 NO_UPSTREAM: Final = Reply(502, "<html><head><title>502 Bad Gateway</title></head></html>")
+LOST: Final = Reply(200, {"error": {"message": "Provider returned error", "code": 502}, "user_id": "u"})
 BUSY: Final = Reply(503, {"error": "server busy, please try again. maximum pending requests exceeded"})
 WRONG_KEY: Final = openai_error(401, "Incorrect API key provided", "invalid_request_error")
 NULLS: Final = Row([None] * DIMENSION)
@@ -159,6 +160,9 @@ EMBEDDERS: Final[tuple[Manner, ...]] = (
     ),
     *TEI_LIMITS,
     Manner("any gateway", "openai", "no upstream for a while: 502 in HTML", at_first(2, NO_UPSTREAM), "all answered"),
+    Manner(
+        "any gateway", "openai", "no upstream for a while: 502 in an answer of 200", at_first(2, LOST), "all answered"
+    ),
     Manner("any gateway", "openai", "a wrong path: 404 in HTML", always(Reply(404, "<html></html>")), "waited for"),
     Manner(
         "any server",
@@ -322,6 +326,9 @@ RERANKERS: Final[tuple[Manner, ...]] = (
     ),
     Manner("text-embeddings-inference", "tei_predict", "a score of NaN: 200 with null", to_spoilt(Row(None))),
     Manner("any gateway", "cohere", "no upstream for a while: 502 in HTML", at_first(2, NO_UPSTREAM), "all answered"),
+    Manner(
+        "any gateway", "cohere", "no upstream for a while: 502 in an answer of 200", at_first(2, LOST), "all answered"
+    ),
     Manner(
         "any gateway",
         "cohere",

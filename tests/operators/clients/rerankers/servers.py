@@ -119,13 +119,16 @@ class Cohere(Server):
 
 
 class Jina(Cohere):
-    """Jina's API, which gives the documents back."""
+    """Jina's API, which gives the documents back unless it is told not to."""
 
+    fields: ClassVar = {*Cohere.fields, "return_documents"}
     refusal = 422
 
     def answer(self, body: Json) -> Any:
-        """The `top_n` best with their texts, and the tokens that were used."""
-        results = [entry | {"document": {"text": body["documents"][entry["index"]]}} for entry in self.results(body)]
+        """The `top_n` best, with their texts if these are wanted, and the tokens that were used."""
+        results = self.results(body)
+        if body.get("return_documents", True):
+            results = [entry | {"document": {"text": body["documents"][entry["index"]]}} for entry in results]
         return {"model": body["model"], "object": "list", "usage": {"total_tokens": 815}, "results": results}
 
 
@@ -258,8 +261,9 @@ class Xinference(Cohere):
 
 
 class LocalAi(Jina):
-    """A LocalAI server, whose answer has Jina's form."""
+    """A LocalAI server, whose answer has Jina's form; it always gives the documents back."""
 
+    fields = Cohere.fields
     refusal = 400
 
     def answer(self, body: Json) -> Any:

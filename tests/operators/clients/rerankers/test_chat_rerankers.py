@@ -189,3 +189,12 @@ def test_a_cut_order_is_no_verdict(kind: Kind, outcome: object) -> None:
     """The candidates beyond an answer that ran out of tokens aren't judged irrelevant; a pick is made."""
     (found,) = outcomes(kind, always(openai_answer("3, 1,", "length")), [request_of(5, 0)])
     assert found == outcome or type(found) is outcome
+
+
+@pytest.mark.parametrize("text", ["1", "Document 1", '{"ranking": [1', "**1", "3, 1", "1.2"])
+def test_a_pick_whose_number_was_cut_is_none(text: str) -> None:
+    """An answer that ran out of tokens behind a digit may have gone on with another one."""
+    (found,) = outcomes(ChatSelector, always(openai_answer(text, "length")), [request_of(12, 0)])
+    assert type(found) is BackendBadResponse
+    (whole,) = outcomes(ChatSelector, always(openai_answer("12", "stop")), [request_of(12, 0)])
+    assert whole == {"id-11": 1.0}

@@ -130,7 +130,7 @@ def test_none_without_a_number_is_a_verdict(answer: str) -> None:
     "answer",
     [
         *("", " \n", "0", "6", "-3", "+3", "−3", "3.5", ".3", "1e0", "1.2.3", "9" * 5000),
-        *("three", "nonetheless", "cannone", "null", "[]", "n one", "NaN"),
+        *("three", "nonetheless", "cannone", "null", "{}", "n one", "NaN", "[[]]", "[] []"),
         *("３", "3３", "\uff10", "٣", "३", "²", "④", "1. 6"),
         "ｎｏｎｅ",
     ],
@@ -141,6 +141,60 @@ def test_another_answer_is_a_bad_response(answer: str) -> None:
     with pytest.raises(BackendBadResponse) as caught:
         read_order(answer, 5)
     assert str(caught.value) == "chat rerank: neither a document's number nor none in the answer"
+
+
+@pytest.mark.parametrize("answer", ["[]", " [ ]\n", "[\n]", "```json\n[]\n```", "```\n[]\n```", "`[]`", "**[]**"])
+def test_an_empty_list_alone_is_a_verdict(answer: str) -> None:
+    """A model that writes its order as a list of JSON says so that no document is relevant."""
+    assert read_order(answer, 5) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "order"),
+    [
+        ("1-5", [1, 2, 3, 4, 5]),
+        ("1–5", [1, 2, 3, 4, 5]),
+        ("1 to 4", [1, 2, 3, 4]),
+        ("1 through 4", [1, 2, 3, 4]),
+        ("Documents 02-04.", [2, 3, 4]),
+        ("[2-4]", [2, 3, 4]),
+        ("Documents 1 through 3 are relevant, and so is 7.", [1, 2, 3, 7]),
+        ("3, 1, 5-7", [3, 1, 5, 6, 7]),
+        ("6-8, 1-2, 7", [6, 7, 8, 1, 2]),
+        ("- 4–5\n- 1", [4, 5, 1]),
+        ("2-4: all of them are about cats", [2, 3, 4]),
+        ('{"ranking": ["2-4", "1"]}', [1]),
+        ('{"ranking": "2-4"}', [2, 3, 4]),
+        # No ranges: chains, descending numbers, remarks, signs, numbers out of range.
+        ("3-1-2", [3, 1, 2]),
+        ("1–2–4", [1, 2, 4]),
+        ("1-3 to 5", [1, 3, 5]),
+        ("3 to 1 to 2", [3, 1, 2]),
+        ("5-3", [5, 3]),
+        ("2-2", [2]),
+        ("1->4", [1, 4]),
+        ("1 > 4", [1, 4]),
+        ("1 - 4 legs", [1]),
+        ("-1-3", [3]),
+        ("1.5-4", [4]),
+        ("1-4.5", [1]),
+        ("1-90", [1]),
+        ("0-3", [3]),
+        ("2024-2025, 3", [3]),
+    ],
+)
+def test_a_range_names_all_between_its_ends(answer: str, order: list[int]) -> None:
+    """Exactly two numbers of the list, the smaller first, that a hyphen, a dash, `to` or `through` joins."""
+    assert read_order(answer, 8) == order
+
+
+@pytest.mark.parametrize("item", ["{}: {}", "{}: Document {}", "{} - {}", "{} place: {}", "**{}**: {}", "{} = [{}]"])
+@pytest.mark.parametrize("separator", [", ", "; ", "\n", " "])
+def test_ordinals_are_places(item: str, separator: str) -> None:
+    """`1st: 3, 2nd: 1` is an order, whose ordinals name no document."""
+    answer = separator.join(map(item.format, ("1st", "2nd", "3rd", "4th"), (3, 1, 5, 2)))
+    assert read_order(answer, 5) == [3, 1, 5, 2]
+    assert read_order(answer.replace("\n", "\n- "), 5) == [3, 1, 5, 2]
 
 
 def test_an_answer_is_read_up_to_20000_characters() -> None:
@@ -159,7 +213,7 @@ def test_any_string_is_an_order_or_a_bad_response(answer: str, count: int) -> No
         return
     assert set(order) <= set(range(1, count + 1))
     assert len(order) == len(set(order))
-    assert order or "none" in answer.lower()
+    assert order or "none" in answer.lower() or "".join(answer.split()) == "[]"
 
 
 @given(ORDERS, st.sampled_from([", ", ",", " ", "\n", " > ", ">", "] > [", "; ", ".\n", "\n- "]))

@@ -168,7 +168,9 @@ def test_no_number_comes_from_a_thought(order: list[int], thought: str, form: tu
     assert read_order(read_answer(text).answer, len(order)) == order
 
 
-@pytest.mark.parametrize("repeated", ["answer:\n", "1. ", "[", "not 3, ", "| 1 ", "because 2 "])
+@pytest.mark.parametrize(
+    "repeated", ["answer:\n", "1. ", "[", "not 3, ", "| 1 ", "because 2 ", "1-5 ", "1-", "1 to ", "1st: ", " "]
+)
 def test_the_time_grows_with_the_answer(repeated: str) -> None:
     """A model in a loop writes the same again and again."""
 

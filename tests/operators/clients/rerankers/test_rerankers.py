@@ -9,7 +9,7 @@ import pytest
 
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
-from operators.clients.rerankers import Capacity
+from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.cross_encoders import HttpReranker, Templates
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
@@ -19,6 +19,7 @@ from tests.operators.clients.rerankers.dialects import (
     EVERY_DIALECT,
     EVERY_SERVER,
     MODEL,
+    SPOKEN,
     TEI,
     TEI_PREDICT,
     VLLM_SCORE,
@@ -45,6 +46,7 @@ def test_each_document_gets_its_own_score_in_one_call(dialect: Dialect, share: f
 
 GOLDEN: dict[str, dict[str, Any]] = {
     "cohere": {"model": MODEL, "query": "q", "documents": ["x", "y"], "top_n": 2},
+    "jina": {"model": MODEL, "query": "q", "documents": ["x", "y"], "top_n": 2, "return_documents": False},
     "voyage": {"model": MODEL, "query": "q", "documents": ["x", "y"], "top_k": 2},
     "tei": {"query": "q", "texts": ["x", "y"], "truncate": True},
     "tei_predict": {"inputs": [["q", "x"], ["q", "y"]], "truncate": True},
@@ -72,6 +74,14 @@ def test_request_is_as_documented(kind: str) -> None:
     server = dialect.server()
     scored(dialect, server, request_of("x", "y", query="q"))
     assert server.requests == [body]
+
+
+@pytest.mark.parametrize("kind", ["jina", "infinity", "dashscope", "mixedbread"])
+def test_long_texts_do_not_come_back(kind: str) -> None:
+    """A server that can leave the documents out is asked to: with them, an answer would be over its bound."""
+    texts = ["x" * 45_000 + str(place) for place in range(200)]
+    right = SPOKEN[kind].right([RerankRequest("q", {text[45_000:]: text for text in texts}, "docs", "docs")])
+    assert len(orjson.dumps(right)) < 100_000
 
 
 @EVERY_DIALECT
