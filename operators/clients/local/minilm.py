@@ -134,7 +134,7 @@ class MiniLM:
     ) -> list[Embedding]:
         """Embed `texts` in their order, and wait for it.
 
-        Any string is a text: an empty one has a vector and no tokens; a lone surrogate reads as a question mark.
+        Any string is a text: one without a token has a zero vector; a lone surrogate reads as a question mark.
         """
         token_ids: list[list[int]] = []
         for found in inference.tokenise(self._tokenizer, texts, MAX_TOKENS, special=True):
@@ -150,6 +150,11 @@ class MiniLM:
         made = dict(chain.from_iterable(self._workers[purpose].each(forward, groups, abandoned)))
         return [made[index] for index in range(len(texts))]
 
+    def has_token(self, text: str) -> bool:
+        """True if the model reads anything of the text: it has more than white space, control characters and marks."""
+        (found,) = inference.tokenise(self._tokenizer, [text], MAX_TOKENS, special=False)
+        return bool(found.ids)
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The span of each token that has a vector, in code points of the text."""
         return self._tokenizer.encode(inference.readable(text)).offsets[1:-1][: MAX_TOKENS - 2]
@@ -159,7 +164,8 @@ class MiniLM:
         mean = hidden.mean(axis=0)
         words = hidden[1:-1]
         return Embedding(
-            vector=mean / np.linalg.norm(mean),
+            # The special tokens alone say nothing of a text.
+            vector=mean / np.linalg.norm(mean) if len(words) else np.zeros_like(mean),
             tokens=words / np.linalg.norm(words, axis=1, keepdims=True),
             token_ids=tuple(token_ids[1:-1]),
             unknown=self._share(text) if self._unknown in token_ids else 0.0,

@@ -31,13 +31,17 @@ def test_vectors_and_token_rows_have_unit_length(minilm: MiniLM) -> None:
 
 
 @weighty
-def test_an_empty_text_has_a_vector_and_no_tokens(minilm: MiniLM) -> None:
-    """Nothing to say is not a failure."""
-    (found,) = minilm.encode([""])
+@pytest.mark.parametrize("text", ["", " \t\n", "\u200b\u200b", "\u0301", "\ufe0f", "\x00", "\ufffd", "\ue000"])
+def test_a_text_without_a_token_has_no_direction(minilm: MiniLM, text: str) -> None:
+    """Nothing to say is not a failure: the vector is zero, also next to a text that has one."""
+    found, other = minilm.encode([text, "e\u0301"])
     assert found.tokens is not None
     assert found.tokens.shape == (0, 384)
     assert found.token_ids == ()
-    assert np.isfinite(found.vector).all()
+    assert not found.vector.any()
+    assert not minilm.has_token(text)
+    assert (found.directed, other.directed, minilm.has_token("e\u0301")) == (False, True, True)
+    assert minilm.has_token("\u200b" * 10_000 + "a")
 
 
 @weighty
