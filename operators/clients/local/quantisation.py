@@ -7,7 +7,7 @@ pass, so a text's vector depends on what shares its pass: texts that go alone ha
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from operators.clients.local import inference
-from operators.clients.local.graph_optimisation import compute_one_token, divide_norms, vectors_added
+from operators.clients.local.graph_optimisation import compute_one_token, count_reads, divide_norms, vectors_added
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Bits = Literal[32, 8, 7]
 
 FUSED: Final = "com.microsoft"
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Part of a quantised file's name: raise it with every change to what is made."""
 
 _DOT_PRODUCTS: Final = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"})
@@ -171,12 +171,13 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
 
     graph = model.graph
     weights = {each.name: each for each in graph.initializer}
-    quantised: set[str] = set()
+    quantised: set[tuple[str, bool]] = set()
 
     def constants(name: str, transposed: bool = False) -> list[str]:
-        names = [f"{name}.{part}" for part in ("integers", "scale", "zero")]
-        if name not in quantised:
-            quantised.add(name)
+        made = f"{name}.transposed" if transposed else name
+        names = [f"{made}.{part}" for part in ("integers", "scale", "zero")]
+        if (name, transposed) not in quantised:
+            quantised.add((name, transposed))
             weight = numpy_helper.to_array(weights[name])
             weight = weight.T if transposed else weight
             peaks = np.abs(weight).max(axis=0)
@@ -195,6 +196,9 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
             and len(found.dims) == 2
             and found.dims[columns] >= _LEAST_COLUMNS
         )
+
+    def are_vectors(names: Iterable[str], columns: int) -> bool:
+        return all(name in weights and list(weights[name].dims) in ([columns], [1, columns]) for name in names)
 
     biases = vectors_added(graph)
     done: set[str] = set()
@@ -215,8 +219,12 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
                     else:
                         output = adds.output
                 nodes += [helper.make_node("DynamicQuantizeMatMul", inputs, output, domain=FUSED), *then]
-            case "Gemm" if _is_plain(has) and is_weight(node.input[1], 0 if has.get("transB") else 1):
-                inputs = [node.input[0], *constants(node.input[1], bool(has.get("transB"))), *node.input[2:]]
+            case "Gemm" if (
+                _is_plain(has)
+                and is_weight(node.input[1], columns := 0 if has.get("transB") else 1)
+                and are_vectors(filter(None, node.input[2:]), weights[node.input[1]].dims[columns])
+            ):
+                inputs = [node.input[0], *constants(node.input[1], columns == 0), *node.input[2:]]
                 nodes.append(helper.make_node("DynamicQuantizeMatMul", inputs, node.output, domain=FUSED))
             case "Attention" if node.domain == FUSED and is_weight(node.input[1], 1) and _is_encoder(node, has):
                 entry, integers = node.input[0], [f"{node.output[0]}.{part}" for part in ("integers", "scale", "zero")]
@@ -228,11 +236,16 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
                 )
             case _:
                 nodes.append(node)
-    kept = [each for each in graph.initializer if each.name not in quantised]
-    del graph.node[:], graph.initializer[:]
+    del graph.node[:]
     graph.node.extend(nodes)
-    graph.initializer.extend(kept)
-    return len(quantised)
+    reads = count_reads(graph)
+    unread = {name for name, _ in quantised if not reads[name]}
+    for each in (graph.initializer, graph.input):
+        # Older exports list their weights as inputs, too.
+        kept = [value for value in each if value.name not in unread]
+        del each[:]
+        each.extend(kept)
+    return len({name for name, _ in quantised})
 
 
 def _is_plain(gemm: dict[str, object]) -> bool:
