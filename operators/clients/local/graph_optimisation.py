@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import onnx
 
@@ -98,14 +98,20 @@ def vectors_added(graph: "onnx.GraphProto") -> "dict[str, tuple[onnx.NodeProto, 
 
 
 def count_reads(graph: "onnx.GraphProto") -> Counter[str]:
-    """The number of times that each value is read: by nodes, by graphs within them, and as an output."""
+    """The number of times that each value is read: by nodes, those of inner graphs among them, and as an output."""
     reads = Counter(each.name for each in graph.output)
-    for node in graph.node:
+    for node in walk_nodes(graph):
         reads.update(node.input)
+    return reads
+
+
+def walk_nodes(graph: "onnx.GraphProto | onnx.FunctionProto") -> "Iterator[onnx.NodeProto]":
+    """The graph's nodes, each before those of the graphs within it, such as the branches of an If."""
+    for node in graph.node:
+        yield node
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
-                reads += count_reads(inner)
-    return reads
+                yield from walk_nodes(inner)
 
 
 def _chooses_token(node: "onnx.NodeProto", constants: "Mapping[str, int]") -> bool:

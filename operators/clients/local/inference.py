@@ -90,6 +90,11 @@ def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnx
     if written is not None:
         options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
         options.optimized_model_filepath = str(written)
+        # Weights may lie in files next to the graph, and a copy elsewhere would not find them.
+        options.add_session_config_entry(
+            "session.optimized_model_external_initializers_file_name", f"{written.name}.weights"
+        )
+        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "0")
     # Errors are raised as well, and lines of onnxruntime's own would be no log entries.
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(

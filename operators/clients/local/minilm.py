@@ -242,13 +242,13 @@ def read_published(path: Path, sha256: str) -> bytes:
 def ensure_graph(directory: Path, bits: Bits = 32, load: Callable[[], Tensors] = load_weights) -> Path:
     """Return the path of the graph with weights of `bits` in `directory`, built from `load()` unless its hash is right.
 
-    Many processes may do this at once: a file appears whole or not at all. Raises ConfigError if the directory can't
-    be written, and what `load` raises.
+    Many processes may do this at once: a file appears whole or not at all. Raises CacheNotWritable if the
+    directory can't be written, and what `load` raises.
     """
     path = directory / f"all-MiniLM-L6-v2-{SHA256[:16]}-{VERSION}-{bits}.onnx"
     if not _is_built(path, BUILT_SHA256[bits]):
         content = build_graph(load(), bits).SerializeToString()
-        write_whole(path, lambda _: content, "embedder")
+        write_whole(path, lambda _: content)
     return path
 
 

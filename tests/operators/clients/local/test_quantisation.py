@@ -79,7 +79,7 @@ def shared(name: str, chance: np.random.Generator) -> onnx.ModelProto:
             )
             attributes = {"then_branch": inner, "else_branch": inner}
         made.graph.node.append(helper.make_node(kind, inputs, [output], **attributes))
-    constants = {
+    constants: dict[str, Any] = {
         "w": chance.standard_normal((WIDE, WIDE), np.float32) / 8,
         "v": chance.standard_normal((WIDE, WIDE), np.float32) / 8,
         "bias": chance.standard_normal(WIDE, np.float32),
