@@ -111,17 +111,23 @@ def runtime() -> Any:
     return onnxruntime
 
 
-def tokenise(tokenizer: "Tokenizer", texts: Sequence[str], longest: int, *, special: bool) -> "list[Encoding]":
+def tokenise(
+    tokenizer: "Tokenizer", texts: Sequence[str], longest: int, *, special: bool, offsets: bool = False
+) -> "list[Encoding]":
     """Tokenise texts of which the first `longest` tokens count; of far longer ones the end is not read.
+
+    With `offsets`, each token has its place in the text.
 
     The `tokenizer` keeps `longest` + MARGIN tokens. A text that has fewer before it was cut is read whole: a cut
     changes the word alone that it goes through.
     """
+    # Unlike `encode`, these let other threads run meanwhile.
+    encode = tokenizer.encode_batch if offsets else tokenizer.encode_batch_fast
     whole = [readable(text) for text in texts]
-    found = tokenizer.encode_batch_fast([text[: _CHARS * longest] for text in whole], add_special_tokens=special)
+    found = encode([text[: _CHARS * longest] for text in whole], add_special_tokens=special)
     for index, text in enumerate(whole):
         if len(text) > _CHARS * longest and len(found[index].ids) < longest + MARGIN:
-            found[index] = tokenizer.encode(text, add_special_tokens=special)
+            [found[index]] = encode([text], add_special_tokens=special)
     return found
 
 

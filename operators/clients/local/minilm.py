@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from operators.clients.embedders import Purpose
 from operators.clients.local import inference
@@ -157,7 +157,7 @@ class MiniLM:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The span of each token that has a vector, in code points of the text."""
-        return self._tokenizer.encode(inference.readable(text)).offsets[1:-1][: MAX_TOKENS - 2]
+        return self._tokenise(text).offsets[1:-1][: MAX_TOKENS - 2]
 
     def _embedding(self, hidden: NDArray[np.float32], token_ids: list[int], text: str) -> Embedding:
         # The first and the last row are the special tokens [CLS] and [SEP]: the model's pooling counts them.
@@ -173,8 +173,7 @@ class MiniLM:
 
     def _share(self, text: str) -> float:
         """The share of letters and digits, of those that the model reads, that are in unknown tokens."""
-        text = inference.readable(text)
-        found = self._tokenizer.encode(text)
+        found = self._tokenise(text)
         found.truncate(MAX_TOKENS)
         ends = [end for _, end in found.offsets]
         letters = sum(map(str.isalnum, text[: max(ends, default=0)]))
@@ -184,6 +183,10 @@ class MiniLM:
             if id_ == self._unknown
         )
         return unknown / letters if letters else 0.0
+
+    def _tokenise(self, text: str) -> Encoding:
+        (found,) = inference.tokenise(self._tokenizer, [text], MAX_TOKENS, special=True, offsets=True)
+        return found
 
     def _forward(self, batch: list[list[int]]) -> Iterator[NDArray[np.float32]]:
         feeds = {"input_ids": inference.pad(batch), "attention_mask": inference.mask(batch)}
