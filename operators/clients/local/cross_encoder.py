@@ -37,6 +37,9 @@ TYPES: Final = "token_type_ids"
 FROM_PADDING: Final = ("roberta", "camembert", "mpnet")
 """Architectures that count positions from the padding token's id + 1, so that many fewer are left for tokens."""
 
+MOST_TOKENS: Final = 1024
+"""Of a pair, whatever the model reads: the memory that a pass takes grows with the square of its tokens."""
+
 _FLOATS: Final = "model.onnx"
 
 _SAME: Final = 1e-4
@@ -49,7 +52,8 @@ PROBE: Final = (("a", "b"), ("a", "b c \N{REPLACEMENT CHARACTER}"))
 class CrossEncoder:
     """A Reranker over the exported model in `directory`, after which it is named.
 
-    A pair longer than the model reads loses the end of its document; a query keeps at least half of that length.
+    A pair longer than the model reads, or than MOST_TOKENS, loses the end of its document; a query keeps at least half
+    of that length.
     `file` names the graph in the directory or its folder onnx; without it one of the `precision` is found, and `int8`
     made if need be and kept in `cache`. `cores` are those that it uses (all of them by default), `documents` the most
     that a call carries. Raises ConfigError, which names the file, if the directory isn't such a model with one score a
@@ -150,6 +154,8 @@ class _Exported:
         # Cuts the longer text alone while the other has no more than half: a query of that length is never cut.
         self._framer.enable_truncation(self._longest, strategy="longest_first")
         path, self._session, _ = graph
+        # A few long pairs would hold hundreds of MB for good.
+        self._options = inference.returning_memory()
         self._inputs = _inputs(self._session, path)
         self._output = _output(self._session, path)
         # A first pass shows what the files don't say.
@@ -185,7 +191,7 @@ class _Exported:
         if TYPES in self._inputs:
             feeds[TYPES] = inference.pad([pair.types for pair in pairs])
         try:
-            (logits,) = self._session.run([self._output], feeds)
+            (logits,) = self._session.run([self._output], feeds, self._options)
         except Exception as error:
             raise BackendBadResponse(f"reranker: a forward pass failed: {type(error).__name__}") from error
         if logits.shape not in ((len(pairs),), (len(pairs), 1)):
@@ -235,7 +241,7 @@ def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> tuple[T
 
 
 def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
-    """Tokens that the model reads: its positions and its tokenizer both bound them."""
+    """Tokens of a pair: the model's positions and its tokenizer both bound them, and so does MOST_TOKENS."""
     positions = config.get("max_position_embeddings")
     allowed = []
     if isinstance(positions, int) and positions > 0:
@@ -251,7 +257,7 @@ def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
             f"reranker: neither max_position_embeddings in {directory / 'config.json'} nor model_max_length in {path}"
             " says how many tokens the model reads"
         )
-    return min(allowed)
+    return min(*allowed, MOST_TOKENS)
 
 
 def _open(directory: Path, file: str | None, precision: Wanted, cache: Path | None) -> _Graph:

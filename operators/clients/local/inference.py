@@ -49,9 +49,15 @@ Abandoned = Callable[[], bool]
 
 
 class Cores:
-    """The cores that models use, each for one pass at a time: `threads`, all of them by default."""
+    """The cores that models use, each for one pass at a time: `threads`, all of them by default.
+
+    Tokenizers, which have threads of their own, use as many, unless the environment says another number.
+    """
 
     def __init__(self, threads: int | None = None) -> None:
+        if threads is not None:
+            # Read when a tokenizer first needs threads.
+            os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
         self.count = threads or os.cpu_count() or 1
         self._free = self.count
         self._urgent = 0
@@ -100,6 +106,13 @@ def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnx
     return onnxruntime.InferenceSession(
         path, options, providers=["CPUExecutionProvider"], disabled_optimizers=_SLOWER if optimise else None
     )
+
+
+def returning_memory() -> "onnxruntime.RunOptions":
+    """Options of a pass after which onnxruntime keeps none of the memory that the pass has taken."""
+    options = runtime().RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    return options
 
 
 def runtime() -> Any:
