@@ -202,3 +202,7 @@ class Fenced(FatalDelivery):
 
 class ConfigError(RankstreamError):
     """The configuration is invalid. The message names every wrong path."""
+
+
+class CacheNotWritable(ConfigError):
+    """The directory `cache_dir` can't be written, or has no room. The message names it."""

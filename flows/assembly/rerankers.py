@@ -63,11 +63,20 @@ def _late_interaction(settings: Settings, qdrant: QdrantClient, embedder: Embedd
     section, index = settings.rerank, settings.qdrant
     queries = section.documents if index.url is not None else min(section.documents, _ENGINE_QUERIES)
     idf = TokenIdf(qdrant) if section.idf and index.vectors.tokens is not None else None
+    model, using = embedder.model if embedder is not None else settings.embedder.model, index.vectors.tokens
     # Servers give no token vectors.
-    on_the_fly = TokenVectors(embedder) if section.on_the_fly and isinstance(embedder, MiniLM) else None
-    model, using = settings.embedder.model, index.vectors.tokens
+    if not isinstance(embedder, MiniLM):
+        return LateInteraction(qdrant, model, using=using, idf=idf, queries=queries)
+    on_the_fly = TokenVectors(embedder) if section.on_the_fly else None
     return LateInteraction(
-        qdrant, model, using=using, idf=idf, on_the_fly=on_the_fly, queries=queries, searches=section.calls
+        qdrant,
+        model,
+        using=using,
+        idf=idf,
+        on_the_fly=on_the_fly,
+        has_token=embedder.has_token,
+        queries=queries,
+        searches=section.calls,
     )
 
 

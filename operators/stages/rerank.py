@@ -4,8 +4,8 @@ Of the candidates that the plan has reranked, those whose score is cached are no
 them, one candidate or none need no call. Candidates that the reranker could not read in time follow behind those that
 it read, and the loss is noted in the query; a query of which it read none is ranked without. A reranker that reads
 texts gets no blank one, for many refuse the whole call: its candidate has no score, and follows behind those that have
-one. So does the candidate whose text the reranker refuses. What the scores do to the order is the stage `rank`'s; a
-chat model's selection, which ends the recipe, is done here.
+one. So does the candidate whose text the reranker refuses, or finds no token in. What the scores do to the order is the
+stage `rank`'s; a chat model's selection, which ends the recipe, is done here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -155,7 +155,8 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     def on_result(self, query: InFlight, outcome: Scores | BackendError) -> InFlight:
         """Take over a query's outcome. That no candidate is relevant is an answer of a reranker that compares or omits.
 
-        That some of them have no token vectors is no failure: the order of the legs is the answer, and says why.
+        That some of them have no token vectors is no failure: the order of the legs is the answer, and says why. Nor is
+        it one that fewer than two have a token.
         """
         if isinstance(outcome, NoTokenVectors):
             query.outcome.warnings.append(_NO_TOKEN_VECTORS)
@@ -166,6 +167,9 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             if read - len(self._without_score(query, read, outcome)) < LEAST or not outcome:
                 outcome = outcome.lost
         elif isinstance(outcome, SomeScores) and len(outcome) < LEAST:
+            if self.reads_tokens:
+                query.passed(self.step, len(query.outcome.candidates))
+                return query
             outcome = BackendBadResponse(f"{self.reranker.model}: it refused {len(outcome.refused)} documents")
         elif outcome == {} and not self.compares and not self.omits:
             outcome = BackendBadResponse(f"{self.reranker.model}: no score for any document")

@@ -157,10 +157,13 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
     cache_dir: Path = Field(
-        default=Path("~/.cache/rankstream"), description="Directory for the MiniLM graph, which is built once."
+        default=Path("~/.cache/rankstream"),
+        description="Directory for graphs that are made once: MiniLM's, and cross-encoders that are quantised"
+        " (rerank.precision: int8).",
     )
     threads: Count | None = Field(
-        default=None, description="Threads of models in this process; null: all cores. Set it in a container."
+        default=None,
+        description="Threads of models in this process, tokenizers included; null: all cores. Set it in a container.",
     )
 
     @property

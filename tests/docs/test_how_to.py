@@ -77,7 +77,7 @@ def test_the_small_server_reranks(tmp_path: Path) -> None:
     """`check` has a text scored by the page's server, with the page's configuration."""
     port = str(free_port(1))
     [server] = of("own-reranker.md", "python")
-    [config] = of("own-reranker.md", "yaml")
+    _, config = of("own-reranker.md", "yaml")
     (tmp_path / "rankstream.yaml").write_text(config.text.replace("8090", port))
     with subprocess.Popen(
         [sys.executable, "-c", server.text.replace("8090", port)], stderr=subprocess.DEVNULL

@@ -21,7 +21,7 @@ from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.listwise import FORM, Orderer, write_prompt
 from operators.clients.rerankers.orders import read_order
 from operators.query.backend_answers import refused_of
-from schemas.errors import BackendBadResponse, BackendError, ConfigError, Reason
+from schemas.errors import BackendBadResponse, BackendError, CacheNotWritable, ConfigError, Reason
 from schemas.settings import ChatSettings, Settings
 from schemas.settings.section import Backend as Section
 from schemas.texts import printable
@@ -179,6 +179,9 @@ def _call(section: str, name: str, work: Work) -> Iterator[Finding]:
     key = "rerank" if section == "reranker" else section
     try:
         measured = asyncio.run(work())
+    except CacheNotWritable as error:
+        yield Finding("error", section, str(error), "Name a directory that can be written, with room for a model.")
+        return
     except ConfigError as error:
         yield Finding("error", section, str(error), f"Correct the section {key}.")
         return

@@ -18,7 +18,14 @@ from tokenizers import Encoding, Tokenizer
 from tokenizers.models import BPE
 
 from operators.clients.local import inference
-from operators.clients.local.quantisation import Wanted, chosen, ensure_quantised, quantised_names
+from operators.clients.local.quantisation import (
+    Wanted,
+    chosen,
+    inspect_graph,
+    open_graph,
+    open_quantised,
+    quantised_names,
+)
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
@@ -29,6 +36,9 @@ TYPES: Final = "token_type_ids"
 
 FROM_PADDING: Final = ("roberta", "camembert", "mpnet")
 """Architectures that count positions from the padding token's id + 1, so that many fewer are left for tokens."""
+
+MOST_TOKENS: Final = 1024
+"""Of a pair, whatever the model reads: the memory that a pass takes grows with the square of its tokens."""
 
 _FLOATS: Final = "model.onnx"
 
@@ -42,7 +52,8 @@ PROBE: Final = (("a", "b"), ("a", "b c \N{REPLACEMENT CHARACTER}"))
 class CrossEncoder:
     """A Reranker over the exported model in `directory`, after which it is named.
 
-    A pair longer than the model reads loses the end of its document; a query keeps at least half of that length.
+    A pair longer than the model reads, or than MOST_TOKENS, loses the end of its document; a query keeps at least half
+    of that length.
     `file` names the graph in the directory or its folder onnx; without it one of the `precision` is found, and `int8`
     made if need be and kept in `cache`. `cores` are those that it uses (all of them by default), `documents` the most
     that a call carries. Raises ConfigError, which names the file, if the directory isn't such a model with one score a
@@ -61,10 +72,11 @@ class CrossEncoder:
         cores: inference.Cores | None = None,
         documents: int = 256,
     ) -> None:
-        self.model = directory.resolve().name
         # Each query has a document, so this bounds the documents alone.
         self.capacity = Capacity(queries=documents, documents=documents)
-        self._exported = _Exported(directory, _graph(directory, file, precision, cache))
+        graph = _open(directory, file, precision, cache)
+        self.model = f"{directory.resolve().name}:int8" if graph.integers else directory.resolve().name
+        self._exported = _Exported(directory, graph)
         self._cores = cores or inference.Cores()
         self._worker = inference.Worker("reranker", self._cores)
 
@@ -119,10 +131,18 @@ class _Pair(NamedTuple):
     types: list[int]
 
 
+class _Graph(NamedTuple):
+    """A graph that can be run, and the file that it is from; `integers`: its products are of integers."""
+
+    path: Path
+    session: Any
+    integers: bool
+
+
 class _Exported:
     """The model of an export's directory: pairs of texts in, logits out."""
 
-    def __init__(self, directory: Path, graph: Path) -> None:
+    def __init__(self, directory: Path, graph: _Graph) -> None:
         config = _parse(directory / "config.json")
         _check_labels(config, directory / "config.json")
         padding = config.get("pad_token_id")
@@ -133,12 +153,11 @@ class _Exported:
         self._framer.post_processor = self._tokenizer.post_processor
         # Cuts the longer text alone while the other has no more than half: a query of that length is never cut.
         self._framer.enable_truncation(self._longest, strategy="longest_first")
-        try:
-            self._session = inference.session(graph, optimise=True)
-        except Exception as error:
-            raise ConfigError(f"reranker: {graph} is no ONNX model that can be run: {error}") from error
-        self._inputs = _inputs(self._session, graph)
-        self._output = _output(self._session, graph)
+        path, self._session, _ = graph
+        # A few long pairs would hold hundreds of MB for good.
+        self._options = inference.returning_memory()
+        self._inputs = _inputs(self._session, path)
+        self._output = _output(self._session, path)
         # A first pass shows what the files don't say.
         try:
             probe = self.encode(PROBE)
@@ -148,7 +167,7 @@ class _Exported:
             together, alone = self.forward(probe)[:1], self.forward(probe[:1])
         except BackendBadResponse as error:
             what = error.__cause__ or str(error).removeprefix("reranker: ")
-            raise ConfigError(f"reranker: {graph} fails in a first forward pass: {what}") from error
+            raise ConfigError(f"reranker: {path} fails in a first forward pass: {what}") from error
         self.alone = not np.allclose(together, alone, rtol=_SAME, atol=_SAME, equal_nan=True)
         """True if a pair's score changes with the others of its pass."""
 
@@ -172,7 +191,7 @@ class _Exported:
         if TYPES in self._inputs:
             feeds[TYPES] = inference.pad([pair.types for pair in pairs])
         try:
-            (logits,) = self._session.run([self._output], feeds)
+            (logits,) = self._session.run([self._output], feeds, self._options)
         except Exception as error:
             raise BackendBadResponse(f"reranker: a forward pass failed: {type(error).__name__}") from error
         if logits.shape not in ((len(pairs),), (len(pairs), 1)):
@@ -222,7 +241,7 @@ def _tokenizer(directory: Path, config: dict[str, Any], padding: int) -> tuple[T
 
 
 def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
-    """Tokens that the model reads: its positions and its tokenizer both bound them."""
+    """Tokens of a pair: the model's positions and its tokenizer both bound them, and so does MOST_TOKENS."""
     positions = config.get("max_position_embeddings")
     allowed = []
     if isinstance(positions, int) and positions > 0:
@@ -238,11 +257,18 @@ def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
             f"reranker: neither max_position_embeddings in {directory / 'config.json'} nor model_max_length in {path}"
             " says how many tokens the model reads"
         )
-    return min(allowed)
+    return min(*allowed, MOST_TOKENS)
 
 
-def _graph(directory: Path, file: str | None, precision: Wanted, cache: Path | None) -> Path:
-    """The graph's file: the one that is named, or one of this precision."""
+def _open(directory: Path, file: str | None, precision: Wanted, cache: Path | None) -> _Graph:
+    """The graph that is named, or one of this precision, which is made if need be."""
+    source = inspect_graph(_find(directory, file, precision))
+    if precision == "int8" and cache is not None and not source.integers:
+        return _Graph(source.path, open_quantised(source, cache, directory.resolve().name), integers=True)
+    return _Graph(source.path, open_graph(source.path), source.integers)
+
+
+def _find(directory: Path, file: str | None, precision: Wanted) -> Path:
     if not directory.is_dir():
         raise ConfigError(f"reranker: {directory} is no directory")
     integers = chosen(precision) == "int8"
@@ -251,8 +277,6 @@ def _graph(directory: Path, file: str | None, precision: Wanted, cache: Path | N
     found = next((path for path in candidates if path.is_file()), None)
     if found is None:
         raise ConfigError(f"reranker: neither {candidates[-2]} nor {candidates[-1]} is there")
-    if precision == "int8" and cache is not None and found.name in (file, _FLOATS):
-        return ensure_quantised(found, cache, directory.resolve().name)
     return found
 
 

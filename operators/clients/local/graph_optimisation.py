@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import onnx
 
@@ -53,10 +53,14 @@ def compute_one_token(model: "onnx.ModelProto") -> None:
     graph = model.graph
     constants = {each.name: len(each.dims) for each in graph.initializer}
     makers = {name: node for node in graph.node for name in node.output}
-    readers: dict[str, list[str]] = {each.name: [""] for each in graph.output}
+    readers: dict[str, list[str]] = {}
     for node in graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node.output[0])
+    for name, count in count_reads(graph).items():
+        if count > len(readers.get(name, ())):
+            # By an output, or in the graph of a branch or a loop.
+            readers.setdefault(name, []).append("")
     for chosen in [node for node in graph.node if _chooses_token(node, constants)]:
         alone = {chosen.output[0]}
         for node in reversed(graph.node):
@@ -83,15 +87,31 @@ def compute_one_token(model: "onnx.ModelProto") -> None:
 def vectors_added(graph: "onnx.GraphProto") -> "dict[str, tuple[onnx.NodeProto, str]]":
     """The vector that is added to a value which nothing else reads, and the node that adds it, by the value's name."""
     vectors = {each.name for each in graph.initializer if len(each.dims) == 1}
-    outputs = {each.name for each in graph.output}
-    reads = Counter(name for node in graph.node for name in node.input)
+    reads = count_reads(graph)
     return {
         value: (node, vector)
         for node in graph.node
         if node.op_type in ("Add", "BiasGelu")
         for value, vector in (node.input, [*reversed(node.input)])
-        if vector in vectors and reads[value] == 1 and value not in outputs
+        if vector in vectors and reads[value] == 1
     }
+
+
+def count_reads(graph: "onnx.GraphProto") -> Counter[str]:
+    """The number of times that each value is read: by nodes, those of inner graphs among them, and as an output."""
+    reads = Counter(each.name for each in graph.output)
+    for node in walk_nodes(graph):
+        reads.update(node.input)
+    return reads
+
+
+def walk_nodes(graph: "onnx.GraphProto | onnx.FunctionProto") -> "Iterator[onnx.NodeProto]":
+    """The graph's nodes, each before those of the graphs within it, such as the branches of an If."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from walk_nodes(inner)
 
 
 def _chooses_token(node: "onnx.NodeProto", constants: "Mapping[str, int]") -> bool:

@@ -49,9 +49,15 @@ Abandoned = Callable[[], bool]
 
 
 class Cores:
-    """The cores that models use, each for one pass at a time: `threads`, all of them by default."""
+    """The cores that models use, each for one pass at a time: `threads`, all of them by default.
+
+    Tokenizers, which have threads of their own, use as many, unless the environment says another number.
+    """
 
     def __init__(self, threads: int | None = None) -> None:
+        if threads is not None:
+            # Read when a tokenizer first needs threads.
+            os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
         self.count = threads or os.cpu_count() or 1
         self._free = self.count
         self._urgent = 0
@@ -90,11 +96,23 @@ def session(path: Path, *, optimise: bool, written: Path | None = None) -> "onnx
     if written is not None:
         options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
         options.optimized_model_filepath = str(written)
+        # Weights may lie in files next to the graph, and a copy elsewhere would not find them.
+        options.add_session_config_entry(
+            "session.optimized_model_external_initializers_file_name", f"{written.name}.weights"
+        )
+        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "0")
     # Errors are raised as well, and lines of onnxruntime's own would be no log entries.
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(
         path, options, providers=["CPUExecutionProvider"], disabled_optimizers=_SLOWER if optimise else None
     )
+
+
+def returning_memory() -> "onnxruntime.RunOptions":
+    """Options of a pass after which onnxruntime keeps none of the memory that the pass has taken."""
+    options = runtime().RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    return options
 
 
 def runtime() -> Any:
@@ -106,17 +124,23 @@ def runtime() -> Any:
     return onnxruntime
 
 
-def tokenise(tokenizer: "Tokenizer", texts: Sequence[str], longest: int, *, special: bool) -> "list[Encoding]":
+def tokenise(
+    tokenizer: "Tokenizer", texts: Sequence[str], longest: int, *, special: bool, offsets: bool = False
+) -> "list[Encoding]":
     """Tokenise texts of which the first `longest` tokens count; of far longer ones the end is not read.
+
+    With `offsets`, each token has its place in the text.
 
     The `tokenizer` keeps `longest` + MARGIN tokens. A text that has fewer before it was cut is read whole: a cut
     changes the word alone that it goes through.
     """
+    # Unlike `encode`, these let other threads run meanwhile.
+    encode = tokenizer.encode_batch if offsets else tokenizer.encode_batch_fast
     whole = [readable(text) for text in texts]
-    found = tokenizer.encode_batch_fast([text[: _CHARS * longest] for text in whole], add_special_tokens=special)
+    found = encode([text[: _CHARS * longest] for text in whole], add_special_tokens=special)
     for index, text in enumerate(whole):
         if len(text) > _CHARS * longest and len(found[index].ids) < longest + MARGIN:
-            found[index] = tokenizer.encode(text, add_special_tokens=special)
+            [found[index]] = encode([text], add_special_tokens=special)
     return found
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from operators.clients.embedders import Purpose
 from operators.clients.local import inference
@@ -134,7 +134,7 @@ class MiniLM:
     ) -> list[Embedding]:
         """Embed `texts` in their order, and wait for it.
 
-        Any string is a text: an empty one has a vector and no tokens; a lone surrogate reads as a question mark.
+        Any string is a text: one without a token has a zero vector; a lone surrogate reads as a question mark.
         """
         token_ids: list[list[int]] = []
         for found in inference.tokenise(self._tokenizer, texts, MAX_TOKENS, special=True):
@@ -150,16 +150,22 @@ class MiniLM:
         made = dict(chain.from_iterable(self._workers[purpose].each(forward, groups, abandoned)))
         return [made[index] for index in range(len(texts))]
 
+    def has_token(self, text: str) -> bool:
+        """True if the model reads anything of the text: it has more than white space, control characters and marks."""
+        (found,) = inference.tokenise(self._tokenizer, [text], MAX_TOKENS, special=False)
+        return bool(found.ids)
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The span of each token that has a vector, in code points of the text."""
-        return self._tokenizer.encode(inference.readable(text)).offsets[1:-1][: MAX_TOKENS - 2]
+        return self._tokenise(text).offsets[1:-1][: MAX_TOKENS - 2]
 
     def _embedding(self, hidden: NDArray[np.float32], token_ids: list[int], text: str) -> Embedding:
         # The first and the last row are the special tokens [CLS] and [SEP]: the model's pooling counts them.
         mean = hidden.mean(axis=0)
         words = hidden[1:-1]
         return Embedding(
-            vector=mean / np.linalg.norm(mean),
+            # The special tokens alone say nothing of a text.
+            vector=mean / np.linalg.norm(mean) if len(words) else np.zeros_like(mean),
             tokens=words / np.linalg.norm(words, axis=1, keepdims=True),
             token_ids=tuple(token_ids[1:-1]),
             unknown=self._share(text) if self._unknown in token_ids else 0.0,
@@ -167,8 +173,7 @@ class MiniLM:
 
     def _share(self, text: str) -> float:
         """The share of letters and digits, of those that the model reads, that are in unknown tokens."""
-        text = inference.readable(text)
-        found = self._tokenizer.encode(text)
+        found = self._tokenise(text)
         found.truncate(MAX_TOKENS)
         ends = [end for _, end in found.offsets]
         letters = sum(map(str.isalnum, text[: max(ends, default=0)]))
@@ -178,6 +183,10 @@ class MiniLM:
             if id_ == self._unknown
         )
         return unknown / letters if letters else 0.0
+
+    def _tokenise(self, text: str) -> Encoding:
+        (found,) = inference.tokenise(self._tokenizer, [text], MAX_TOKENS, special=True, offsets=True)
+        return found
 
     def _forward(self, batch: list[list[int]]) -> Iterator[NDArray[np.float32]]:
         feeds = {"input_ids": inference.pad(batch), "attention_mask": inference.mask(batch)}
@@ -236,13 +245,13 @@ def read_published(path: Path, sha256: str) -> bytes:
 def ensure_graph(directory: Path, bits: Bits = 32, load: Callable[[], Tensors] = load_weights) -> Path:
     """Return the path of the graph with weights of `bits` in `directory`, built from `load()` unless its hash is right.
 
-    Many processes may do this at once: a file appears whole or not at all. Raises ConfigError if the directory can't
-    be written, and what `load` raises.
+    Many processes may do this at once: a file appears whole or not at all. Raises CacheNotWritable if the
+    directory can't be written, and what `load` raises.
     """
     path = directory / f"all-MiniLM-L6-v2-{SHA256[:16]}-{VERSION}-{bits}.onnx"
     if not _is_built(path, BUILT_SHA256[bits]):
         content = build_graph(load(), bits).SerializeToString()
-        write_whole(path, lambda _: content, "embedder")
+        write_whole(path, lambda _: content)
     return path
 
 

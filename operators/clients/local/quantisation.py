@@ -5,21 +5,33 @@ processor adds two products in 16 bits, which 8 bits of both would overflow. The
 pass, so a text's vector depends on what shares its pass: texts that go alone have the same vector always.
 """
 
+import errno
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
 from operators.clients.local import inference
-from operators.clients.local.graph_optimisation import compute_one_token, divide_norms, vectors_added
-from schemas.errors import ConfigError
+from operators.clients.local.graph_optimisation import (
+    compute_one_token,
+    count_reads,
+    divide_norms,
+    vectors_added,
+    walk_nodes,
+)
+from schemas.errors import CacheNotWritable, ConfigError
 
 if TYPE_CHECKING:
     import onnx
+    import onnxruntime
 
 Precision = Literal["int8", "float32"]
 Wanted = Literal["auto", "int8", "float32"]
@@ -28,7 +40,7 @@ Bits = Literal[32, 8, 7]
 
 FUSED: Final = "com.microsoft"
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Part of a quantised file's name: raise it with every change to what is made."""
 
 _DOT_PRODUCTS: Final = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"})
@@ -46,6 +58,24 @@ _PEAKS: Final = {8: 127, 7: 64}
 """The largest integer of a weight by its bits."""
 
 _PRODUCTS: Final = frozenset({"MatMul", "Attention"})
+_INTEGER_PRODUCTS: Final = frozenset(
+    {
+        "DequantizeLinear",
+        "DynamicQuantizeMatMul",
+        "MatMulInteger",
+        "MatMulIntegerToFloat",
+        "MatMulNBits",
+        "QAttention",
+        "QGemm",
+    }
+)
+_QUANTISED_PREFIX: Final = "QLinear"
+"""Of operators whose inputs and output are integers."""
+
+_SCRATCH: Final = "writing-"
+_LEFT_BEHIND: Final = 3600.0
+"""Seconds after which nobody writes into a scratch directory any more."""
+
 _LEAST_COLUMNS: Final = 32
 """Fewer columns, such as those of a classifier, take no time and stay as they are."""
 
@@ -85,52 +115,121 @@ def _flags(cpuinfo: Path) -> set[str]:
         return set()
 
 
-def ensure_quantised(path: Path, cache: Path, name: str) -> Path:
-    """The file in `cache` with 8 bits of the graph `path` of the model `name`, made unless it is there.
+class Source(NamedTuple):
+    """A graph as its maker wrote it; `files` hold it and its weights, `integers`: its products are of integers."""
 
-    Raises ConfigError if it can't be made.
-    """
-    digest = hashlib.sha256()
+    path: Path
+    files: Sequence[Path]
+    integers: bool
+
+
+def inspect_graph(path: Path) -> Source:
+    """Look at the graph in the file `path`. Raises ConfigError if it can't be read, or is none."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except OSError as error:
+        raise ConfigError(f"reranker: {path} can't be read: {error.strerror}") from error
+    except DecodeError as error:
+        raise ConfigError(f"reranker: {path} is no ONNX model that can be run: {error}") from error
+    nodes = [node for graph in (model.graph, *model.functions) for node in walk_nodes(graph)]
+    attributes = [attribute for node in nodes for attribute in node.attribute]
+    tensors = [*model.graph.initializer, *(tensor for each in attributes for tensor in (each.t, *each.g.initializer))]
     # Large models have their weights in files of their own next to the graph.
-    for part in sorted(path.parent.glob(f"{path.name}*")):
-        with part.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+    others = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
+    return Source(
+        path,
+        [path, *(path.parent / name for name in sorted(others))],
+        any(node.op_type in _INTEGER_PRODUCTS or node.op_type.startswith(_QUANTISED_PREFIX) for node in nodes),
+    )
+
+
+def open_graph(path: Path) -> "onnxruntime.InferenceSession":
+    """Load the graph `path` as it is. Raises ConfigError."""
+    try:
+        return inference.session(path, optimise=True)
+    except Exception as error:
+        raise ConfigError(f"reranker: {path} is no ONNX model that can be run: {error}") from error
+
+
+def open_quantised(source: Source, cache: Path, name: str) -> "onnxruntime.InferenceSession":
+    """Load the graph of the model `name` with 8 bits, which is made unless a file in `cache` has it and can be run.
+
+    Raises ConfigError.
+    """
     bits = bits_of("int8")
-    made = cache / f"{name}-{digest.hexdigest()[:16]}-{VERSION}-{bits}.onnx"
-    if not made.is_file():
-        import onnx
-
-        def convert(scratch: Path) -> bytes:
-            try:
-                inference.session(path, optimise=True, written=scratch / "optimised.onnx")
-                model = onnx.load(scratch / "optimised.onnx")
-                divide_norms(model)
-                compute_one_token(model)
-                weights = quantise(model, bits)
-                content: bytes = model.SerializeToString()
-            except Exception as error:
-                raise ConfigError(f"reranker: {path} can't be quantised: {error}") from error
-            if not weights:
-                raise ConfigError(f"reranker: {path} has no products of 32 bits to quantise")
-            return content
-
-        write_whole(made, convert, "reranker")
-    return made
+    made = cache / f"{name}-{_hash_files(source.files)[:16]}-{VERSION}-{bits}.onnx"
+    # A file that was cut is made again.
+    with suppress(Exception):
+        return inference.session(made, optimise=True)
+    write_whole(made, lambda scratch: _convert(source.path, scratch, bits))
+    try:
+        return inference.session(made, optimise=True)
+    except Exception as error:
+        raise ConfigError(f"reranker: {source.path} can't be run with 8 bits: {error}") from error
 
 
-def write_whole(path: Path, content: Callable[[Path], bytes], user: str) -> None:
+def _hash_files(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise ConfigError(f"reranker: {path} is no regular file")
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise ConfigError(f"reranker: {path} can't be read: {error.strerror}") from error
+    return digest.hexdigest()
+
+
+def _convert(path: Path, scratch: Path, bits: Bits) -> bytes:
+    """The bytes of the graph `path` with weights of 8 or 7 `bits`. Raises ConfigError, or OSError for `scratch`."""
+    import onnx
+
+    optimised = scratch / "optimised.onnx"
+    try:
+        inference.session(path, optimise=True, written=optimised)
+        model = onnx.load(optimised)
+    except Exception as error:
+        # onnxruntime raises the same for a graph that it can't run as for a file that it can't write.
+        open_graph(path)
+        raise OSError(errno.EIO, str(error)) from error
+    try:
+        divide_norms(model)
+        compute_one_token(model)
+        weights = quantise(model, bits)
+        content: bytes = model.SerializeToString()
+    except Exception as error:
+        raise ConfigError(f"reranker: {path} can't be quantised: {error}") from error
+    if not weights:
+        raise ConfigError(f"reranker: {path} has no products of 32 bits to quantise")
+    return content
+
+
+def write_whole(path: Path, content: Callable[[Path], bytes]) -> None:
     """Write what `content` returns, which has a scratch directory: the file appears whole or not at all.
 
-    Raises ConfigError, which names the `user`, if the directory can't be written.
+    Raises CacheNotWritable if the directory can't be written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=path.parent) as scratch:
+        _remove_left_behind(path.parent)
+        with TemporaryDirectory(prefix=_SCRATCH, dir=path.parent) as scratch:
             written = Path(scratch, path.name)
             written.write_bytes(content(Path(scratch)))
             os.replace(written, path)
     except OSError as error:
-        raise ConfigError(f"{user}: the cache directory {path.parent} can't be written: {error.strerror}") from error
+        raise CacheNotWritable(f"cache_dir: {path.parent} can't be written: {error.strerror}") from error
+
+
+def _remove_left_behind(directory: Path) -> None:
+    """Remove the scratch directories of processes that were killed while they wrote."""
+    for scratch in directory.glob(f"{_SCRATCH}*"):
+        with suppress(OSError):
+            if time.time() - scratch.stat().st_mtime > _LEFT_BEHIND:
+                shutil.rmtree(scratch)
 
 
 def balance(model: "onnx.ModelProto", outliers: Mapping[str, Mapping[int, float]]) -> None:
@@ -171,12 +270,13 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
 
     graph = model.graph
     weights = {each.name: each for each in graph.initializer}
-    quantised: set[str] = set()
+    quantised: set[tuple[str, bool]] = set()
 
     def constants(name: str, transposed: bool = False) -> list[str]:
-        names = [f"{name}.{part}" for part in ("integers", "scale", "zero")]
-        if name not in quantised:
-            quantised.add(name)
+        made = f"{name}.transposed" if transposed else name
+        names = [f"{made}.{part}" for part in ("integers", "scale", "zero")]
+        if (name, transposed) not in quantised:
+            quantised.add((name, transposed))
             weight = numpy_helper.to_array(weights[name])
             weight = weight.T if transposed else weight
             peaks = np.abs(weight).max(axis=0)
@@ -195,6 +295,9 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
             and len(found.dims) == 2
             and found.dims[columns] >= _LEAST_COLUMNS
         )
+
+    def are_vectors(names: Iterable[str], columns: int) -> bool:
+        return all(name in weights and list(weights[name].dims) in ([columns], [1, columns]) for name in names)
 
     biases = vectors_added(graph)
     done: set[str] = set()
@@ -215,8 +318,12 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
                     else:
                         output = adds.output
                 nodes += [helper.make_node("DynamicQuantizeMatMul", inputs, output, domain=FUSED), *then]
-            case "Gemm" if _is_plain(has) and is_weight(node.input[1], 0 if has.get("transB") else 1):
-                inputs = [node.input[0], *constants(node.input[1], bool(has.get("transB"))), *node.input[2:]]
+            case "Gemm" if (
+                _is_plain(has)
+                and is_weight(node.input[1], columns := 0 if has.get("transB") else 1)
+                and are_vectors(filter(None, node.input[2:]), weights[node.input[1]].dims[columns])
+            ):
+                inputs = [node.input[0], *constants(node.input[1], columns == 0), *node.input[2:]]
                 nodes.append(helper.make_node("DynamicQuantizeMatMul", inputs, node.output, domain=FUSED))
             case "Attention" if node.domain == FUSED and is_weight(node.input[1], 1) and _is_encoder(node, has):
                 entry, integers = node.input[0], [f"{node.output[0]}.{part}" for part in ("integers", "scale", "zero")]
@@ -228,11 +335,16 @@ def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
                 )
             case _:
                 nodes.append(node)
-    kept = [each for each in graph.initializer if each.name not in quantised]
-    del graph.node[:], graph.initializer[:]
+    del graph.node[:]
     graph.node.extend(nodes)
-    graph.initializer.extend(kept)
-    return len(quantised)
+    reads = count_reads(graph)
+    unread = {name for name, _ in quantised if not reads[name]}
+    for each in (graph.initializer, graph.input):
+        # Older exports list their weights as inputs, too.
+        kept = [value for value in each if value.name not in unread]
+        del each[:]
+        each.extend(kept)
+    return len({name for name, _ in quantised})
 
 
 def _is_plain(gemm: dict[str, object]) -> bool:

@@ -13,7 +13,7 @@ the document, divided by the sum of the weights. Both sides are rounded as Qdran
 import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
@@ -25,7 +25,8 @@ from operators.clients.qdrant.answers import PayloadTest
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import DECIMALS, TokenVectors
-from operators.query.backend_answers import Hits, Scores, point_id
+from operators.query.backend_answers import Hits, Scores, SomeScores, point_id
+from operators.ranking.content import is_blank
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors
 
 DOCUMENTS: Final = 100_000
@@ -51,12 +52,10 @@ class WeightedQuery:
         return float(len(self.tokens))
 
     def score(self, document: NDArray[np.float16]) -> float:
-        """The score of a document with these token vectors, -1 to 1; 0, as of unrelated ones, if it has none.
+        """The score of a document with these token vectors, at least one: -1 to 1.
 
         Source: ColBERT's MaxSim (Khattab and Zaharia 2020); weights, and the division by their sum, are our own.
         """
-        if not len(document):
-            return 0.0
         products = self.tokens.astype(np.float16).astype(np.float32) @ document.astype(np.float32).T
         return float(products.max(axis=1).sum(dtype=np.float64)) / self.total
 
@@ -80,7 +79,8 @@ class Searching(Protocol):
 class LateInteraction:
     """A Reranker over the multivector `using` (Dot, MaxSim) of each candidate's point, if the collection has one.
 
-    `embedder` names the model that made both sides' token vectors. Tokens weigh as `idf` says, else all the same.
+    `embedder` names the model that made both sides' token vectors; `has_token` is False for a text of which it reads
+    nothing. Tokens weigh as `idf` says, else all the same.
     A call takes at most `queries` queries. `on_the_fly` is for documents that have none in the index. With it
     a call takes one query, since the others would wait for one's computation; and the reranker has at most
     `searches` requests under way, 0 or less is no bound.
@@ -94,6 +94,7 @@ class LateInteraction:
         using: str | None = "tokens",
         idf: TokenIdf | None = None,
         on_the_fly: TokenVectors | None = None,
+        has_token: Callable[[str], bool] = lambda text: not is_blank(text),
         queries: int = 32,
         searches: int = 0,
     ) -> None:
@@ -105,14 +106,15 @@ class LateInteraction:
         self._using = using
         self._idf = idf
         self._on_the_fly = on_the_fly
+        self._has_token = has_token
         bounded = on_the_fly is not None and searches > 0
         self._searching = asyncio.Semaphore(searches) if bounded else nullcontext()
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
         """Score each request's documents within `timeout` seconds, one outcome a request, in their order.
 
-        Every document is scored or its request isn't: NoTokenVectors where the index keeps none of a document and none
-        are computed. A query without token vectors is BackendBadResponse.
+        Every document with a token is scored or its request isn't: NoTokenVectors where the index keeps no vectors of
+        one and none are computed. A query without token vectors is BackendBadResponse.
         """
         deadline = time.monotonic() + timeout
         # Half of the time: a namespace whose weights are late then doesn't take the other queries' time with it.
@@ -227,18 +229,23 @@ class LateInteraction:
         others = {id_: text for id_, text in request.documents.items() if id_ not in scores}
         if not others:
             return _with_context(request, scores)
+        # In threads: long documents take tens of milliseconds, in which the loop has other calls to serve.
         if self._on_the_fly is None:
-            # Leaving them out would judge them irrelevant, and they were not read.
-            return NoTokenVectors(
-                f"late interaction: {len(others)} of {len(request.documents)} documents have no token vectors"
-            )
+            if await asyncio.to_thread(lambda: any(map(self._has_token, others.values()))):
+                # Leaving them out would judge them irrelevant, and they were not read.
+                return NoTokenVectors(
+                    f"late interaction: {len(others)} of {len(request.documents)} documents have no token vectors"
+                )
+            return SomeScores(_with_context(request, scores), frozenset(others))
         try:
             vectors = await self._on_the_fly.of(request.namespace, others.values(), timeout=deadline - time.monotonic())
         except BackendError as error:
             return error
-        # In a thread: long documents take tens of milliseconds, in which the loop has other calls to serve.
-        computed = await asyncio.to_thread(lambda: {id_: query.score(vectors[text]) for id_, text in others.items()})
-        return _with_context(request, scores | computed)
+        empty = frozenset(id_ for id_, text in others.items() if not len(vectors[text]))
+        computed = await asyncio.to_thread(
+            lambda: {id_: query.score(vectors[text]) for id_, text in others.items() if id_ not in empty}
+        )
+        return SomeScores(_with_context(request, scores | computed), empty)
 
 
 def _with_context(request: RerankRequest, scores: Scores) -> Scores:
@@ -250,7 +257,7 @@ def _with_context(request: RerankRequest, scores: Scores) -> Scores:
     if not share:
         return scores
     found = {}
-    for id_ in request.documents:
+    for id_ in filter(scores.__contains__, request.documents):
         around = [scores[each] for each in request.neighbours.get(id_, ()) if each in scores] or [scores[id_]]
         found[id_] = (1 - share) * scores[id_] + share * math.fsum(around) / len(around)
     return found

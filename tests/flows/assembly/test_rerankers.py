@@ -143,6 +143,17 @@ def test_late_interaction_asks_the_engine_little(
     assert found.reads == "stored_tokens"
 
 
+@pytest.mark.parametrize("precision", ["int8", "float32"])
+def test_late_interaction_says_the_embedders_bits(tmp_path: Path, precision: str) -> None:
+    """It compares the embedder's own token vectors, and is named after the model that made them."""
+    sections = {"qdrant": {"path": str(tmp_path)}, "embedder": {"kind": "minilm", "precision": precision}}
+    with made(load(None, sections)) as clients:
+        assert clients.embedder is not None
+        assert clients.reranker is not None
+        assert clients.reranker.model == f"late-interaction:{clients.embedder.model}"
+        assert clients.reranker.model.endswith(":int8") == (precision == "int8")
+
+
 def test_a_query_that_computes_token_vectors_is_alone_in_its_call(tmp_path: Path) -> None:
     """On the fly, the stage bounds no calls: a query that computes takes none that another needs. Without MiniLM, or
     with another reranker, nothing is computed and nothing changes.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from bench import random_bert
 from bench.stubs import DIMENSION, served, stub_backends
 from tests.flows.cli.running import Command
 from tests.operators.clients.model_servers.manners import DENSE
@@ -213,6 +214,21 @@ def test_a_configuration_that_cannot_be_used_is_an_error_of_its_section(
     found = findings(command, code=1)
     assert told(found, "error", "the header api-key may hold printable ASCII only", "Correct the section qdrant")
     assert "canary" not in str(found)
+
+
+@pytest.mark.parametrize("kind", ["minilm", "onnx"])
+def test_a_cache_that_cannot_be_written_is_no_error_of_a_model(command: Command, tmp_path: Path, kind: str) -> None:
+    """Whichever model would be kept there, the setting is named, and the cure is another directory."""
+    (tmp_path / "file").write_text("")
+    random_bert.write(tmp_path / "model", hidden=64)
+    command.settings["cache_dir"] = str(tmp_path / "file")
+    command.settings["qdrant"]["dimension"] = 384
+    command.settings["rerank"] = {"kind": "onnx", "path": str(tmp_path / "model"), "precision": "int8"}
+    if kind == "minilm":
+        command.settings["embedder"] = {"kind": "minilm"}
+    found = findings(command, "--part", "reranker", code=1)
+    assert told(found, "error", f"cache_dir: {tmp_path}/file can't be written", "Name a directory")
+    assert not told(found, "error", "section")
 
 
 def test_the_embedder_and_the_reranker_are_called_once(command: Command, server: Server) -> None:

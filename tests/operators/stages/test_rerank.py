@@ -130,6 +130,17 @@ def test_a_refused_text_follows_the_scored_ones() -> None:
     assert (result_of(asked)["reranked_candidates"], result_of(asked)["unscored_candidates"]) == (2, 1)
 
 
+@pytest.mark.parametrize("scored", ["", "a"])
+@pytest.mark.parametrize("reads", ["tokens", "stored_tokens"])
+def test_one_text_with_a_token_is_no_failure(reads: Reads, scored: str) -> None:
+    """There is nothing to compare: the order stays, and nothing was lost."""
+    asked = fetched()
+    outcome = SomeScores(dict.fromkeys(scored, 1.0), frozenset("abc") - frozenset(scored))
+    after(asked, {"rerank": outcome}, by(reads))
+    assert (asked.outcome.degraded, asked.outcome.warnings, asked.outcome.reranked) == ([], [], False)
+    assert [each.id for each in asked.outcome.candidates] == ["a", "b", "c"]
+
+
 def test_a_query_of_refused_texts_is_not_reranked() -> None:
     """With one score or none there is nothing to compare: the query says that the reranker's part is lost."""
     asked = fetched()

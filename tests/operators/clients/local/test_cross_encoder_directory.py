@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from operators.clients.rerankers import RerankRequest
 from schemas.errors import ConfigError
 
 WORDS = random_bert.words(60)
+MEMORY = Path("/proc/self/statm")
 INT64, FLOAT = TensorProto.INT64, TensorProto.FLOAT
 
 
@@ -221,20 +223,53 @@ def test_a_text_that_is_far_too_long_is_read_as_far_as_the_model_reads(directory
         ({"max_position_embeddings": 20}, {"do_lower_case": True}, 20),
         ({"max_position_embeddings": None}, {"model_max_length": 18}, 18),
         ({"max_position_embeddings": 20, "model_type": "xlm-roberta", "pad_token_id": 1}, None, 18),
+        ({"max_position_embeddings": 8192}, None, 1024),
+        ({"max_position_embeddings": 8194, "model_type": "xlm-roberta", "pad_token_id": 1}, None, 1024),
+        ({"max_position_embeddings": None}, {"model_max_length": 32768}, 1024),
+        ({"max_position_embeddings": 1024}, None, 1024),
     ],
-    ids=["positions", "no-limit", "limit-below", "limit-above", "no-key", "limit-alone", "roberta"],
+    ids=[
+        "positions",
+        "no-limit",
+        "limit-below",
+        "limit-above",
+        "no-key",
+        "limit-alone",
+        "roberta",
+        "long",
+        "long-roberta",
+        "long-limit",
+        "at-most",
+    ],
 )
 def test_the_tokens_that_the_model_reads(
     directory: Path, config: dict[str, Any], limits: dict[str, Any] | None, read: int
 ) -> None:
-    """The least of what positions and tokenizer allow; an architecture that counts from the padding has two fewer."""
+    """The least of what positions and tokenizer allow, at most 1,024; an architecture that counts from the padding has
+    two fewer.
+    """
     configure(directory, **config)
     if limits is not None:
         configure(directory, "tokenizer_config.json", **limits)
     mask = helper.make_node("Cast", ["attention_mask"], ["ones"], to=FLOAT)
     graph(directory, mask, helper.make_node("ReduceSum", ["ones", "one"], ["logits"]))
-    request = RerankRequest(WORDS[0], {"long": " ".join(WORDS)}, "docs", "space")
+    request = RerankRequest(WORDS[0], {"long": " ".join(WORDS * 40)}, "docs", "space")
     assert asyncio.run(CrossEncoder(directory).score([request], timeout=60)) == [{"long": read}]
+
+
+@pytest.mark.skipif(not MEMORY.exists(), reason="the system doesn't tell how much memory a process has")
+def test_a_long_pair_holds_no_memory_for_good(tmp_path: Path) -> None:
+    """Its pass takes a hundred MB, which the process has given back when it ends."""
+
+    def taken() -> int:
+        return int(MEMORY.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+    random_bert.write(tmp_path, layers=1, hidden=64, heads=16, positions=1024)
+    exported = CrossEncoder(tmp_path)._exported
+    (long,) = exported.encode([(WORDS[0], " ".join(WORDS * 40))])
+    before = taken()
+    exported.forward([long] * 4)
+    assert taken() - before < 50
 
 
 def spoiled(name: str, content: bytes | None) -> Callable[[Path], None]:

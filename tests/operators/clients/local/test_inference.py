@@ -1,6 +1,9 @@
 """The rules that models in this process share: passes of like length, padding, and the worker thread."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -18,7 +21,32 @@ from operators.clients.local.inference import Abandoned, Cores, Worker, batches,
 from schemas.errors import BackendTimeout, BackendUnavailable
 from tests.operators.delivery.scripted import until
 
+TASKS = Path("/proc/self/task")
+TOKENISING = """
+import sys
+from pathlib import Path
+from operators.clients.local.inference import Cores, tokenise
+from tokenizers import Tokenizer, models
+
+Cores(int(sys.argv[1]) if sys.argv[1:] else None)
+before = len([*Path("/proc/self/task").iterdir()])
+tokenise(Tokenizer(models.BPE()), ["some text"] * 1000, 8, special=False)
+print(len([*Path("/proc/self/task").iterdir()]) - before)
+"""
+
 ROWS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1, max_size=9)
+
+
+@pytest.mark.skipif(not TASKS.exists(), reason="the system doesn't tell which threads a process has")
+@pytest.mark.parametrize(("threads", "own", "expected"), [(1, None, 1), (3, None, 3), (3, "2", 2), (None, "4", 4)])
+def test_a_tokenizer_has_as_many_threads_as_models(threads: int | None, own: str | None, expected: int) -> None:
+    """Those that are configured, unless the environment says a number of its own."""
+    environment = {key: value for key, value in os.environ.items() if key != "RAYON_NUM_THREADS"}
+    if own is not None:
+        environment["RAYON_NUM_THREADS"] = own
+    words = [sys.executable, "-c", TOKENISING, *([str(threads)] if threads is not None else [])]
+    found = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert int(found.stdout) == expected
 
 
 @given(st.lists(st.integers(2, 256)), st.integers(1, 1024))

@@ -52,6 +52,95 @@ def test_a_quantised_product_is_near_the_original(kind: str, attributes: dict[st
     assert not found[:, 3].any()
 
 
+SHARED: dict[str, list[tuple[str, list[str], dict[str, Any]]]] = {
+    "twice": [("MatMul", ["entry", "w"], {}), ("MatMul", ["0", "w"], {})],
+    "both ways": [("MatMul", ["entry", "w"], {}), ("Gemm", ["0", "w"], {"transB": 1})],
+    "both ways, the other first": [("Gemm", ["entry", "w"], {"transB": 1}), ("Gemm", ["0", "w"], {})],
+    "a table": [("MatMul", ["entry", "w"], {}), ("Gather", ["w", "five"], {}), ("Add", ["0", "1"], {})],
+    "a factor": [("MatMul", ["entry", "w"], {}), ("Mul", ["w", "w"], {}), ("MatMul", ["0", "1"], {})],
+    "transposed": [("MatMul", ["entry", "w"], {}), ("Transpose", ["w"], {}), ("MatMul", ["0", "1"], {})],
+    "on the left": [("MatMul", ["entry", "w"], {}), ("MatMul", ["w", "v"], {}), ("MatMul", ["0", "1"], {})],
+    "in a branch": [("MatMul", ["entry", "w"], {}), ("If", ["yes"], {}), ("MatMul", ["0", "1"], {})],
+    "added in a branch": [("MatMul", ["entry", "w"], {}), ("Add", ["0", "bias"], {}), ("If", ["yes"], {"read": "0"})],
+}
+
+
+def shared(name: str, chance: np.random.Generator) -> onnx.ModelProto:
+    """A graph in which a weight, or a product, has several readers; the last node gives the output."""
+    kinds = SHARED[name]
+    made = product("MatMul", np.zeros((1, 1), np.float32))
+    del made.graph.node[:], made.graph.initializer[:]
+    for number, (kind, inputs, attributes) in enumerate(kinds):
+        output = "output" if number == len(kinds) - 1 else str(number)
+        if kind == "If":
+            read = attributes.get("read", "w")
+            inner = helper.make_graph(
+                [helper.make_node("Neg", [read], ["read"])], "branch", [], [helper.make_empty_tensor_value_info("read")]
+            )
+            attributes = {"then_branch": inner, "else_branch": inner}
+        made.graph.node.append(helper.make_node(kind, inputs, [output], **attributes))
+    constants: dict[str, Any] = {
+        "w": chance.standard_normal((WIDE, WIDE), np.float32) / 8,
+        "v": chance.standard_normal((WIDE, WIDE), np.float32) / 8,
+        "bias": chance.standard_normal(WIDE, np.float32),
+        "five": np.array([0, 7, 7, 3, 1], np.int64),
+        "yes": np.array(True),
+    }
+    made.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in constants.items())
+    return made
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_weight_with_several_readers_gives_each_what_it_reads(name: str, seed: int) -> None:
+    """The result stays near the original's, whatever else reads a quantised weight, and in which direction."""
+    chance = np.random.default_rng(seed)
+    model = shared(name, chance)
+    entry = chance.standard_normal((5, WIDE), np.float32)
+    expected = run(model, entry)
+    assert quantise(model, 7) >= 1
+    found = run(model, entry)
+    assert (found * expected).sum() / np.linalg.norm(found) / np.linalg.norm(expected) > 0.99
+
+
+@pytest.mark.parametrize("ir_version", [3, 8, 10])
+@pytest.mark.parametrize(("kind", "attributes"), [("MatMul", {}), ("Gemm", {}), ("Gemm", {"transB": 1})])
+def test_a_weight_that_is_an_input_too_is_quantised(kind: str, attributes: dict[str, int], ir_version: int) -> None:
+    """Older exports list them: the graph of 8 bits has no such input, and needs none."""
+    chance = np.random.default_rng(0)
+    model = product(kind, chance.standard_normal((WIDE, WIDE), np.float32), **attributes)
+    model.graph.input.append(helper.make_tensor_value_info("weight", TensorProto.FLOAT, [WIDE, WIDE]))
+    model.ir_version = ir_version
+    entry = chance.standard_normal((5, WIDE), np.float32)
+    expected = run(model, entry)
+    assert quantise(model, 7) == 1
+    assert [each.name for each in model.graph.input] == ["entry"]
+    found = run(model, entry)
+    assert (found * expected).sum() / np.linalg.norm(found) / np.linalg.norm(expected) > 0.99
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "integers"),
+    [(None, True), ((WIDE,), True), ((1, WIDE), True), ((), False), ((1,), False), ((1, 1), False), ((WIDE, 1), False)],
+)
+def test_a_product_with_a_number_for_each_column_is_quantised(
+    shape: tuple[int, ...] | None, integers: bool, transposed: int
+) -> None:
+    """A Gemm that adds another shape stays as it is; either way the result is near the original's."""
+    chance = np.random.default_rng(0)
+    model = product("Gemm", chance.standard_normal((WIDE, WIDE), np.float32), transB=transposed)
+    if shape is not None:
+        model.graph.node[0].input.append("bias")
+        bias = np.asarray(10 * chance.standard_normal(shape), np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(bias, "bias"))
+    entry = chance.standard_normal((WIDE, WIDE), np.float32)
+    expected = run(model, entry)
+    assert quantise(model, 7) == integers
+    found = run(model, entry)
+    assert (found * expected).sum() / np.linalg.norm(found) / np.linalg.norm(expected) > 0.99
+
+
 def layer(kind: str, chance: np.random.Generator, bias: int) -> onnx.ModelProto:
     """A graph of a product and what a layer does with it: a vector added, and a GELU or a layer norm."""
     vectors = {

@@ -13,6 +13,7 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TEXTS_A_CALL, TokenVectors
+from operators.query.backend_answers import refused_of
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable, NoTokenVectors
 from tests.operators.clients.rerankers.token_index import Document, Index, identity, idf, max_sim
 from tests.operators.clients.rerankers.word_vectors import (
@@ -74,16 +75,18 @@ def test_computed_scores_equal_stored_ones(index: Index, weighted: bool) -> None
 
 @given(st.lists(WORDS, min_size=1, max_size=8), WORDS.filter(len))
 def test_computed_scores_are_those_of_the_definition(documents: list[list[int]], query: list[int]) -> None:
-    """MaxSim's mean over the query's tokens; a document without tokens is as good as unrelated."""
+    """MaxSim's mean over the query's tokens; a document without tokens has no score."""
     texts = {identity(number): " ".join(map(str, words)) for number, words in enumerate(documents)}
     reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(WordVectors()))
     (found,) = scored(reranker, asked(" ".join(map(str, query)), texts))
     weights = [1.0] * len(query)
     expected = {
-        identity(number): max_sim(VOCABULARY[query], weights, VOCABULARY[words]) if words else 0.0
+        identity(number): max_sim(VOCABULARY[query], weights, VOCABULARY[words])
         for number, words in enumerate(documents)
+        if words
     }
-    assert found == pytest.approx(expected, abs=1e-3)
+    assert dict(found) == pytest.approx(expected, abs=1e-3)
+    assert refused_of(found) == texts.keys() - expected.keys()
 
 
 def test_stored_and_computed_share_an_answer(index: Index) -> None:

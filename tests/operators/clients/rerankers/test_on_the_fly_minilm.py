@@ -15,7 +15,8 @@ from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
 from operators.indexing.document import point
-from operators.query.backend_answers import Embedding
+from operators.query.backend_answers import Embedding, SomeScores
+from schemas.errors import NoTokenVectors
 from schemas.settings.qdrant import Vectors
 from tests.operators.clients.rerankers.token_index import Index, idf, max_sim
 from tests.operators.indexing.documents import document
@@ -79,3 +80,36 @@ def test_stored_computed_and_defined_scores_agree(tmp_path: Path, minilm: MiniLM
     order = sorted(expected, key=expected.__getitem__, reverse=True)
     assert order[:2] == [points[0], points[2]]
     assert np.ptp(list(expected.values())) > 0.1
+
+
+@pytest.mark.parametrize("text", ["\u200b\u200b", "\u0301", "\ufe0f", "\x00", "\ufffd", ""])
+@pytest.mark.parametrize("on_the_fly", [False, True])
+def test_a_document_without_a_token_has_no_score(tmp_path: Path, minilm: MiniLM, text: str, on_the_fly: bool) -> None:
+    """The others have the same as without it; one whose text has a token is missed unless it is computed."""
+
+    async def scenario() -> None:
+        with Engine(tmp_path) as engine:
+            index = Index(engine)
+            await index.create()
+            made = [document(id=str(number), text=each) for number, each in enumerate(TEXTS[:2])]
+            embeddings = await minilm.embed(TEXTS[:2], purpose="document", timeout=60)
+            for each, embedding in zip(made, embeddings, strict=True):
+                each.embedding = embedding
+            await index.client.upsert("docs", [point(each, Vectors(), Bm25()) for each in made], timeout=60)
+            (asked,) = await minilm.embed([QUERY], purpose="query", timeout=60)
+            texts = {each.point_id: each.event.content for each in made}
+            reranker = LateInteraction(
+                index.client, "m", on_the_fly=TokenVectors(minilm) if on_the_fly else None, has_token=minilm.has_token
+            )
+            blank, missed = document(id="blank").point_id, document(id="missed").point_id
+            queries = [
+                RerankRequest(QUERY, documents, "docs", "public", asked)
+                for documents in (texts, {**texts, blank: text}, {**texts, blank: text, missed: TEXTS[2]})
+            ]
+            without, (found,), (lacking,) = [await reranker.score([each], timeout=60) for each in queries]
+            assert [found] == without
+            assert isinstance(found, SomeScores)
+            assert found.refused == {blank}
+            assert isinstance(lacking, NoTokenVectors) or on_the_fly
+
+    asyncio.run(scenario())

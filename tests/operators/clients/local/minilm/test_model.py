@@ -4,9 +4,11 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from operators.clients.embedders import Embedder, Purpose
 from operators.clients.local.inference import Abandoned, Cores
@@ -31,13 +33,17 @@ def test_vectors_and_token_rows_have_unit_length(minilm: MiniLM) -> None:
 
 
 @weighty
-def test_an_empty_text_has_a_vector_and_no_tokens(minilm: MiniLM) -> None:
-    """Nothing to say is not a failure."""
-    (found,) = minilm.encode([""])
+@pytest.mark.parametrize("text", ["", " \t\n", "\u200b\u200b", "\u0301", "\ufe0f", "\x00", "\ufffd", "\ue000"])
+def test_a_text_without_a_token_has_no_direction(minilm: MiniLM, text: str) -> None:
+    """Nothing to say is not a failure: the vector is zero, also next to a text that has one."""
+    found, other = minilm.encode([text, "e\u0301"])
     assert found.tokens is not None
     assert found.tokens.shape == (0, 384)
     assert found.token_ids == ()
-    assert np.isfinite(found.vector).all()
+    assert not found.vector.any()
+    assert not minilm.has_token(text)
+    assert (found.directed, other.directed, minilm.has_token("e\u0301")) == (False, True, True)
+    assert minilm.has_token("\u200b" * 10_000 + "a")
 
 
 @weighty
@@ -47,6 +53,45 @@ def test_the_share_of_unknown_letters_is_told(minilm: MiniLM) -> None:
     shares = [found.unknown for found in minilm.encode(texts)]
     assert shares[:5] == [0.0, 1.0, pytest.approx(1 / 2), 1.0, 0.0]
     assert shares[5] == pytest.approx(1 / 6)
+
+
+class Noted:
+    """The tokenizer, noting how much of the longest text it is given, and in which way."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.longest: dict[str, int] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """The tokenizer's own, with a note of each text."""
+        own = getattr(self._tokenizer, name)
+
+        def noted(texts: Any, **options: Any) -> Any:
+            longest = len(texts) if isinstance(texts, str) else max(map(len, texts))
+            self.longest[name] = max(longest, self.longest.get(name, 0))
+            return own(texts, **options)
+
+        return noted
+
+
+@weighty
+@pytest.mark.parametrize("text", ["東京は日本の首都です。", "word ຄັນຮົ່ມ ", "half a \ud83d 马桶", "नमस्ते "])
+def test_the_end_of_a_far_longer_text_is_not_read(cache: Path, text: str) -> None:
+    """Neither for its vectors, nor for its unknown letters or its spans: all are those of its beginning. Other threads
+    run while it is tokenised, which `encode` alone doesn't let them.
+    """
+    model = MiniLM(cache)
+    short = text * (4000 // len(text))
+    expected, spans = model.encode([short])[0], model.spans(short)
+    noted = Noted(model._tokenizer)
+    model._tokenizer = noted  # type: ignore[assignment]
+    (found,) = model.encode([text * 9000])
+    assert model.spans(text * 9000) == spans
+    assert found.token_ids == expected.token_ids
+    assert found.unknown == pytest.approx(expected.unknown)
+    assert np.array_equal(found.vector, expected.vector)
+    assert "encode" not in noted.longest
+    assert max(noted.longest.values()) < 5000
 
 
 @weighty
