@@ -177,11 +177,14 @@ class Catalogue:
             scoring=bool(text.get("scoring")),
             dense_context=contexts and names.dense_context in info.vectors,
             sparse_context=contexts and names.sparse_context in info.sparse_vectors,
-            learned=_is_weighed(info.sparse_vectors.get(names.learned or "")),
-            fuzzy=None if names.fuzzy is None else _is_weighed(info.sparse_vectors.get(names.fuzzy)),
+            learned=_lacks_idf(info.sparse_vectors.get(names.learned or "")),
+            fuzzy=None if names.fuzzy is None else _lacks_idf(info.sparse_vectors.get(names.fuzzy)),
             similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
             making=self._makings[collection],
             expires=expires(info) and not another,
+            without_idf=frozenset(
+                name for name in (names.sparse, names.sparse_context) if _lacks_idf(info.sparse_vectors.get(name or ""))
+            ),
         )
 
     def _note(self, collection: str, name: str, info: CollectionInfo | None) -> None:
@@ -196,7 +199,8 @@ class Catalogue:
         self._described[collection] = name, described, points
 
     def _countable(self, name: str, info: CollectionInfo) -> bool:
-        if info.shards == 1 or self._settings.vectors.sparse not in info.sparse_vectors:
+        sparse = info.sparse_vectors.get(self._settings.vectors.sparse or "")
+        if info.shards == 1 or sparse is None or _lacks_idf(sparse):
             return False
         reason = why_not_countable(info)
         if reason is not None and (name, reason) not in self._warned:
@@ -210,10 +214,10 @@ class Catalogue:
             log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
 
 
-def _is_weighed(sparse: Mapping[str, Any] | None) -> bool:
+def _lacks_idf(sparse: Mapping[str, Any] | None) -> bool:
     """True for a sparse vector that is searched as it was weighed when it was made.
 
-    Qdrant's IDF would count documents of other namespaces, too, and weigh terms that are weighed already.
+    Of a sparse encoder's, Qdrant's IDF would weigh terms that are weighed already, by documents of other namespaces, too.
     """
     return sparse is not None and sparse.get("modifier") in {None, "none"}
 

@@ -84,6 +84,11 @@ def test_a_collection_of_ours_can_do_everything() -> None:
         ({"vectors": {"size": 4}}, Capabilities("documents", tokens=False)),
         ({"sparse_vectors": {"bm25": {"modifier": "idf"}, "learned": {}}}, Capabilities("documents")),
         ({"shards": 3}, Capabilities("documents", shards=3)),
+        ({"sparse_vectors": {"bm25": {}}}, Capabilities("documents", without_idf=frozenset({"bm25"}))),
+        (
+            {"sparse_vectors": {"bm25": {"modifier": "none"}}},
+            Capabilities("documents", without_idf=frozenset({"bm25"})),
+        ),
     ],
 )
 def test_what_a_collection_lacks_is_known(params: dict[str, Any], expected: Capabilities) -> None:
