@@ -41,6 +41,9 @@ _GROUPING: Final = frozenset({Ask.KEYWORD, Ask.INTEGER, Ask.BOOL, Ask.UUID})
 _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
 """Scores that are smaller for more similar documents: to rank by them would be to rank the wrong way round."""
 
+_WHOLE: Final = "uint8"
+"""The datatype that keeps whole numbers from 0 on: of an embedder's numbers, it keeps next to nothing."""
+
 _STAYS: Final = "the alias of a collection has one that was made with other settings, or for another consumer group"
 
 _SOON: Final = 0.5
@@ -165,7 +168,7 @@ class Catalogue:
             most=min(MOST, most),
             exact=info.strict.get("search_allow_exact", True),
             sparse=names.sparse is not None and names.sparse in info.sparse_vectors,
-            tokens=names.tokens is not None and names.tokens in info.vectors,
+            tokens=names.tokens is not None and _ranks(info.vectors.get(names.tokens)),
             shards=info.shards,
             counted=self._countable(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
@@ -175,15 +178,17 @@ class Catalogue:
             groups=_groups(answerable) if another or restricted else None,
             orders=_orders(indexes) if another else None,
             scoring=bool(text.get("scoring")),
-            dense_context=contexts and names.dense_context in info.vectors,
+            dense_context=contexts and _ranks(info.vectors.get(names.dense_context)),
             sparse_context=contexts and names.sparse_context in info.sparse_vectors,
             learned=_lacks_idf(info.sparse_vectors.get(names.learned or "")),
             fuzzy=None if names.fuzzy is None else _lacks_idf(info.sparse_vectors.get(names.fuzzy)),
-            similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
+            similar=_ranks(info.vectors.get(names.dense, {})),
             making=self._makings[collection],
             expires=expires(info) and not another,
             without_idf=frozenset(
-                name for name in (names.sparse, names.sparse_context) if _lacks_idf(info.sparse_vectors.get(name or ""))
+                {names.sparse or "", names.sparse_context}.intersection(
+                    name for name, params in info.sparse_vectors.items() if _lacks_idf(params)
+                )
             ),
         )
 
@@ -214,10 +219,15 @@ class Catalogue:
             log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
 
 
+def _ranks(vector: Mapping[str, Any] | None) -> bool:
+    """True for a vector that is there, and by whose scores the nearest of an embedder's vectors come first."""
+    return vector is not None and vector.get("distance") not in _DISTANCES and vector.get("datatype") != _WHOLE
+
+
 def _lacks_idf(sparse: Mapping[str, Any] | None) -> bool:
     """True for a sparse vector that is searched as it was weighed when it was made.
 
-    Of a sparse encoder's, Qdrant's IDF would weigh terms that are weighed already, by documents of other namespaces, too.
+    Qdrant's IDF would weigh a sparse encoder's terms again, by documents of other namespaces, too.
     """
     return sparse is not None and sparse.get("modifier") in {None, "none"}
 

@@ -189,6 +189,24 @@ def test_without_token_vectors_in_the_configuration_there_are_none() -> None:
     assert not catalogue.of("other").tokens
 
 
+@pytest.mark.parametrize(
+    ("vector", "able"),
+    [
+        ({"distance": "Cosine"}, True),
+        ({"distance": "Dot", "datatype": "float16"}, True),
+        ({"distance": "Cosine", "datatype": "uint8"}, False),
+        ({"distance": "Dot", "datatype": "uint8"}, False),
+        ({"distance": "Euclid"}, False),
+        ({"distance": "Manhattan", "datatype": "uint8"}, False),
+    ],
+)
+def test_no_vector_is_ranked_by_what_does_not_rank(vector: dict[str, Any], able: bool) -> None:
+    """By a distance, or by numbers without fractions: neither the dense vector, nor token vectors, nor contexts."""
+    vectors = {name: {"size": 4, **vector} for name in ("dense", "tokens", "dense_context")}
+    found = read(Server(documents=config(vectors=vectors))).of("documents")
+    assert (found.similar, found.tokens, found.dense_context) == (able, able, able)
+
+
 @pytest.mark.parametrize("leg", ["learned", "fuzzy"])
 @pytest.mark.parametrize(
     ("sparse", "able"),
