@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from schemas.document import COLUMNS, FILTERED, INDEXED
-from schemas.filters import FIELD, INDEXABLE, KEY
+from schemas.filters import FIELD, INDEXABLE, KEY, rename
 from schemas.settings.section import Backend, Count, Seconds, Section, Url
 
 Neighbours = Annotated[int, Field(ge=0, le=16)]
@@ -370,7 +370,7 @@ class QdrantSettings(Backend):
 
     def payload_path(self, name: str) -> str:
         """The payload's name of a field."""
-        return self.fields.get(name, name).partition("#")[0]
+        return rename(name, self.fields).partition("#")[0]
 
     @property
     def grouping_fields(self) -> frozenset[str]:

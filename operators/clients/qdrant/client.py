@@ -72,14 +72,15 @@ class QdrantClient:
 
     `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise. `limits`
     are those of collections, as far as they are known: requests are made to fit. `fields` maps our names to those in
-    collections of other tools, for everything that is read. `packs`: it is the engine in this process, which reads
-    vectors as bytes.
+    collections of other tools, for everything that is read; `maps` has what is known of the indexes of each. `packs`:
+    it is the engine in this process, which reads vectors as bytes.
     """
 
     backend: Backend
     max_upsert: int = 24 * MIB
     limits: dict[str, Limits] = field(default_factory=dict)
     fields: FieldMap = SAME
+    maps: dict[str, FieldMap] = field(default_factory=dict)
     packs: bool = False
 
     async def query_batch(
@@ -93,7 +94,8 @@ class QdrantClient:
         deadline = _now() + timeout
         path = "/points/query/batch"
 
-        searches = [self.fields.search(body) for body in searches]
+        fields = self.map_of(collection)
+        searches = [fields.search(body) for body in searches]
 
         async def search(batch: Sequence[Mapping[str, Any]]) -> list[Hits]:
             read = partial(read_batch, expected=len(batch))
@@ -149,7 +151,7 @@ class QdrantClient:
         An ordered scroll leaves out the points without that field and is continued by `start_from` in `order_by`.
         """
         body = _body(
-            filter=self._where(where),
+            filter=self._where(collection, where),
             limit=limit,
             with_payload=self.fields.fields(_fields(fields)),
             with_vector=False,
@@ -164,14 +166,14 @@ class QdrantClient:
 
     async def count(self, collection: str, where: Filter | None = None, *, exact: bool = True, timeout: float) -> int:
         """The number of points that the filter matches; raises BackendError."""
-        body = _body(filter=self._where(where), exact=exact)
+        body = _body(filter=self._where(collection, where), exact=exact)
         return await self._ask(collection, "/points/count", body, read_count, _now() + timeout)
 
     async def facet(
         self, collection: str, key: str, where: Filter | None = None, *, limit: int, exact: bool, timeout: float
     ) -> dict[str | int, int]:
         """The number of points with each of the `limit` commonest values of an indexed field; raises BackendError."""
-        body = _body(key=self.fields.path(key), filter=self._where(where), limit=limit, exact=exact)
+        body = _body(key=self.fields.path(key), filter=self._where(collection, where), limit=limit, exact=exact)
         return await self._ask(collection, "/facet", body, read_facet, _now() + timeout)
 
     async def upsert(
@@ -220,6 +222,9 @@ class QdrantClient:
         """
         info = await self._ask(collection, "", None, read_info, _now() + timeout, method="GET")
         self.limits[collection] = Limits.of(info.strict)
+        if not self.fields.same:
+            kinds = {path: described.get("data_type", "") for path, described in info.indexes.items()}
+            self.maps[collection] = replace(self.fields, kinds=kinds)
         return info
 
     async def aliases(self, *, timeout: float) -> dict[str, str]:
@@ -286,8 +291,16 @@ class QdrantClient:
         """The limits of one request to a collection, as far as they are known."""
         return self.limits.get(collection, UNLIMITED)
 
-    def _where(self, where: Filter | None) -> Filter | None:
-        return where if where is None or self.fields.same else self.fields.filter(where)
+    def map_of(self, collection: str) -> FieldMap:
+        """The map of a collection's fields, with its indexes as far as they are known."""
+        return self.maps.get(collection, self.fields)
+
+    def take_over(self, collection: str, alias: str) -> None:
+        """Make requests to a collection as its description by an alias of it has them."""
+        self.limits[collection], self.maps[collection] = self.limits_of(alias), self.map_of(alias)
+
+    def _where(self, collection: str, where: Filter | None) -> Filter | None:
+        return where if where is None or self.fields.same else self.map_of(collection).filter(where)
 
     def _rename(self, answer: Hits | BackendError) -> Hits | BackendError:
         if self.fields.same or isinstance(answer, BackendError):

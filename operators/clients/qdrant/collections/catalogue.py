@@ -127,7 +127,7 @@ class Catalogue:
                 capabilities = self._capabilities[collection] = self._capable(collection, name, info)
                 if found.alias is not None:
                     self._capabilities[collection] = capabilities = replace(capabilities, alias=found.alias)
-                    self._qdrant.limits[name] = self._qdrant.limits_of(found.alias)
+                    self._qdrant.take_over(name, found.alias)
                 self._analysers.read(collection, info.metadata)
         return errors
 
