@@ -137,6 +137,9 @@ class BackendError(RankstreamError):
     sent: bool = True
     """False if no server got the request."""
 
+    of_subject: bool = False
+    """True if the server said that this is so for the subject of the request alone, such as one collection."""
+
     def __init__(self, message: str, status: int | None = None, reason: Reason | None = None) -> None:
         super().__init__(message)
         self.status = status

@@ -170,6 +170,10 @@ def _limits(settings: Settings, subject: str, info: CollectionInfo) -> Iterator[
     if (longest := strict.get("max_timeout", section.timeout)) < section.timeout:
         what = f"strict mode bounds a request to {longest} s, and qdrant.timeout is {section.timeout:g} s"
         yield Finding("warning", subject, what, f"{_RAISE} (max_timeout).")
+    for name, asked in (("read_rate_limit", "searches"), ("write_rate_limit", "documents")):
+        if (rate := strict.get(name)) is not None:
+            what = f"strict mode allows {rate} {asked} a minute: those beyond it wait, or fail when their time is up"
+            yield Finding("warning", subject, what, f"{_RAISE} ({name}).")
     if settings.rerank.kind == "late_interaction" and section.vectors.tokens in info.vectors:
         if strict.get("search_allow_exact") is False:
             what = "strict mode forbids exact searches: late interaction fetches the token vectors to compare them"

@@ -247,13 +247,14 @@ def error_of(name: str, status: int, body: bytes) -> BackendError:
     """The error of an answer without success. Its message quotes Qdrant's own text, in one line.
 
     A time-out of Qdrant's searches is status 500. The reason of a refusal is the key, a missing collection, or the
-    request.
+    request. Qdrant itself bounds the rate of requests to one collection only; a proxy does so in words of its own.
     """
     reason = _reason(body)
     if reason is None:
         # A refused key has a plain text. Anything else is a proxy's page, or of a server of another kind.
         return by_status(name, status, _line(body.decode("utf-8", "replace")) if status in UNAUTHORIZED else "")
     error = by_status(name, status, reason)
+    error.of_subject = status == HTTPStatus.TOO_MANY_REQUESTS
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and _TIMEOUT in reason:
         return BackendTimeout(str(error), status)
     if isinstance(error, BackendBadResponse) and error.reason is Reason.BAD_RESPONSE:

@@ -15,7 +15,8 @@ class Limits:
     """Bounds on a request to one collection; None is no bound.
 
     `timeout` is in seconds, the most that a request may name. `searches` are those of one batch, `points` those of one
-    upsert, `conditions` those of one filter, `hits` those of one search.
+    upsert, `conditions` those of one filter, `hits` those of one search. A request for more than a minute's searches or
+    points is refused at any time.
     """
 
     timeout: int | None = None
@@ -29,8 +30,8 @@ class Limits:
         """The limits of a collection whose strict mode is on with these settings."""
         return cls(
             timeout=strict.get("max_timeout"),
-            searches=strict.get("search_max_batchsize"),
-            points=strict.get("upsert_max_batchsize"),
+            searches=_least(strict, "search_max_batchsize", "read_rate_limit"),
+            points=_least(strict, "upsert_max_batchsize", "write_rate_limit"),
             conditions=strict.get("filter_max_conditions"),
             hits=strict.get("max_query_limit"),
         )
@@ -38,6 +39,10 @@ class Limits:
     def seconds(self, wanted: int) -> int:
         """The time-out to name: the wanted one, or the longest that is allowed."""
         return wanted if self.timeout is None else min(wanted, self.timeout)
+
+
+def _least(strict: Mapping[str, Any], *names: str) -> int | None:
+    return min((strict[name] for name in names if name in strict), default=None)
 
 
 UNLIMITED = Limits()

@@ -25,6 +25,8 @@ STRICT = {
     "search_max_hnsw_ef": 64,
     "search_allow_exact": False,
     "unindexed_filtering_retrieve": False,
+    "read_rate_limit": 600,
+    "write_rate_limit": 50,
 }
 
 
@@ -122,6 +124,8 @@ def test_a_collection_of_another_program_is_told_in_full(command: Command, serve
     assert told(found, "warning", "100 points at most", "asks for 500", "max_query_limit")
     assert told(found, "warning", "hnsw_ef to 64", "384", "search_max_hnsw_ef")
     assert told(found, "warning", "1 s", "qdrant.timeout is 2 s", "max_timeout")
+    assert told(found, "warning", "600 searches a minute", "read_rate_limit")
+    assert told(found, "warning", "50 documents a minute", "write_rate_limit")
 
 
 def test_a_collection_of_an_earlier_version_expires_nothing(command: Command, server: Server) -> None:

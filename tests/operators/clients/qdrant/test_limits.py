@@ -72,6 +72,22 @@ def test_a_collection_that_is_not_strict_has_no_limits() -> None:
     assert Limits().seconds(60) == 60
 
 
+@pytest.mark.parametrize(
+    ("strict", "searches", "points"),
+    [
+        ({"read_rate_limit": 7}, 7, None),
+        ({"write_rate_limit": 10}, None, 10),
+        ({"search_max_batchsize": 3, "read_rate_limit": 7, "upsert_max_batchsize": 20, "write_rate_limit": 10}, 3, 10),
+    ],
+)
+def test_a_request_is_no_larger_than_what_a_minute_allows(
+    strict: dict[str, Any], searches: int | None, points: int | None
+) -> None:
+    """Qdrant would refuse a larger one at any time."""
+    limits = Limits.of(strict)
+    assert (limits.searches, limits.points) == (searches, points)
+
+
 @pytest.mark.parametrize("most", [4, 5, 8, 9, 100])
 def test_deletes_have_as_many_conditions_as_the_collection_takes(most: int) -> None:
     """Each part's filter is within the bound, and each document is in one part."""
