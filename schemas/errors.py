@@ -138,7 +138,7 @@ class BackendError(RankstreamError):
     """False if no server got the request."""
 
     of_subject: bool = False
-    """True if the server said that this is so for the subject of the request alone, such as one collection."""
+    """True if this is so for the subject of the request alone, such as one collection: the backend serves others."""
 
     def __init__(self, message: str, status: int | None = None, reason: Reason | None = None) -> None:
         super().__init__(message)
@@ -173,6 +173,12 @@ class BackendBadResponse(BackendError):
     """
 
     reason = Reason.BAD_RESPONSE
+
+
+class AnswerTooLong(BackendBadResponse):
+    """An answer of more bytes than are read; one to a request for less may have fewer."""
+
+    of_subject = True
 
 
 class NoTokenVectors(BackendError):

@@ -313,7 +313,8 @@ class QdrantSettings(Backend):
                 raise ValueError(f"collections: {destination}: two parts in one Qdrant collection")
         if reserved := sorted(name for name in self.indexes if name.startswith("_")):
             raise ValueError(f"indexes: {', '.join(reserved)}: names that start with an underscore are the index's own")
-        if present := sorted(self.indexes.keys() & INDEXED):
+        # Another tool's collections have no index but their own.
+        if (present := sorted(self.indexes.keys() & INDEXED)) and not self.of_another_tool:
             raise ValueError(f"indexes: {', '.join(present)}: these have an index of their own")
         if unwritable := sorted(name for name in self.indexes if not INDEXABLE.fullmatch(name)):
             raise ValueError(f"indexes: {', '.join(unwritable)}: no filter can name this field")

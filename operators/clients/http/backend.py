@@ -18,6 +18,7 @@ A body is written as JSON once, for all tries. One that can't be written is no t
 The breaker counts, try by try:
 - as a success: an answer that `read` accepts; a refusal of this request alone, by its status or reason; one for want of
   a key or of a collection, or by a limit of the rate of one collection, for others of the same server may have theirs;
+  an answer that is too long, unless a control request fails, too;
 - as a failure: every other error of the endpoint and of `read`. A time-out, or a cancellation at the deadline, which is
   the form of a time-out when the caller has stopped waiting, is one only if the call had as long as the slowest of the
   latest answers took, or if none has come for ten times as long;
@@ -346,7 +347,7 @@ class _Resilient:
     def _report(self, permit: Permit, error: BackendError, path: str, *, reads: bool) -> None:
         """Report a failure to breaker and log."""
         self._log.failed(error, path, reads=reads)
-        others_are_well = error.of_subject or error.reason in _OTHERS_ARE_WELL
+        others_are_well = (error.of_subject and error.serves_others is not False) or error.reason in _OTHERS_ARE_WELL
         if refuses(error) or refused_by_status(error) or others_are_well:
             self._breaker.succeed(permit)
         elif error.status == HTTPStatus.TOO_MANY_REQUESTS:

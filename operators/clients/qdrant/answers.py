@@ -51,7 +51,8 @@ class CollectionInfo:
     """A collection as Qdrant describes it; the vector without a name is called "".
 
     `vectors` and `sparse_vectors` map a name to its parameters, `indexes` a field to {data_type, params, points};
-    `metadata` is its creator's. `strict` are the limits of its strict mode, empty where it is off.
+    `metadata` is its creator's. `strict` are the limits of its strict mode, empty where it is off. `by_key`: each shard
+    key has `shards` of its own (`sharding_method: custom`), and a point is written with its key.
     """
 
     points: int
@@ -61,6 +62,7 @@ class CollectionInfo:
     indexes: Mapping[str, Payload]
     metadata: Payload
     strict: Payload
+    by_key: bool = False
 
 
 def read_batch(result: object, expected: int) -> list[Hits]:
@@ -136,6 +138,7 @@ def read_info(result: object) -> CollectionInfo:
         indexes=_objects(_object(info.get("payload_schema") or {})),
         metadata=_object(config.get("metadata") or {}),
         strict={name: limit for name, limit in strict.items() if limit is not None} if strict.get("enabled") else {},
+        by_key=params.get("sharding_method") == "custom",
     )
 
 

@@ -39,7 +39,7 @@ from operators.clients.qdrant.answers import (
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks, encode
 from operators.query.backend_answers import Hits, point_id
 from operators.query.field_map import SAME, FieldMap
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
+from schemas.errors import AnswerTooLong, BackendBadResponse, BackendError, BackendTimeout
 
 if TYPE_CHECKING:
     # The models take 1.5 s to import; only the code that makes a collection pays for that.
@@ -94,8 +94,8 @@ class QdrantClient:
         deadline = _now() + timeout
         path = "/points/query/batch"
 
-        fields = self.map_of(collection)
-        searches = [fields.search(body) for body in searches]
+        fields, limits = self.map_of(collection), self.limits_of(collection)
+        searches = [limits.search(fields.search(body)) for body in searches]
 
         async def search(batch: Sequence[Mapping[str, Any]]) -> list[Hits]:
             read = partial(read_batch, expected=len(batch))
@@ -105,7 +105,7 @@ class QdrantClient:
             return await self._ask(collection, path, body, read, deadline)
 
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
-        size = self.limits_of(collection).searches or max(len(searches), 1)
+        size = limits.searches or max(len(searches), 1)
         batches = [searches[start : start + size] for start in range(0, len(searches), size)]
         if len(batches) == 1:
             answers = await bisect(searches, search, thorough=True)
@@ -122,8 +122,8 @@ class QdrantClient:
         Raises BackendError.
         """
         wanted = self.fields.fields(_fields(fields))
-        body = {"ids": [point_id(each) for each in ids], "with_payload": wanted, "with_vector": False}
-        found = await self._ask(collection, "/points", body, read_payloads, _now() + timeout)
+        body = {"with_payload": wanted, "with_vector": False}
+        found = await self._read_points(collection, ids, body, read_payloads, _now() + timeout)
         return {id_: self.fields.payload(id_, payload) for id_, payload in found.items()}
 
     async def vectors(
@@ -131,9 +131,9 @@ class QdrantClient:
     ) -> dict[str, Any]:
         """The vector of this name of the points that have it, by id, and only of those that pass the test `only`."""
         wanted = self.fields.fields(list(only.fields) if only is not None else False)
-        body = {"ids": [point_id(each) for each in ids], "with_payload": wanted, "with_vector": [name]}
+        body = {"with_payload": wanted, "with_vector": [name]}
         read = partial(read_vectors, name=name, only=only, named=self.fields.payload)
-        return await self._ask(collection, "/points", body, read, _now() + timeout)
+        return await self._read_points(collection, ids, body, read, _now() + timeout)
 
     async def scroll(
         self,
@@ -190,9 +190,10 @@ class QdrantClient:
         size; raises BackendError at the first that fails, and those before it stay applied.
         """
         deadline = _now() + timeout
-        body = _body(points=[], update_filter=condition)
+        limits = self.limits_of(collection)
+        body = _body(points=[], update_filter=None if condition is None else limits.filter(condition))
         encoded = map(self._encode, points)
-        most = self.limits_of(collection).points or len(points)
+        most = limits.points or len(points)
         for chunk in chunks(encoded, self.max_upsert - len(self._encode(body)), most):
             request = {**body, "points": chunk}
             await self._ask(collection, "/points", request, read_update, deadline, method="PUT", wait=True)
@@ -209,7 +210,8 @@ class QdrantClient:
 
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
         """Delete the points that the filter matches, for every search after this returns; raises BackendError."""
-        await self._ask(collection, "/points/delete", {"filter": where}, read_update, _now() + timeout, wait=True)
+        body = {"filter": self.limits_of(collection).filter(where)}
+        await self._ask(collection, "/points/delete", body, read_update, _now() + timeout, wait=True)
 
     async def exists(self, collection: str, *, timeout: float) -> bool:
         """True if a collection or an alias has this name; raises BackendError."""
@@ -254,6 +256,26 @@ class QdrantClient:
         """Index a payload field, returning when the index is built; raises BackendError."""
         body = {"field_name": field, "field_schema": schema.model_dump(mode="json", exclude_none=True)}
         await self._ask(collection, "/index", body, read_update, _now() + timeout, method="PUT", wait=True)
+
+    async def _read_points(
+        self,
+        collection: str,
+        ids: Sequence[str],
+        body: Mapping[str, Any],
+        read: Callable[[object], dict[str, Result]],
+        deadline: float,
+    ) -> dict[str, Result]:
+        """What there is of these points, by id; half of them at a time where all are too long for one answer."""
+        try:
+            request = {"ids": [point_id(each) for each in ids], **body}
+            return await self._ask(collection, "/points", request, read, deadline)
+        except AnswerTooLong:
+            if len(ids) == 1:
+                raise
+        middle = len(ids) // 2
+        halves = (self._read_points(collection, half, body, read, deadline) for half in (ids[:middle], ids[middle:]))
+        first, second = await asyncio.gather(*halves)
+        return first | second
 
     async def _ask(
         self,
@@ -300,7 +322,10 @@ class QdrantClient:
         self.limits[collection], self.maps[collection] = self.limits_of(alias), self.map_of(alias)
 
     def _where(self, collection: str, where: Filter | None) -> Filter | None:
-        return where if where is None or self.fields.same else self.map_of(collection).filter(where)
+        if where is None:
+            return None
+        named = where if self.fields.same else self.map_of(collection).filter(where)
+        return self.limits_of(collection).filter(named)
 
     def _rename(self, answer: Hits | BackendError) -> Hits | BackendError:
         if self.fields.same or isinstance(answer, BackendError):

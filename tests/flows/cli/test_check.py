@@ -146,6 +146,16 @@ def test_shards_whose_terms_are_counted_are_fine(command: Command) -> None:
     assert told(findings(command, code=0), "ok", "3 shards", "over all of them")
 
 
+@pytest.mark.parametrize("owned", [True, False])
+def test_shards_by_key_are_told(command: Command, server: Server, owned: bool) -> None:
+    """Each has its own count of a term's documents, also where there is one shard a key; no document is written."""
+    server.put("keyed", {**PLAIN, "sharding_method": "custom"})
+    command.settings["qdrant"] |= {"destinations": {"default": "keyed"}, "owned": ["keyed"] if owned else []}
+    found = findings(command, code=int(owned))
+    assert told(found, "warning", "shards by key", "rarity")
+    assert bool(told(found, "error", "rankstream index does not start", "shard key")) == owned
+
+
 def test_without_late_interaction_token_vectors_are_not_missed(command: Command, server: Server) -> None:
     """Another program's collection has none, and needs none."""
     server.put("plain", PLAIN)

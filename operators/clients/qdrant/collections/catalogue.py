@@ -205,7 +205,8 @@ class Catalogue:
 
     def _countable(self, name: str, info: CollectionInfo) -> bool:
         sparse = info.sparse_vectors.get(self._settings.vectors.sparse or "")
-        if info.shards == 1 or sparse is None or _lacks_idf(sparse):
+        one = info.shards == 1 and not info.by_key
+        if one or sparse is None or _lacks_idf(sparse):
             return False
         reason = why_not_countable(info)
         if reason is not None and (name, reason) not in self._warned:
