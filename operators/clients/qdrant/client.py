@@ -7,7 +7,7 @@ among the answers of the others. Everything else raises BackendError. Filters ha
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,7 +39,7 @@ from operators.clients.qdrant.answers import (
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks, encode
 from operators.query.backend_answers import Hits, point_id
 from operators.query.field_map import SAME, FieldMap
-from schemas.errors import AnswerTooLong, BackendBadResponse, BackendError, BackendTimeout
+from schemas.errors import AnswerTooLong, BackendBadResponse, BackendError, BackendTimeout, Reason
 
 if TYPE_CHECKING:
     # The models take 1.5 s to import; only the code that makes a collection pays for that.
@@ -73,7 +73,8 @@ class QdrantClient:
     `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise. `limits`
     are those of collections, as far as they are known: requests are made to fit. `fields` maps our names to those in
     collections of other tools, for everything that is read; `maps` has what is known of the indexes of each. `packs`:
-    it is the engine in this process, which reads vectors as bytes.
+    it is the engine in this process, which reads vectors as bytes. `successor` finds the collection to ask in place of
+    one that isn't there, within so many seconds; for clients that only read.
     """
 
     backend: Backend
@@ -82,6 +83,7 @@ class QdrantClient:
     fields: FieldMap = SAME
     maps: dict[str, FieldMap] = field(default_factory=dict)
     packs: bool = False
+    successor: Callable[[str, float], Awaitable[str | None]] | None = None
 
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
@@ -307,7 +309,18 @@ class QdrantClient:
 
         # Requests that wait are writes; so are creations and deletions.
         reads = repeatable and not wait and method not in {"PUT", "DELETE"}
-        return await self.backend.ask(whole, body, read_result, timeout=left, method=method, repeatable=reads)
+        try:
+            return await self.backend.ask(whole, body, read_result, timeout=left, method=method, repeatable=reads)
+        except BackendBadResponse as error:
+            if error.reason is not Reason.NO_COLLECTION or collection is None or self.successor is None:
+                raise
+            missing = error
+        found = await self.successor(collection, deadline - _now())
+        if found is None:
+            raise missing
+        # One that isn't there, either, has no successor in turn.
+        last = replace(self, successor=None)
+        return await last._ask(found, path, body, read, deadline, method=method, wait=wait, repeatable=repeatable)
 
     def limits_of(self, collection: str) -> Limits:
         """The limits of one request to a collection, as far as they are known."""

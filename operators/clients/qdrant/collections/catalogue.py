@@ -5,16 +5,19 @@ Rules
 - Until Qdrant has described a collection, and while it isn't there, it is taken for one of rankstream's own.
 - A description stays when a later reading fails.
 - A collection that the key may not see, or that fails, takes nothing from the others.
-- An alias is the collection that it stands for; it may be given to another one at any time. A flow with other settings
+- An alias is the collection that it stands for; it may be given to another one at any time. Who misses the collection
+  that it stood for has the aliases read at once. A flow with other settings
   than that one's stays where it is (`generations`).
 - Qdrant does not distinguish one making of a collection from the next one of its name. One is noticed if the collection
   isn't there at a reading, or is described otherwise, or if another tool's has fewer points than before.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any, Final
 
 import structlog
@@ -79,6 +82,9 @@ class Catalogue:
         self._warned: set[tuple[str, str]] = set()
         self._described: dict[str, tuple[str, object, int]] = {}
         self._makings: Counter[str] = Counter()
+        self._named: dict[str, str] = {}
+        self._reading: asyncio.Task[object] | None = None
+        self._began = -inf
 
     def of(self, collection: str) -> Capabilities:
         """The capabilities of a collection, by the name or the alias that the configuration has for it."""
@@ -128,8 +134,32 @@ class Catalogue:
                 if found.alias is not None:
                     self._capabilities[collection] = capabilities = replace(capabilities, alias=found.alias)
                     self._qdrant.take_over(name, found.alias)
+                self._named[self._asked(collection)] = collection
                 self._analysers.read(collection, info.metadata)
         return errors
+
+    async def successor(self, collection: str, timeout: float) -> str | None:
+        """The collection that the alias of a missing one has by now, read within `timeout` seconds; None: no other.
+
+        A reading is shared, and none begins within half a second of the last: many queries may miss the collection.
+        """
+        name = self._named.get(collection)
+        if name in {None, collection}:
+            return None
+        assert name is not None
+        if self._asked(name) == collection:
+            idle = self._reading is None or self._reading.done()
+            if idle and time.monotonic() >= self._began + _SOON:
+                self._began = time.monotonic()
+                self._reading = asyncio.create_task(self.read(timeout))
+            assert self._reading is not None
+            await asyncio.wait([self._reading], timeout=timeout)
+        found = self._asked(name)
+        return found if found != collection else None
+
+    def _asked(self, name: str) -> str:
+        capabilities = self.of(name)
+        return capabilities.alias or capabilities.name
 
     async def follow(self, timeout: float) -> None:
         """Read again and again, until cancelled; a reading may take `timeout` seconds."""

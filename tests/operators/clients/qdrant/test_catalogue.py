@@ -26,9 +26,11 @@ class Server(httpx.AsyncBaseTransport):
         self.aliases: dict[str, str] = {}
         self.indexes: dict[str, Any] = {}
         self.points = 1
+        self.asked = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Describe the collection that the path names, or list the aliases."""
+        self.asked += 1
         if request.url.path == "/aliases":
             named = [{"alias_name": alias, "collection_name": held} for alias, held in self.aliases.items()]
             return _answer(200, {"aliases": named})
@@ -127,6 +129,24 @@ def test_an_alias_is_the_collection_that_it_stands_for() -> None:
     server.aliases = {"documents": "green"}
     asyncio.run(catalogue.read(TIMEOUT))
     assert catalogue.of("documents") == Capabilities("green", shards=2)
+
+
+def test_who_misses_a_collection_has_the_aliases_read() -> None:
+    """At once, and once for all; a collection without an alias, and one that is unknown, have no successor."""
+    server = Server(blue=config(), green=config(), other=config())
+    server.aliases = {"documents": "blue"}
+    catalogue = read(server)
+    server.aliases = {"documents": "green"}
+    asked = server.asked
+
+    async def scenario() -> list[str | None]:
+        names = ["blue"] * 20 + ["other", "documents", "unknown"]
+        found = await asyncio.gather(*(catalogue.successor(name, TIMEOUT) for name in names))
+        return [*found, await catalogue.successor("green", TIMEOUT), await catalogue.successor("blue", TIMEOUT)]
+
+    assert asyncio.run(scenario()) == ["green"] * 20 + [None] * 4 + ["green"]
+    assert server.asked - asked <= 3
+    assert catalogue.of("documents").name == "green"
 
 
 def test_a_collection_that_was_made_again_is_told_apart() -> None:
