@@ -267,7 +267,7 @@ class QdrantClient:
         read: Callable[[object], dict[str, Result]],
         deadline: float,
     ) -> dict[str, Result]:
-        """What there is of these points, by id; half of them at a time where all are too long for one answer."""
+        """These points as far as they are there, by id; in halves where all are too long for one answer."""
         try:
             request = {"ids": [point_id(each) for each in ids], **body}
             return await self._ask(collection, "/points", request, read, deadline)

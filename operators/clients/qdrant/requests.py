@@ -56,9 +56,9 @@ class Limits:
     def _condition(self, condition: Mapping[str, Any], most: int) -> Mapping[str, Any]:
         match condition:
             case {"has_id": list(values)} if len(values) > most:
-                return {"should": [{"has_id": part} for part in _parts(values, most)]}
+                return {"should": [{"has_id": part} for part in _divide(values, most)]}
             case {"match": {"any": list(values)}} if len(values) > most:
-                return {"should": [{**condition, "match": {"any": part}} for part in _parts(values, most)]}
+                return {"should": [{**condition, "match": {"any": part}} for part in _divide(values, most)]}
             case {"nested": {"key": key, "filter": inner}}:
                 return {"nested": {"key": key, "filter": self.filter(inner)}}
         return self.filter(condition) if condition.keys() <= _CLAUSES else condition
@@ -71,7 +71,7 @@ class Limits:
 _CLAUSES: Final = frozenset({"must", "should", "must_not"})
 
 
-def _parts(values: list[Any], most: int) -> list[list[Any]]:
+def _divide(values: list[Any], most: int) -> list[list[Any]]:
     return [values[start : start + most] for start in range(0, len(values), most)]
 
 

@@ -134,7 +134,7 @@ class Catalogue:
                 if found.alias is not None:
                     self._capabilities[collection] = capabilities = replace(capabilities, alias=found.alias)
                     self._qdrant.take_over(name, found.alias)
-                self._named[self._asked(collection)] = collection
+                self._named[self._physical(collection)] = collection
                 self._analysers.read(collection, info.metadata)
         return errors
 
@@ -147,17 +147,17 @@ class Catalogue:
         if name in {None, collection}:
             return None
         assert name is not None
-        if self._asked(name) == collection:
+        if self._physical(name) == collection:
             idle = self._reading is None or self._reading.done()
             if idle and time.monotonic() >= self._began + _SOON:
                 self._began = time.monotonic()
                 self._reading = asyncio.create_task(self.read(timeout))
             assert self._reading is not None
             await asyncio.wait([self._reading], timeout=timeout)
-        found = self._asked(name)
+        found = self._physical(name)
         return found if found != collection else None
 
-    def _asked(self, name: str) -> str:
+    def _physical(self, name: str) -> str:
         capabilities = self.of(name)
         return capabilities.alias or capabilities.name
 
