@@ -137,6 +137,9 @@ class BackendError(RankstreamError):
     sent: bool = True
     """False if no server got the request."""
 
+    of_subject: bool = False
+    """True if this is so for the subject of the request alone, such as one collection: the backend serves others."""
+
     def __init__(self, message: str, status: int | None = None, reason: Reason | None = None) -> None:
         super().__init__(message)
         self.status = status
@@ -170,6 +173,12 @@ class BackendBadResponse(BackendError):
     """
 
     reason = Reason.BAD_RESPONSE
+
+
+class AnswerTooLong(BackendBadResponse):
+    """An answer of more bytes than are read; one to a request for less may have fewer."""
+
+    of_subject = True
 
 
 class NoTokenVectors(BackendError):

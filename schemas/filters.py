@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
@@ -59,6 +60,19 @@ def value_at(payload: object, path: str) -> Any:
     for name in _way(path):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
+
+
+def rename(path: str, names: Mapping[str, str]) -> str:
+    """The path with its longest beginning that has another name in `names` by that name."""
+    if path in names:
+        return names[path]
+    way = _way(path)
+    known = [each for each in names if len(_way(each)) <= len(way) and way[: len(_way(each))] == _way(each)]
+    if not known:
+        return path
+    longest = max(known, key=lambda each: len(_way(each)))
+    *_, last = islice(re.finditer(_NAME, path), len(_way(longest)))
+    return names[longest] + path[last.end() :]
 
 
 def _plain_path(path: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -109,12 +109,13 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     picking = rerankers.picking(settings, clients.chat, given.signals.metrics)
     tokens = reranking is not None and reranking.reads_tokens
     unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
-    idf = TermIdf(clients.qdrant)
+    client = replace(clients.qdrant, successor=catalogue.successor)
+    idf = TermIdf(client)
     embedder = clients.embedder.model if clients.embedder is not None else None
     encoder = clients.sparse_encoder.model if clients.sparse_encoder is not None else None
     publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors, encoder)
     fields = AllBut(index_keys(settings.qdrant.search_fields))
-    fetching = partial(Fetching, clients.qdrant, bounds=qdrant, cache=kept, fields=fields)
+    fetching = partial(Fetching, client, bounds=qdrant, cache=kept, fields=fields)
     return Parts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,
@@ -141,14 +142,14 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
         searches=SearchWriter(query.searches(settings.qdrant), frozenset(built)),
-        legs={name: Leg(name, clients.qdrant, given.signals.tracer, qdrant, idf) for name in built if name != FUZZY},
-        fuzzy=Fuzzy(FUZZY, clients.qdrant, given.signals.tracer, qdrant, idf) if FUZZY in built else None,
-        comparing=Comparing(clients.qdrant, settings.qdrant.vectors.dense, qdrant),
+        legs={name: Leg(name, client, given.signals.tracer, qdrant, idf) for name in built if name != FUZZY},
+        fuzzy=Fuzzy(FUZZY, client, given.signals.tracer, qdrant, idf) if FUZZY in built else None,
+        comparing=Comparing(client, settings.qdrant.vectors.dense, qdrant),
         texts=fetching(depth=partial(read, reranking)) if reranking is not None else None,
         reranking=reranking,
         page=fetching(depth=partial(candidates_to_fetch, picking)),
         picking=picking,
-        neighbours=Neighbouring(clients.qdrant, qdrant, guarded) if nearby.on else None,
+        neighbours=Neighbouring(client, qdrant, guarded) if nearby.on else None,
         locating=Locating(clients.embedder, _bounds(settings.embedder))
         if isinstance(clients.embedder, MiniLM)
         else None,

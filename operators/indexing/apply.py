@@ -332,8 +332,12 @@ class Writer(DocumentStage[InputError | None]):
                     missing: set[int] = set()
                     physical = self._assign_target(collection, batch)
                     guarded = partial(self._deletion.guard, physical, write=partial(write, missing))
-                    errors = await write_all(batch, guarded)
-                    outcomes.update(zip(map(id, batch), errors, strict=True))
+                    # Where the rate is bounded, a call for all of them would begin again with each that waits.
+                    most = self._qdrant.limits_of(physical).points or len(batch)
+                    for start in range(0, len(batch), most):
+                        part = batch[start : start + most]
+                        errors = await write_all(part, guarded)
+                        outcomes.update(zip(map(id, part), errors, strict=True))
                     outcomes.update({each: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for each in missing})
         return outcomes
 

@@ -12,7 +12,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import OURS, Purposes, metadata
 from operators.clients.qdrant.collections.generations import Choice, generation_of, settings_of
 from operators.indexing.inspection import Difference, Step, Wanted, additions, creation
-from operators.indexing.suitability import vectors
+from operators.indexing.suitability import BY_KEY, UNKEYED, vectors
 from operators.indexing.survey import Surveyed, survey
 from schemas.document import (
     COLUMNS,
@@ -284,6 +284,8 @@ def _problems(surveyed: Surveyed, choice: Choice, *, writes: bool) -> Iterator[s
         if writes:
             yield f"{where}: it is not rankstream's own, and no document is written to it. {WAYS_OUT}"
         return
+    if writes and surveyed.info is not None and surveyed.info.by_key:
+        yield f"{where}: {BY_KEY}. {UNKEYED}"
     own = choice.settings(surveyed.name)
     if writes and generation_of(surveyed.info) is not None and own not in {None, settings_of(surveyed.info)}:
         yield f"Qdrant collection {surveyed.physical}: {OTHER_SETTINGS}"

@@ -210,6 +210,8 @@ def _vector(name: str, wanted: Schema, there: Mapping[str, Schema]) -> list[Diff
         for parameter in ("size", "distance")
         if has.get(parameter) != wanted[parameter]
     ]
+    if has.get("datatype") == "uint8":
+        found.append(Difference(f"{_vector_name(name)} has the datatype uint8, which keeps no fractions"))
     if ("multivector_config" in wanted) != bool(has.get("multivector_config")):
         expected = "a multivector" if "multivector_config" in wanted else "a single vector"
         found.append(Difference(f"{_vector_name(name)} should be {expected}"))

@@ -24,6 +24,11 @@ INDEX_AGAIN: Final = (
 )
 
 
+BY_KEY: Final = "Qdrant takes no document without a shard key here (sharding_method: custom)"
+UNKEYED: Final = "Name a collection that does not exist, which is then created, or one without shard keys."
+"""The fault of a collection that documents are to be written to, and the remedy of an operator."""
+
+
 _OUTDATED: Final = (
     "the index was made by an earlier version, without joined part numbers and without pairs of characters for scripts"
     " that write no spaces"

@@ -56,7 +56,8 @@ class Capabilities:
       was seen to be made again under the name that is configured; `shards` is in how many parts
       Qdrant counts how rare a term is; `counted`: there are several, and it can be counted over all of them.
     - `sparse`: it has the sparse vector that the keyword leg searches; `scoring`: or its text index ranks. `tokens`: it
-      has the token vectors that late interaction reads. `similar`: nearer dense vectors have higher scores.
+      has the token vectors that late interaction reads. `without_idf`: its sparse vectors of BM25 terms whose rarity
+      Qdrant does not count, and for which it refuses a corpus. `similar`: nearer dense vectors have higher scores.
     - `dense_context`, `sparse_context`: it has these vectors of documents with their neighbours, for the context legs.
     - `learned`, `fuzzy`: it has the sparse vector of a sparse encoder, that of trigrams, for the legs of these names;
       `fuzzy` is None where none is configured.
@@ -92,6 +93,7 @@ class Capabilities:
     making: int = 0
     expires: bool = False
     alias: str | None = None
+    without_idf: frozenset[str] = frozenset()
 
     @property
     def keywords(self) -> bool:

@@ -4,25 +4,31 @@ Requests go out with the collection's names, and payloads come in with ours, so 
 
 Rules
 -----
-- A field that is mapped is the value at its path; every other field keeps its name.
+- A field that is mapped is the value at its path, and what is inside of it goes with it: where attributes is metadata,
+  attributes.colour is metadata.colour. Every other field keeps its name. Where one path is inside of another, each of
+  the two fields has its whole value.
 - A path goes through objects, `metadata.tenant`. `_node_content#text` is the value `text` of the object that is written
   as JSON in the string `_node_content`; it can be read, and Qdrant can't filter by it.
 - `nested` looks into the array at the path of its field. The objects in it have their own names.
-- Where point ids are the documents' ids, a condition on `id` is one on points.
+- Where point ids are the documents' ids, a condition on `id` is one on points. Where a field holds them, it may hold
+  integers: a string of digits is compared with these, too.
+- A range of times is compared with text and with numbers, which are seconds or milliseconds, as payloads are read;
+  where an index tells which of both the field holds, with that alone.
 - Where documents have no namespace, all of them are in the one that is configured: a query in another finds nothing.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any, Final, Literal
 from uuid import UUID
 
 from operators.access.filters import Ask, answers
 from schemas.document import CREATED, NAMESPACE, VERSION
-from schemas.fields import rfc3339
-from schemas.filters import FieldFilter, Prefix, names_of, value_at
+from schemas.fields import read_time, rfc3339
+from schemas.filters import FieldFilter, Prefix, names_of, rename, value_at
 
 Ids = Literal["payload", "uuid", "integer"]
 """The place of a document's id: a field of its payload, or the point's own id, of one of these types."""
@@ -35,6 +41,19 @@ _TIMES: Final = ("created_at", "updated_at", "accessed_at", "confirmed_at")
 _MILLISECONDS: Final = 1e11
 """Numbers from here on are milliseconds: as seconds they would be after the year 5000."""
 
+_UNITS: Final[Sequence[tuple[int, Mapping[str, float]]]] = (
+    (1_000_000, {"gt": -_MILLISECONDS, "lt": _MILLISECONDS}),
+    (1_000, {"gte": _MILLISECONDS}),
+    (1_000, {"lte": -_MILLISECONDS}),
+)
+"""Microseconds of a unit, and the numbers that are times in that unit."""
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_LOWER: Final = frozenset({"gt", "gte"})
+_WORDS: Final = frozenset({"keyword", "uuid"})
+_NUMBERS: Final = frozenset({"integer", "float"})
+"""Types of indexes that hold no value of another kind."""
+
 _NOTHING: Final[Mapping[str, Any]] = {"has_id": []}
 
 Payload = Mapping[str, Any]
@@ -42,34 +61,41 @@ Payload = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FieldMap:
-    """`paths` maps our names to the collection's, `namespace` is the one of all documents, None where they say it."""
+    """`paths` maps our names to the collection's, `namespace` is the one of all documents, None where they say it.
+
+    `foreign`: another tool filled the collection. `kinds` are the types of its indexes, by its own names of the fields,
+    as far as they are known.
+    """
 
     paths: Mapping[str, str] = field(default_factory=dict)
     ids: Ids = "payload"
     namespace: str | None = None
+    foreign: bool = True
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def same(self) -> bool:
-        """True if the collection's names are ours."""
-        return not self.paths and self.ids == "payload" and self.namespace is None
+        """True if the collection's names and values are ours."""
+        return not self.foreign
 
     def path(self, name: str) -> str:
         """The collection's name of a field: the part of it that Qdrant can ask for."""
         if self.same:
             return name
-        return self.paths.get(_OWN.get(name, name), _OWN.get(name, name)).partition("#")[0]
+        return rename(_OWN.get(name, name), self.paths).partition("#")[0]
 
     def name(self, path: str) -> str:
         """Our name of a field of the collection."""
-        return next((name for name, mapped in self.paths.items() if mapped == path), path)
+        return rename(path, {mapped: name for name, mapped in self.paths.items() if "#" not in mapped})
 
     def every_name(self, fields: Iterable[str]) -> tuple[str, ...]:
         """These fields by each of their names, and the other names of what is inside of them."""
         found = dict.fromkeys(fields)
-        for wanted in [".".join(names_of(each)) for each in found]:
-            for pair in self.paths.items():
-                name, path = (".".join(names_of(each.partition("#")[0])) for each in pair)
-                for one, other in ((name, path), (path, name)):
+        pairs = [(_unquote(name), _unquote(path.partition("#")[0])) for name, path in self.paths.items()]
+        # By the collection's names first: a path may be inside of another one, whose field then has its value, too.
+        for ends in (pairs, [(path, name) for name, path in pairs]):
+            for wanted in map(_unquote, list(found)):
+                for one, other in ends:
                     if f"{one}.".startswith(f"{wanted}."):
                         found[other] = None
                     elif wanted.startswith(f"{one}."):
@@ -79,11 +105,17 @@ class FieldMap:
     def answerable(self, indexes: Mapping[str, Mapping[str, Any]]) -> dict[str, frozenset[Ask]]:
         """The questions that each field, by our name, answers: by its index, or since it is no field of the payload."""
         found = {name: answers(described) for name, described in indexes.items()}
+        if not self.same:
+            for name in _TIMES:
+                if found.get(name, frozenset()) & {Ask.FLOAT, Ask.INTEGER_RANGE}:
+                    found[name] |= {Ask.DATETIME}
+            if Ask.INTEGER in found.get(_ID, frozenset()):
+                found[_ID] |= {Ask.KEYWORD}
         return found | dict.fromkeys(self._absent, frozenset(Ask))
 
     def refusal(self, wanted: FieldFilter) -> str | None:
         """Why Qdrant can't answer a filter; None if it can."""
-        if "#" in (path := self.paths.get(wanted.field, "")):
+        if "#" in (path := rename(wanted.field, self.paths)):
             return f"its values are inside of strings ({path}), which no filter looks into"
         if wanted.field == _ID and self.ids != "payload" and isinstance(wanted, Prefix):
             return "the ids are those of points, which no filter finds by their beginning"
@@ -124,17 +156,20 @@ class FieldMap:
         if self.same:
             return payload
         rest = dict(payload)
-        named = {name: value for name, path in self.paths.items() if (value := _pop(rest, path)) is not None}
+        named = {name: value for name, path in self.paths.items() if (value := _read(payload, path)) is not None}
+        for path in self.paths.values():
+            _remove(rest, path)
+        found = {**rest, **named}
         for name in _TIMES:
-            if name in named:
-                named[name] = _time(named[name])
+            if name in found:
+                found[name] = _time(found[name])
         if self.ids != "payload":
-            named[_ID] = point_id
-        elif isinstance(named.get(_ID), int):
-            named[_ID] = str(named[_ID])
+            found[_ID] = point_id
+        elif isinstance(found.get(_ID), int):
+            found[_ID] = str(found[_ID])
         if self.namespace is not None:
-            named[NAMESPACE] = self.namespace
-        return {**rest, **named}
+            found[NAMESPACE] = self.namespace
+        return found
 
     @property
     def _absent(self) -> frozenset[str]:
@@ -150,6 +185,12 @@ class FieldMap:
                 return self._of_points(condition.get("match", {}))
             case {"key": str(key)} if key == NAMESPACE and self.namespace is not None:
                 return _EVERYTHING if _matches(condition, self.namespace) else _NOTHING
+            case {"key": str(key), "match": {"value": str() as text} | {"any": [str() as text, *_]}} if key == _ID:
+                return self._of_ids(self.path(key), condition["match"].get("any", [text]), condition)
+            case {"key": str(key), "range": bounds} if key in _TIMES and any(
+                isinstance(each, str) for each in bounds.values()
+            ):
+                return self._of_times({**condition, "key": self.path(key)})
             case {"key": str(key)}:
                 return {**condition, "key": self.path(key)}
             case {"is_empty": {"key": str(key)}} if key in self._absent:
@@ -161,6 +202,21 @@ class FieldMap:
             case {"has_id": _}:
                 return condition
         return self.filter(condition)
+
+    def _of_ids(self, path: str, values: Sequence[str], condition: Mapping[str, Any]) -> Mapping[str, Any]:
+        numbers = [number for value in values if (number := _integer(value)) is not None]
+        kind = self.kinds.get(path)
+        conditions = [{**condition, "key": path}] if kind not in _NUMBERS else []
+        if numbers and kind not in _WORDS:
+            conditions.append({"key": path, "match": {"any": numbers}})
+        return _one_of(conditions)
+
+    def _of_times(self, condition: Mapping[str, Any]) -> Mapping[str, Any]:
+        kind = self.kinds.get(condition["key"])
+        if kind == "datetime":
+            return condition
+        numbers = [{**condition, "range": bounds} for bounds in _numeric(condition["range"])]
+        return _one_of(numbers if kind in _NUMBERS else [condition, *numbers])
 
     def _of_points(self, match: Mapping[str, Any]) -> Mapping[str, Any]:
         # A document's id is a string, also where its point's is a number: no number equals it.
@@ -196,22 +252,35 @@ def _matches(condition: Mapping[str, Any], value: str) -> bool:
     return False
 
 
-SAME: Final = FieldMap()
+SAME: Final = FieldMap(foreign=False)
 """The map of a collection of rankstream's own."""
 
 
-def _pop(payload: dict[str, Any], path: str) -> Any:
-    """Take the value at a path out of the payload, whose nested objects are copied before; None if there is none."""
+def _unquote(path: str) -> str:
+    return ".".join(names_of(path))
+
+
+def _read(payload: Payload, path: str) -> Any:
+    """The value at a path; None if there is none."""
     way, _, inner = path.partition("#")
+    value = value_at(payload, way)
+    return _within(value, inner) if inner else value
+
+
+def _remove(payload: dict[str, Any], path: str) -> None:
+    """Take the value at a path out of the payload, whose nested objects are copied before."""
+    way, _, inner = path.partition("#")
+    if inner:
+        # Others may be in the same string.
+        return
     *parents, leaf = names_of(way)
     place = payload
     for parent in parents:
         if not isinstance(inside := place.get(parent), dict):
-            return None
+            return
         place[parent] = inside = dict(inside)
         place = inside
-    # Others may be in the same string.
-    return _within(place.get(leaf), inner) if inner else place.pop(leaf, None)
+    place.pop(leaf, None)
 
 
 def _within(written: object, path: str) -> Any:
@@ -221,6 +290,34 @@ def _within(written: object, path: str) -> Any:
         # Also numbers of thousands of digits, and arrays within thousands of others.
         return None
     return value_at(value, path)
+
+
+def _integer(text: str) -> int | None:
+    """The number of 64 bits that is written like this."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS):
+        return None
+    number = int(text)
+    return number if str(number) == text and -(2**63) <= number < 2**63 else None
+
+
+def _one_of(conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    if not conditions:
+        return _NOTHING
+    return conditions[0] if len(conditions) == 1 else {"should": conditions}
+
+
+def _numeric(times: Mapping[str, str]) -> Iterator[Mapping[str, float]]:
+    """The ranges of numbers that are times in a range."""
+    microseconds = {name: (read_time(text) - _EPOCH) // timedelta(microseconds=1) for name, text in times.items()}
+    for size, numbers in _UNITS:
+        bounds = dict(numbers)
+        for name, value in microseconds.items():
+            bound = value / size
+            bounds[name] = (max if name in _LOWER else min)(bound, bounds.get(name, bound))
+        least = max((bound for name, bound in bounds.items() if name in _LOWER), default=-inf)
+        if least <= min((bound for name, bound in bounds.items() if name not in _LOWER), default=inf):
+            yield bounds
 
 
 def _time(value: Any) -> Any:

@@ -19,17 +19,7 @@ from operators.query.terms import Corpus, SparseVector
 from operators.query.trace import Trace
 from operators.ranking.grouping import first_of_groups, key_of
 from operators.ranking.reflections import recency_weight
-from schemas.document import (
-    ACTOR_TYPE,
-    CONTENT,
-    CREATED,
-    EXPIRES,
-    NAMESPACE,
-    REFLECTION,
-    SUBJECT,
-    TEXT,
-    TYPE,
-)
+from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.filters import FieldFilter, NoneOf
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
@@ -234,7 +224,7 @@ class Searches:
             # The server makes the terms, as it made them for the index of the text.
             body = {"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **common}
         elif retrieval.terms is not None:
-            counted = self._corpus(query)
+            counted = self._corpus(query, self.sparse)
             body = _by_terms(retrieval.terms, self.sparse, seen, common, counted)
             if retrieval.capabilities.counted:
                 # The watermark is the namespace's, and tells nothing of the whole collection.
@@ -244,7 +234,8 @@ class Searches:
 
     def _by_context_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         assert query.retrieval.terms is not None
-        body = _by_terms(query.retrieval.terms, self.sparse_context, seen, common, self._corpus(query))
+        counted = self._corpus(query, self.sparse_context)
+        body = _by_terms(query.retrieval.terms, self.sparse_context, seen, common, counted)
         return Search(body, query.trace)
 
     def _listing(self, query: InFlight, common: Mapping[str, Any]) -> Search:
@@ -265,8 +256,12 @@ class Searches:
         body, most = {"order_by": order, **common}, query.retrieval.capabilities.most
         return Search(body, query.trace, equal=lambda value: equal(key, kind, value), most=most)
 
-    def _corpus(self, query: InFlight) -> Condition | None:
-        """The documents over which a term's rarity is counted, none of them hidden; None: all of the collection."""
+    def _corpus(self, query: InFlight, using: str | None) -> Condition | None:
+        """The documents over which a term's rarity is counted, none of them hidden; None: all of the collection, or
+        none, since Qdrant counts none for this vector.
+        """
+        if using in query.retrieval.capabilities.without_idf:
+            return None
         must = self._scope(query) if self.idf_of_namespace else []
         if query.asked.access_filter is not None:
             must += query.asked.access_filter.visible(query.retrieval.capabilities.indexed)

@@ -122,7 +122,7 @@ class Admission:
         bm25 = self.catalogue.analyser(query.asked.collection)
         hidden = query.asked.plan.hidden
         columns = {name: column for name, column in self.columns.items() if not is_hidden(column, hidden)}
-        parsed = retrieval.parsed = parse(text, columns)
+        parsed = retrieval.parsed = parse(text, columns, prefixes=self.fields.same)
         retrieval.columns = bm25.columns
         retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
         stop_words = partial(bm25.terms_of, stop_words=True)

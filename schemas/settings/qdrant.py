@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from schemas.document import COLUMNS, FILTERED, INDEXED
-from schemas.filters import FIELD, INDEXABLE, KEY
+from schemas.filters import FIELD, INDEXABLE, KEY, rename
 from schemas.settings.section import Backend, Count, Seconds, Section, Url
 
 Neighbours = Annotated[int, Field(ge=0, le=16)]
@@ -326,7 +326,8 @@ class QdrantSettings(Backend):
                 raise ValueError(f"collections: {destination}: two parts in one Qdrant collection")
         if reserved := sorted(name for name in self.indexes if name.startswith("_")):
             raise ValueError(f"indexes: {', '.join(reserved)}: names that start with an underscore are the index's own")
-        if present := sorted(self.indexes.keys() & INDEXED):
+        # Another tool's collections have no index but their own.
+        if (present := sorted(self.indexes.keys() & INDEXED)) and not self.of_another_tool:
             raise ValueError(f"indexes: {', '.join(present)}: these have an index of their own")
         if unwritable := sorted(name for name in self.indexes if not INDEXABLE.fullmatch(name)):
             raise ValueError(f"indexes: {', '.join(unwritable)}: no filter can name this field")
@@ -383,7 +384,7 @@ class QdrantSettings(Backend):
 
     def payload_path(self, name: str) -> str:
         """The payload's name of a field."""
-        return self.fields.get(name, name).partition("#")[0]
+        return rename(name, self.fields).partition("#")[0]
 
     @property
     def grouping_fields(self) -> frozenset[str]:

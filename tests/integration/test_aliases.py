@@ -68,3 +68,9 @@ def test_an_alias_that_is_given_to_another_collection(
             wait_until(lambda: count("green") == 1)
             wait_until(lambda: answered()[0] == ["a green lantern"])
             assert count("blue") == 1
+
+            point("blue")
+            httpx.delete(f"{url}/collections/green").raise_for_status()
+            # Nothing was read since: the query itself finds out.
+            found = ask({**event, "text": "the lantern"})
+            assert ([hit["id"] for hit in found["results"]], found["degraded"]) == (["a blue lantern"], [])

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
+import qdrant_edge
 import yaml
 
 from bench.kafka.broker import Broker
@@ -41,14 +42,26 @@ def text_of(tool: str, point: Mapping[str, Any]) -> str:
     return text
 
 
-def fill(url: str, tool: str, indexes: Mapping[str, Any] | None = None) -> None:
-    """Create the collection as the tool did, with its points."""
+def fill(
+    url: str, tool: str, indexes: Mapping[str, Any] | None = None, sparse: Mapping[str, Any] | None = None
+) -> None:
+    """Create the collection as the tool did, with its points; with BM25 terms if `sparse` says of what vector."""
     place, made = f"{url}/collections/{tool}", MADE[tool]
-    httpx.put(place, json={"vectors": made["config"]["vectors"]}).raise_for_status()
-    httpx.put(f"{place}/points?wait=true", json={"points": made["points"]}).raise_for_status()
+    config, points = {"vectors": made["config"]["vectors"]}, made["points"]
+    if sparse is not None:
+        config["sparse_vectors"] = {"terms": sparse}
+        points = [{**point, "vector": {"": point["vector"], "terms": terms(text_of(tool, point))}} for point in points]
+    httpx.put(place, json=config).raise_for_status()
+    httpx.put(f"{place}/points?wait=true", json={"points": points}).raise_for_status()
     for field, schema in (indexes or {}).items():
         body = {"field_name": field, "field_schema": schema}
         httpx.put(f"{place}/index?wait=true", json=body).raise_for_status()
+
+
+def terms(text: str) -> dict[str, Any]:
+    """The BM25 terms of a text as `Qdrant/bm25` makes them."""
+    vector = qdrant_edge.Bm25(qdrant_edge.Bm25Config()).embed_document(text)
+    return {"indices": vector.indices, "values": vector.values}
 
 
 Over = Callable[..., Any]
@@ -62,12 +75,15 @@ def over_tool(
     tool: str,
     indexes: Mapping[str, Any] | None = None,
     server: Callable[[Path], AbstractContextManager[str]] = qdrant_server.running,
+    sparse: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
     """The search flow over a tool's collection, configured as on the page, but for the embedder."""
     with server(directory / "engine") as url:
-        fill(url, tool, indexes)
+        fill(url, tool, indexes, sparse)
         page = TOOLS[tool]
         own = {**page["qdrant"], "url": url, "dimension": 4, "timeout": 20}
+        if sparse is not None:
+            own["vectors"] = {**own["vectors"], "sparse": "terms"}
         sections = {**page, "qdrant": own, "embedder": {"kind": "none"}, "limits": {"timeout": 60}}
         with Deployment.on(broker, directory, name, sections) as system:
             system.start()
@@ -200,3 +216,14 @@ def test_a_text_index_that_ranks_is_searched_by_keywords(
         assert (found["status"], found["degraded"], found["warnings"]) == ("ok", [], [])
         assert [hit["text"] for hit in found["results"]] == [TEXTS[1]]
         assert found["results"][0]["legs"]["keyword"]["score"] > 0
+
+
+@pytest.mark.parametrize("sparse", [{}, {"modifier": "none"}, {"modifier": "idf"}])
+def test_terms_are_found_with_and_without_idf(
+    sparse: dict[str, Any], broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
+) -> None:
+    """As the tools make the vector unless they are told of the modifier, and as they should."""
+    with over_tool(broker, tmp_path, topic_names, "langchain", sparse=sparse) as ask:
+        found = ask({"text": "the lantern", "recipe": "keyword"})
+        assert (found["status"], found["degraded"]) == ("ok", [])
+        assert [hit["text"] for hit in found["results"]] == [TEXTS[1]]

@@ -11,7 +11,7 @@ from operators.clients.qdrant.collections.analysers import expires, mixed_contex
 from operators.clients.qdrant.collections.generations import generation_of, settings_of
 from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.indexing.inspection import describe, format_schema
-from operators.indexing.suitability import CORRECT, INDEX_AGAIN, Problem, absent, problems, vectors
+from operators.indexing.suitability import BY_KEY, CORRECT, INDEX_AGAIN, UNKEYED, Problem, absent, problems, vectors
 from schemas.errors import BackendError, ConfigError, Reason
 from schemas.settings import Settings
 
@@ -77,6 +77,8 @@ def _collection(settings: Settings, subject: str, surveyed: "Surveyed") -> Itera
         what = "rankstream index does not start: rankstream reindex made the collection with other settings"
         yield Finding("error", subject, what, INDEX_AGAIN)
     yield _owner(subject, surveyed)
+    if info.by_key and surveyed.owner is not None:
+        yield Finding("error", subject, f"rankstream index does not start: {BY_KEY}", UNKEYED)
     if surveyed.owner is not None and not expires(info):
         level: Level = "warning" if settings.documents.expire_after else "ok"
         what = "documents do not expire: in this collection of an earlier version, expires_at is a field as any other"
@@ -88,9 +90,9 @@ def _collection(settings: Settings, subject: str, surveyed: "Surveyed") -> Itera
 
 
 def _shards(subject: str, info: CollectionInfo) -> Iterator[Finding]:
-    if info.shards == 1:
+    if info.shards == 1 and not info.by_key:
         return
-    several = f"the collection has {info.shards} shards"
+    several = "the collection has shards by key" if info.by_key else f"the collection has {info.shards} shards"
     if (reason := why_not_countable(info)) is None:
         yield Finding("ok", subject, f"{several}: rankstream counts the rarity of a term over all of them")
     else:
@@ -170,6 +172,10 @@ def _limits(settings: Settings, subject: str, info: CollectionInfo) -> Iterator[
     if (longest := strict.get("max_timeout", section.timeout)) < section.timeout:
         what = f"strict mode bounds a request to {longest} s, and qdrant.timeout is {section.timeout:g} s"
         yield Finding("warning", subject, what, f"{_RAISE} (max_timeout).")
+    for name, asked in (("read_rate_limit", "searches"), ("write_rate_limit", "documents")):
+        if (rate := strict.get(name)) is not None:
+            what = f"strict mode allows {rate} {asked} a minute: those beyond it wait, or fail when their time is up"
+            yield Finding("warning", subject, what, f"{_RAISE} ({name}).")
     if settings.rerank.kind == "late_interaction" and section.vectors.tokens in info.vectors:
         if strict.get("search_allow_exact") is False:
             what = "strict mode forbids exact searches: late interaction fetches the token vectors to compare them"

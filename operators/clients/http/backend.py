@@ -17,7 +17,8 @@ A body is written as JSON once, for all tries. One that can't be written is no t
 
 The breaker counts, try by try:
 - as a success: an answer that `read` accepts; a refusal of this request alone, by its status or reason; one for want of
-  a key or of a collection, for others of the same server may have theirs;
+  a key or of a collection, or by a limit of the rate of one collection, for others of the same server may have theirs;
+  an answer that is too long, unless a control request fails, too;
 - as a failure: every other error of the endpoint and of `read`. A time-out, or a cancellation at the deadline, which is
   the form of a time-out when the caller has stopped waiting, is one only if the call had as long as the slowest of the
   latest answers took, or if none has come for ten times as long;
@@ -225,7 +226,7 @@ class _Resilient:
                     pause = self._pause(failure, failures, deadline)
                     if pause is None:
                         break
-                    throttled = failure.status == HTTPStatus.TOO_MANY_REQUESTS
+                    throttled = failure.status == HTTPStatus.TOO_MANY_REQUESTS and not failure.of_subject
                     if throttled:
                         # It keeps its room: otherwise others would take it, for the same answer.
                         await asyncio.sleep(pause)
@@ -346,7 +347,8 @@ class _Resilient:
     def _report(self, permit: Permit, error: BackendError, path: str, *, reads: bool) -> None:
         """Report a failure to breaker and log."""
         self._log.failed(error, path, reads=reads)
-        if refuses(error) or refused_by_status(error) or error.reason in _OTHERS_ARE_WELL:
+        others_are_well = (error.of_subject and error.serves_others is not False) or error.reason in _OTHERS_ARE_WELL
+        if refuses(error) or refused_by_status(error) or others_are_well:
             self._breaker.succeed(permit)
         elif error.status == HTTPStatus.TOO_MANY_REQUESTS:
             self._breaker.throttle(permit, self._clock(), error.retry_after)

@@ -45,7 +45,14 @@ import orjson
 from operators.clients.http.connection import NotHttp, SilentEnd
 from operators.clients.http.dialect import PLAIN, Dialect
 from operators.clients.http.pool import MET, OWN_CONNECTION, Met, PooledTransport
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, ConfigError
+from schemas.errors import (
+    AnswerTooLong,
+    BackendBadResponse,
+    BackendError,
+    BackendTimeout,
+    BackendUnavailable,
+    ConfigError,
+)
 
 MIB = 1024 * 1024
 
@@ -334,7 +341,7 @@ class Endpoint:
         async for chunk in _stream(response):
             size += len(chunk)
             if size > self.max_body:
-                raise BackendBadResponse(f"{self.name}: the body is over {self.max_body} bytes")
+                raise AnswerTooLong(f"{self.name}: the body is over {self.max_body} bytes")
             chunks.append(chunk)
         return b"".join(chunks)
 

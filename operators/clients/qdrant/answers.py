@@ -51,7 +51,8 @@ class CollectionInfo:
     """A collection as Qdrant describes it; the vector without a name is called "".
 
     `vectors` and `sparse_vectors` map a name to its parameters, `indexes` a field to {data_type, params, points};
-    `metadata` is its creator's. `strict` are the limits of its strict mode, empty where it is off.
+    `metadata` is its creator's. `strict` are the limits of its strict mode, empty where it is off. `by_key`: each shard
+    key has `shards` of its own (`sharding_method: custom`), and a point is written with its key.
     """
 
     points: int
@@ -61,6 +62,7 @@ class CollectionInfo:
     indexes: Mapping[str, Payload]
     metadata: Payload
     strict: Payload
+    by_key: bool = False
 
 
 def read_batch(result: object, expected: int) -> list[Hits]:
@@ -136,6 +138,7 @@ def read_info(result: object) -> CollectionInfo:
         indexes=_objects(_object(info.get("payload_schema") or {})),
         metadata=_object(config.get("metadata") or {}),
         strict={name: limit for name, limit in strict.items() if limit is not None} if strict.get("enabled") else {},
+        by_key=params.get("sharding_method") == "custom",
     )
 
 
@@ -247,13 +250,14 @@ def error_of(name: str, status: int, body: bytes) -> BackendError:
     """The error of an answer without success. Its message quotes Qdrant's own text, in one line.
 
     A time-out of Qdrant's searches is status 500. The reason of a refusal is the key, a missing collection, or the
-    request.
+    request. Qdrant itself bounds the rate of requests to one collection only; a proxy does so in words of its own.
     """
     reason = _reason(body)
     if reason is None:
         # A refused key has a plain text. Anything else is a proxy's page, or of a server of another kind.
         return by_status(name, status, _line(body.decode("utf-8", "replace")) if status in UNAUTHORIZED else "")
     error = by_status(name, status, reason)
+    error.of_subject = status == HTTPStatus.TOO_MANY_REQUESTS
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and _TIMEOUT in reason:
         return BackendTimeout(str(error), status)
     if isinstance(error, BackendBadResponse) and error.reason is Reason.BAD_RESPONSE:

@@ -7,7 +7,7 @@ among the answers of the others. Everything else raises BackendError. Filters ha
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,7 +39,7 @@ from operators.clients.qdrant.answers import (
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks, encode
 from operators.query.backend_answers import Hits, point_id
 from operators.query.field_map import SAME, FieldMap
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
+from schemas.errors import AnswerTooLong, BackendBadResponse, BackendError, BackendTimeout, Reason
 
 if TYPE_CHECKING:
     # The models take 1.5 s to import; only the code that makes a collection pays for that.
@@ -72,15 +72,18 @@ class QdrantClient:
 
     `max_upsert` bounds the body of an upsert in bytes: a server takes 32 MB unless it is configured otherwise. `limits`
     are those of collections, as far as they are known: requests are made to fit. `fields` maps our names to those in
-    collections of other tools, for everything that is read. `packs`: it is the engine in this process, which reads
-    vectors as bytes.
+    collections of other tools, for everything that is read; `maps` has what is known of the indexes of each. `packs`:
+    it is the engine in this process, which reads vectors as bytes. `successor` finds the collection to ask in place of
+    one that isn't there, within so many seconds; for clients that only read.
     """
 
     backend: Backend
     max_upsert: int = 24 * MIB
     limits: dict[str, Limits] = field(default_factory=dict)
     fields: FieldMap = SAME
+    maps: dict[str, FieldMap] = field(default_factory=dict)
     packs: bool = False
+    successor: Callable[[str, float], Awaitable[str | None]] | None = None
 
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
@@ -93,7 +96,8 @@ class QdrantClient:
         deadline = _now() + timeout
         path = "/points/query/batch"
 
-        searches = [self.fields.search(body) for body in searches]
+        fields, limits = self.map_of(collection), self.limits_of(collection)
+        searches = [limits.search(fields.search(body)) for body in searches]
 
         async def search(batch: Sequence[Mapping[str, Any]]) -> list[Hits]:
             read = partial(read_batch, expected=len(batch))
@@ -103,7 +107,7 @@ class QdrantClient:
             return await self._ask(collection, path, body, read, deadline)
 
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
-        size = self.limits_of(collection).searches or max(len(searches), 1)
+        size = limits.searches or max(len(searches), 1)
         batches = [searches[start : start + size] for start in range(0, len(searches), size)]
         if len(batches) == 1:
             answers = await bisect(searches, search, thorough=True)
@@ -120,8 +124,8 @@ class QdrantClient:
         Raises BackendError.
         """
         wanted = self.fields.fields(_fields(fields))
-        body = {"ids": [point_id(each) for each in ids], "with_payload": wanted, "with_vector": False}
-        found = await self._ask(collection, "/points", body, read_payloads, _now() + timeout)
+        body = {"with_payload": wanted, "with_vector": False}
+        found = await self._read_points(collection, ids, body, read_payloads, _now() + timeout)
         return {id_: self.fields.payload(id_, payload) for id_, payload in found.items()}
 
     async def vectors(
@@ -129,9 +133,9 @@ class QdrantClient:
     ) -> dict[str, Any]:
         """The vector of this name of the points that have it, by id, and only of those that pass the test `only`."""
         wanted = self.fields.fields(list(only.fields) if only is not None else False)
-        body = {"ids": [point_id(each) for each in ids], "with_payload": wanted, "with_vector": [name]}
+        body = {"with_payload": wanted, "with_vector": [name]}
         read = partial(read_vectors, name=name, only=only, named=self.fields.payload)
-        return await self._ask(collection, "/points", body, read, _now() + timeout)
+        return await self._read_points(collection, ids, body, read, _now() + timeout)
 
     async def scroll(
         self,
@@ -149,7 +153,7 @@ class QdrantClient:
         An ordered scroll leaves out the points without that field and is continued by `start_from` in `order_by`.
         """
         body = _body(
-            filter=self._where(where),
+            filter=self._where(collection, where),
             limit=limit,
             with_payload=self.fields.fields(_fields(fields)),
             with_vector=False,
@@ -164,14 +168,14 @@ class QdrantClient:
 
     async def count(self, collection: str, where: Filter | None = None, *, exact: bool = True, timeout: float) -> int:
         """The number of points that the filter matches; raises BackendError."""
-        body = _body(filter=self._where(where), exact=exact)
+        body = _body(filter=self._where(collection, where), exact=exact)
         return await self._ask(collection, "/points/count", body, read_count, _now() + timeout)
 
     async def facet(
         self, collection: str, key: str, where: Filter | None = None, *, limit: int, exact: bool, timeout: float
     ) -> dict[str | int, int]:
         """The number of points with each of the `limit` commonest values of an indexed field; raises BackendError."""
-        body = _body(key=self.fields.path(key), filter=self._where(where), limit=limit, exact=exact)
+        body = _body(key=self.fields.path(key), filter=self._where(collection, where), limit=limit, exact=exact)
         return await self._ask(collection, "/facet", body, read_facet, _now() + timeout)
 
     async def upsert(
@@ -188,9 +192,10 @@ class QdrantClient:
         size; raises BackendError at the first that fails, and those before it stay applied.
         """
         deadline = _now() + timeout
-        body = _body(points=[], update_filter=condition)
+        limits = self.limits_of(collection)
+        body = _body(points=[], update_filter=None if condition is None else limits.filter(condition))
         encoded = map(self._encode, points)
-        most = self.limits_of(collection).points or len(points)
+        most = limits.points or len(points)
         for chunk in chunks(encoded, self.max_upsert - len(self._encode(body)), most):
             request = {**body, "points": chunk}
             await self._ask(collection, "/points", request, read_update, deadline, method="PUT", wait=True)
@@ -207,7 +212,8 @@ class QdrantClient:
 
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
         """Delete the points that the filter matches, for every search after this returns; raises BackendError."""
-        await self._ask(collection, "/points/delete", {"filter": where}, read_update, _now() + timeout, wait=True)
+        body = {"filter": self.limits_of(collection).filter(where)}
+        await self._ask(collection, "/points/delete", body, read_update, _now() + timeout, wait=True)
 
     async def exists(self, collection: str, *, timeout: float) -> bool:
         """True if a collection or an alias has this name; raises BackendError."""
@@ -220,6 +226,9 @@ class QdrantClient:
         """
         info = await self._ask(collection, "", None, read_info, _now() + timeout, method="GET")
         self.limits[collection] = Limits.of(info.strict)
+        if not self.fields.same:
+            kinds = {path: described.get("data_type", "") for path, described in info.indexes.items()}
+            self.maps[collection] = replace(self.fields, kinds=kinds)
         return info
 
     async def aliases(self, *, timeout: float) -> dict[str, str]:
@@ -249,6 +258,26 @@ class QdrantClient:
         """Index a payload field, returning when the index is built; raises BackendError."""
         body = {"field_name": field, "field_schema": schema.model_dump(mode="json", exclude_none=True)}
         await self._ask(collection, "/index", body, read_update, _now() + timeout, method="PUT", wait=True)
+
+    async def _read_points(
+        self,
+        collection: str,
+        ids: Sequence[str],
+        body: Mapping[str, Any],
+        read: Callable[[object], dict[str, Result]],
+        deadline: float,
+    ) -> dict[str, Result]:
+        """These points as far as they are there, by id; in halves where all are too long for one answer."""
+        try:
+            request = {"ids": [point_id(each) for each in ids], **body}
+            return await self._ask(collection, "/points", request, read, deadline)
+        except AnswerTooLong:
+            if len(ids) == 1:
+                raise
+        middle = len(ids) // 2
+        halves = (self._read_points(collection, half, body, read, deadline) for half in (ids[:middle], ids[middle:]))
+        first, second = await asyncio.gather(*halves)
+        return first | second
 
     async def _ask(
         self,
@@ -280,14 +309,36 @@ class QdrantClient:
 
         # Requests that wait are writes; so are creations and deletions.
         reads = repeatable and not wait and method not in {"PUT", "DELETE"}
-        return await self.backend.ask(whole, body, read_result, timeout=left, method=method, repeatable=reads)
+        try:
+            return await self.backend.ask(whole, body, read_result, timeout=left, method=method, repeatable=reads)
+        except BackendBadResponse as error:
+            if error.reason is not Reason.NO_COLLECTION or collection is None or self.successor is None:
+                raise
+            missing = error
+        found = await self.successor(collection, deadline - _now())
+        if found is None:
+            raise missing
+        # One that isn't there, either, has no successor in turn.
+        last = replace(self, successor=None)
+        return await last._ask(found, path, body, read, deadline, method=method, wait=wait, repeatable=repeatable)
 
     def limits_of(self, collection: str) -> Limits:
         """The limits of one request to a collection, as far as they are known."""
         return self.limits.get(collection, UNLIMITED)
 
-    def _where(self, where: Filter | None) -> Filter | None:
-        return where if where is None or self.fields.same else self.fields.filter(where)
+    def map_of(self, collection: str) -> FieldMap:
+        """The map of a collection's fields, with its indexes as far as they are known."""
+        return self.maps.get(collection, self.fields)
+
+    def take_over(self, collection: str, alias: str) -> None:
+        """Make requests to a collection as its description by an alias of it has them."""
+        self.limits[collection], self.maps[collection] = self.limits_of(alias), self.map_of(alias)
+
+    def _where(self, collection: str, where: Filter | None) -> Filter | None:
+        if where is None:
+            return None
+        named = where if self.fields.same else self.map_of(collection).filter(where)
+        return self.limits_of(collection).filter(named)
 
     def _rename(self, answer: Hits | BackendError) -> Hits | BackendError:
         if self.fields.same or isinstance(answer, BackendError):

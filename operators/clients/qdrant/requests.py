@@ -15,7 +15,8 @@ class Limits:
     """Bounds on a request to one collection; None is no bound.
 
     `timeout` is in seconds, the most that a request may name. `searches` are those of one batch, `points` those of one
-    upsert, `conditions` those of one filter, `hits` those of one search.
+    upsert, `conditions` those of one filter, `listed` the values of one condition, `hits` those of one search. A
+    request for more than a minute's searches or points is refused at any time.
     """
 
     timeout: int | None = None
@@ -23,21 +24,59 @@ class Limits:
     points: int | None = None
     conditions: int | None = None
     hits: int | None = None
+    listed: int | None = None
 
     @classmethod
     def of(cls, strict: Mapping[str, Any]) -> Self:
         """The limits of a collection whose strict mode is on with these settings."""
         return cls(
             timeout=strict.get("max_timeout"),
-            searches=strict.get("search_max_batchsize"),
-            points=strict.get("upsert_max_batchsize"),
+            searches=_least(strict, "search_max_batchsize", "read_rate_limit"),
+            points=_least(strict, "upsert_max_batchsize", "write_rate_limit"),
             conditions=strict.get("filter_max_conditions"),
             hits=strict.get("max_query_limit"),
+            listed=strict.get("condition_max_size"),
         )
+
+    def filter(self, where: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The filter with each of its lists in parts of as many values as a condition may have."""
+        if self.listed is None:
+            return where
+        return {clause: [self._condition(each, self.listed) for each in where[clause]] for clause in where}
+
+    def search(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The search with filters as `filter` has them."""
+        if self.listed is None:
+            return body
+        out = {**body, "filter": self.filter(body["filter"])} if body.get("filter") is not None else {**body}
+        if corpus := body.get("params", {}).get("idf", {}).get("corpus"):
+            out["params"] = {**body["params"], "idf": {"corpus": self.filter(corpus)}}
+        return out
+
+    def _condition(self, condition: Mapping[str, Any], most: int) -> Mapping[str, Any]:
+        match condition:
+            case {"has_id": list(values)} if len(values) > most:
+                return {"should": [{"has_id": part} for part in _divide(values, most)]}
+            case {"match": {"any": list(values)}} if len(values) > most:
+                return {"should": [{**condition, "match": {"any": part}} for part in _divide(values, most)]}
+            case {"nested": {"key": key, "filter": inner}}:
+                return {"nested": {"key": key, "filter": self.filter(inner)}}
+        return self.filter(condition) if condition.keys() <= _CLAUSES else condition
 
     def seconds(self, wanted: int) -> int:
         """The time-out to name: the wanted one, or the longest that is allowed."""
         return wanted if self.timeout is None else min(wanted, self.timeout)
+
+
+_CLAUSES: Final = frozenset({"must", "should", "must_not"})
+
+
+def _divide(values: list[Any], most: int) -> list[list[Any]]:
+    return [values[start : start + most] for start in range(0, len(values), most)]
+
+
+def _least(strict: Mapping[str, Any], *names: str) -> int | None:
+    return min((strict[name] for name in names if name in strict), default=None)
 
 
 UNLIMITED = Limits()

@@ -22,6 +22,7 @@ from operators.query.syntax.lexer import (
     PhrasePrefix,
     Prefix,
     Token,
+    Word,
     lex,
     plain,
 )
@@ -88,13 +89,17 @@ class Parsed:
     leaves: tuple[str, ...]
 
 
-def parse(text: str, columns: Mapping[str, str]) -> Parsed:
-    """Read any text; `columns` maps a column's name in queries, where case doesn't matter, to the payload's field."""
+def parse(text: str, columns: Mapping[str, str], *, prefixes: bool = True) -> Parsed:
+    """Read any text; `columns` maps a column's name in queries, where case doesn't matter, to the payload's field.
+
+    Without `prefixes`, where no index has the words by their beginnings, a prefix is read as a whole word.
+    """
     if plain(text):
         return _bare(text, ())
     try:
         read = lex(text, columns)
-        expression = _expression(read.tokens) if read.expert else None
+        tokens = read.tokens if prefixes else [*map(_complete, read.tokens)]
+        expression = _expression(tokens) if read.expert else None
     except Malformed as error:
         return _bare(text, (f"the keyword syntax is malformed ({error}): the text is read as words",))
     warnings = tuple(
@@ -104,10 +109,21 @@ def parse(text: str, columns: Mapping[str, str]) -> Parsed:
         return _bare(text, warnings)
     if Operator.NOT in read.tokens and text.isupper() and _OTHERS.isdisjoint(text):
         warnings = (*warnings, "NOT is an operator, and excludes what follows it: in small letters it is a word")
+    if tokens != read.tokens:
+        warnings = (*warnings, "the collection has no index of the beginnings of words: prefix* is read as a word")
     leaves = tuple(leaf.text for leaf in _ranking(expression))
     if _excludes_only(expression):
         warnings = (*warnings, "the keyword syntax excludes without naming anything: no document matches by keywords")
     return Parsed(expression, warnings, " ".join(leaves), not _is_covered(expression), leaves)
+
+
+def _complete(token: Token) -> Token:
+    match token:
+        case Prefix(text, columns):
+            return Word(text, columns)
+        case PhrasePrefix(words, prefix, columns):
+            return Phrase((*words, prefix), columns)
+    return token
 
 
 def all_leaves(expression: Expression) -> Iterator[Leaf]:

@@ -26,6 +26,8 @@ STRICT = {
     "search_max_hnsw_ef": 64,
     "search_allow_exact": False,
     "unindexed_filtering_retrieve": False,
+    "read_rate_limit": 600,
+    "write_rate_limit": 50,
 }
 
 
@@ -123,6 +125,8 @@ def test_a_collection_of_another_program_is_told_in_full(command: Command, serve
     assert told(found, "warning", "100 points at most", "asks for 500", "max_query_limit")
     assert told(found, "warning", "hnsw_ef to 64", "384", "search_max_hnsw_ef")
     assert told(found, "warning", "1 s", "qdrant.timeout is 2 s", "max_timeout")
+    assert told(found, "warning", "600 searches a minute", "read_rate_limit")
+    assert told(found, "warning", "50 documents a minute", "write_rate_limit")
 
 
 def test_a_collection_of_an_earlier_version_expires_nothing(command: Command, server: Server) -> None:
@@ -141,6 +145,16 @@ def test_shards_whose_terms_are_counted_are_fine(command: Command) -> None:
     command.settings["qdrant"] |= {"destinations": {"default": "wide"}, "create": {"shards": 3}}
     assert command("collections", "--create").exit_code == 0
     assert told(findings(command, code=0), "ok", "3 shards", "over all of them")
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_shards_by_key_are_told(command: Command, server: Server, owned: bool) -> None:
+    """Each has its own count of a term's documents, also where there is one shard a key; no document is written."""
+    server.put("keyed", {**PLAIN, "sharding_method": "custom"})
+    command.settings["qdrant"] |= {"destinations": {"default": "keyed"}, "owned": ["keyed"] if owned else []}
+    found = findings(command, code=int(owned))
+    assert told(found, "warning", "shards by key", "rarity")
+    assert bool(told(found, "error", "rankstream index does not start", "shard key")) == owned
 
 
 def test_without_late_interaction_token_vectors_are_not_missed(command: Command, server: Server) -> None:

@@ -287,3 +287,43 @@ def test_a_condition_that_holds_for_all_may_stand_in_a_group(engine: Engine) -> 
         ({"all_of": [a, {"none_of": [other]}]}, everything),
     ]:
         assert asyncio.run(numbers_of(wanted)) == expected, wanted
+
+
+MOMENTS = [datetime(year, 1, 2, 3, 4, 5, tzinfo=UTC) for year in (1950, 1969, 1971, 1999, 2024, 2999)]
+FORMS: dict[str, Any] = {
+    "text": lambda moment: moment.isoformat(),
+    "seconds": lambda moment: int(moment.timestamp()),
+    "fractions": lambda moment: float(moment.timestamp()),
+    "milliseconds": lambda moment: int(moment.timestamp()) * 1000,
+}
+FITTING = {None: {*FORMS}, "keyword": {*FORMS}, "datetime": {"text"}, "float": {*FORMS} - {"text"}}
+FITTING["integer"] = {"seconds", "milliseconds"}
+
+
+@pytest.mark.parametrize(("kind", "form"), [(kind, form) for kind, forms in FITTING.items() for form in sorted(forms)])
+def test_times_of_another_tool_are_found_in_every_form(engine: Engine, kind: str | None, form: str) -> None:
+    """Each range finds those that are in it, as text, seconds or milliseconds, by an index and without one."""
+    kinds = {} if kind is None else {"a": kind}
+    mapped = FieldMap({"created_at": "a"}, kinds=kinds)
+    client = qdrant(EngineTransport(engine))
+    read = [mapped.payload("p", {"a": FORMS[form](moment)})["created_at"] for moment in MOMENTS]
+    # Milliseconds of some years around 1970 are taken for seconds, in results as in filters.
+    moments = [unix_seconds(each) for each in read]
+    documents = [{"a": FORMS[form](moment)} for moment in MOMENTS]
+    asyncio.run(found(client, str(kind), documents, []))
+
+    async def numbers_of(bounds: dict[str, Any]) -> set[int]:
+        wanted = FILTER.validate_python({"field": "created_at", "op": "date_range", "value": bounds})
+        page = await client.scroll(
+            str(kind), mapped.filter({"must": [condition(wanted)]}), limit=DOCUMENTS, fields=False, timeout=10
+        )
+        return {int(record.id) for record in page.records} & {*range(len(MOMENTS))}
+
+    for edge in moments:
+        for name in ("gt", "gte", "lt", "lte"):
+            expected = {index for index, each in enumerate(moments) if within(each, {name: edge})}
+            assert asyncio.run(numbers_of({name: edge})) == expected, (name, edge)
+    least, most = sorted(moments)[1], sorted(moments)[-2]
+    expected = {index for index, each in enumerate(moments) if least <= each < most}
+    assert asyncio.run(numbers_of({"gte": least, "lt": most})) == expected
+    assert asyncio.run(numbers_of({"gte": most, "lt": least})) == set()

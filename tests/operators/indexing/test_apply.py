@@ -5,12 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from operators.clients.qdrant.requests import Limits
+from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.apply import DocumentEmbedder, DocumentStage, Writer, until_answered
 from operators.indexing.apply import write_all as bisect
@@ -169,6 +173,38 @@ def test_what_the_index_refuses_has_an_error_of_its_own(tmp_path: Path) -> None:
         assert fine is None
         assert isinstance(refused, BackendBadResponse)
         assert [point["payload"]["id"] for point in index.points()] == ["d"]
+
+
+class Rated(httpx.AsyncBaseTransport):
+    """Takes `rate` points, and refuses the next ones once, as if a minute went by; a request for more at any time."""
+
+    def __init__(self, engine: Engine, rate: int) -> None:
+        self.inner = EngineTransport(engine)
+        self.rate = self.left = rate
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Pass the request on, or refuse it."""
+        if request.method == "PUT" and request.url.path.endswith("/points"):
+            self.left -= len(orjson.loads(request.content)["points"])
+            if self.left < 0:
+                self.left = self.rate
+                said = {"status": {"error": "Rate limiting exceeded: Write rate limit exceeded"}}
+                return httpx.Response(429, content=orjson.dumps(said))
+        return await self.inner.handle_async_request(request)
+
+
+@pytest.mark.parametrize("rate", [1, 2, 5, 100])
+def test_a_bounded_rate_of_writes_stops_no_batch(tmp_path: Path, rate: int) -> None:
+    """A batch that is larger than the rate is written in parts, each of which waits for its time by itself."""
+    with Engine(tmp_path) as engine:
+        index = Index(engine, configured())
+        asyncio.run(index.create())
+        client = index.client(Rated(engine, rate))
+        client.limits[index.settings.destinations["default"]] = Limits.of({"write_rate_limit": rate})
+        made = [document(id=str(number), vector=VECTOR) for number in range(6)]
+        writing = index.stages(client)[0].call("documents", made, 30.0)
+        assert asyncio.run(asyncio.wait_for(writing, 60)) == [None] * len(made)
+        assert len(index.points()) == len(made)
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -130,6 +130,16 @@ def test_an_index_that_does_more_is_enough(field: str, there: Schema) -> None:
             False,
         ),
         ({"tokens": {"size": 4, "distance": "Dot"}}, "the vector tokens should be a multivector", False),
+        (
+            {"dense": {"size": 4, "distance": "Cosine", "datatype": "uint8"}},
+            "the vector dense has the datatype uint8, which keeps no fractions",
+            False,
+        ),
+        (
+            {"tokens": {**WANTED.vectors["tokens"], "datatype": "uint8"}},
+            "the vector tokens has the datatype uint8, which keeps no fractions",
+            False,
+        ),
     ],
 )
 def test_a_vector_of_another_kind_differs(vectors: dict[str, Any], difference: str, mild: bool) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,3 +137,12 @@ def test_an_index_without_the_learned_vector_gets_no_more_documents(server: Serv
     assert server.survey(destinations={"default": "again"}, vectors={"learned": "splade"})["again"].lack == Lack(
         [], [], [], [], [], [], [], {}
     )
+
+
+def test_no_document_is_written_where_it_needs_a_shard_key(server: Server) -> None:
+    """The indexing flow is refused at its start: Qdrant would refuse each document. The search flow is not."""
+    server.put("keyed", {**PLAIN, "sharding_method": "custom"})
+    keyed: dict[str, Any] = {"destinations": {"default": "keyed"}, "owned": ["keyed"], "vectors": {"tokens": None}}
+    with pytest.raises(ConfigError, match=r"keyed: .* shard key .*sharding_method: custom"):
+        server.ensure(**keyed)
+    server.ensure(writes=False, **keyed)

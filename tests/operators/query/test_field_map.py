@@ -1,6 +1,7 @@
 """Our names in collections of other tools: requests go out with theirs, payloads come in with ours."""
 
 import copy
+import itertools
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from operators.access.filters import condition, on_fields
+from operators.access.filters import Ask, condition, on_fields
 from operators.query.field_map import SAME, FieldMap
 from operators.query.returned import hide, is_hidden
 from schemas.document import CREATED, NAMESPACE
@@ -106,6 +107,7 @@ def test_a_hidden_field_is_hidden_by_each_of_its_names(hidden: str) -> None:
 def test_times_are_read_in_every_form(value: Any, read: Any) -> None:
     """Seconds, milliseconds, text with an offset and without; anything else is left as it is."""
     assert FieldMap({"created_at": "date"}).payload("p", {"date": value}) == {"created_at": read}
+    assert FieldMap().payload("p", {"updated_at": value, "n": 1}) == {"updated_at": read, "n": 1}
 
 
 @pytest.mark.parametrize(
@@ -234,6 +236,99 @@ def test_a_name_in_quotes_is_read_and_written() -> None:
     assert mapped.fields(["page", "title"]) == ['metadata."page no."', '"a b"']
 
 
+WHOLE: Final = FieldMap({"attributes": "metadata", "maker": "metadata.brand.name", "details": "blob#inner"})
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("attributes", "metadata"),
+        ("attributes.colour", "metadata.colour"),
+        ('attributes."page no."', 'metadata."page no."'),
+        ("attributes.variants[].size", "metadata.variants[].size"),
+        ("maker", "metadata.brand.name"),
+        ("maker.short", "metadata.brand.name.short"),
+        ("attributesque", "attributesque"),
+        ("other.attributes", "other.attributes"),
+    ],
+)
+def test_what_is_inside_of_a_mapped_object_goes_with_it(name: str, path: str) -> None:
+    """In filters, orders and the names of indexes, at any depth: by the longest path that is mapped."""
+    assert (WHOLE.path(name), WHOLE.name(path)) == (path, name)
+    assert WHOLE.order({"key": name})["key"] == path
+    where = {"should": [{"key": name, "match": {"value": 1}}, {"nested": {"key": name, "filter": {}}}]}
+    assert WHOLE.filter({"must": [where]})["must"] == [
+        {"should": [{"key": path, "match": {"value": 1}}, {"nested": {"key": path, "filter": {}}}]}
+    ]
+
+
+def test_what_is_inside_of_a_string_is_refused_at_any_depth() -> None:
+    """As the object in the string itself is."""
+    inside = on_field({"field": "details.cost", "op": "eq", "value": 1})
+    assert "blob#inner.cost" in (WHOLE.refusal(inside) or "")
+    assert WHOLE.refusal(on_field({"field": "attributes.cost", "op": "eq", "value": 1})) is None
+
+
+OVERLAPPING: Final = {"attributes": "metadata", NAMESPACE: "metadata.tenant", "price": "metadata.cost.net"}
+
+
+@pytest.mark.parametrize("names", list(itertools.permutations(OVERLAPPING)))
+def test_overlapping_paths_have_their_whole_values_in_any_order(names: tuple[str, ...]) -> None:
+    """And a field that is hidden is hidden by each name that it has."""
+    mapped = FieldMap({name: OVERLAPPING[name] for name in names})
+    metadata = {"tenant": "acme", "cost": {"net": 3, "gross": 4}}
+    payload = {"metadata": copy.deepcopy(metadata), "n": 1}
+    found = mapped.payload("p", payload)
+    assert found == {"attributes": metadata, NAMESPACE: "acme", "price": 3, "n": 1}
+    assert payload["metadata"] == metadata
+    for hidden in ("price", "metadata.cost.net", "attributes.cost.net"):
+        assert "3" not in str(hide(found, mapped.every_name([hidden])))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("101", 101),
+        ("0", 0),
+        ("-7", -7),
+        (str(2**63 - 1), 2**63 - 1),
+        (str(2**63), None),
+        ("007", None),
+        ("+1", None),
+        ("1.0", None),
+        ("\u0661", None),
+        ("-", None),
+        ("a", None),
+        ("9" * 5000, None),
+    ],
+)
+@pytest.mark.parametrize("form", ["value", "any"])
+def test_an_id_in_a_payload_may_be_an_integer(text: str, number: int | None, form: str) -> None:
+    """A string of digits is the id that results have for it; an index says which of both there are."""
+    condition = {"key": "id", "match": {form: [text] if form == "any" else text}}
+    strings = {**condition, "key": "sku"}
+    integers = {"key": "sku", "match": {"any": [number]}}
+    for kind, expected in (
+        (None, [strings, integers] if number is not None else [strings]),
+        ("keyword", [strings]),
+        ("integer", [integers] if number is not None else [{"has_id": []}]),
+    ):
+        mapped = FieldMap({"id": "sku"}, kinds={} if kind is None else {"sku": kind})
+        [found] = mapped.filter({"must": [condition]})["must"]
+        assert found == (expected[0] if len(expected) == 1 else {"should": expected})
+    assert FieldMap().payload("p", {"id": 101})["id"] == "101"
+
+
+def test_an_index_answers_for_the_forms_that_are_asked_of_it() -> None:
+    """Of times and ids that are numbers; of other fields what Qdrant says."""
+    integer = {"data_type": "integer", "params": {}}
+    found = FieldMap().answerable(dict.fromkeys(("created_at", "id", "price"), integer))
+    assert Ask.DATETIME in found["created_at"]
+    assert Ask.KEYWORD in found["id"]
+    assert found["price"] == {Ask.INTEGER, Ask.INTEGER_RANGE}
+    assert SAME.answerable({"created_at": integer})["created_at"] == found["price"]
+
+
 def test_no_filter_looks_into_strings() -> None:
     """A field that is part of a string is refused, with its path, whatever is asked."""
     mapped = FieldMap({"text": "_node_content#text"})
@@ -243,7 +338,7 @@ def test_no_filter_looks_into_strings() -> None:
     nested = {"field": "text", "op": "nested", "value": [{"field": "a", "op": "exists", "value": True}]}
     (_, array), (_, inside) = on_fields([FILTER.validate_python(nested)], "filters")
     assert mapped.refusal(array) == said
-    assert mapped.refusal(inside) is None
+    assert "_node_content#text[].a" in (mapped.refusal(inside) or "")
 
 
 VALUES = st.dictionaries(st.sampled_from(["a", "b", NAMESPACE, "id"]), st.integers() | st.text(max_size=3))

@@ -19,7 +19,7 @@ from operators.query.syntax.expression import parse
 from operators.query.terms import SparseVector
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED, Recipe
-from schemas.result import KEYWORD, STRUCTURED, VECTOR
+from schemas.result import KEYWORD, KEYWORD_CONTEXT, STRUCTURED, VECTOR
 from schemas.settings import Profile, load
 from schemas.settings.ranking import PROFILES
 from tests.operators.samples import DIMENSION, decoder, message
@@ -278,6 +278,18 @@ def test_reflections_are_left_out_of_every_leg(event: dict[str, Any]) -> None:
     assert found[KEYWORD]["params"] == {"idf": {"corpus": {"must": [tenant("acme")]}}}
     back = bodies(query(**{**event, "include_reflections": True}))
     assert all(body["filter"] == {"must": [tenant("acme")]} for body in back.values())
+
+
+@pytest.mark.parametrize("searches", [SEARCHES, Searches("dense", "bm25", idf_of_namespace=False)])
+@pytest.mark.parametrize("leg", [KEYWORD, KEYWORD_CONTEXT])
+def test_no_corpus_is_named_to_a_vector_without_idf(searches: Searches, leg: str) -> None:
+    """Qdrant refuses a search that names one; the other vector of terms has its own."""
+    asked = query(overrides={"score": {"weights": {KEYWORD_CONTEXT: 1.0}}})
+    for names in (frozenset({"bm25"}), frozenset({"bm25_context"}), frozenset({"bm25", "bm25_context"})):
+        able = Capabilities("documents", sparse_context=True, without_idf=names)
+        asked.retrieval.capabilities = able
+        body = bodies(asked, searches)[leg]
+        assert ("params" in body) == (searches is SEARCHES and body["using"] not in names)
 
 
 def test_endings_are_looked_up_within_what_the_query_sees() -> None:

@@ -12,7 +12,7 @@ from operators.access.firewall import AccessFilter
 from operators.clients.qdrant.collections.analysers import Bm25
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.collection import Capabilities
-from operators.query.field_map import FieldMap
+from operators.query.field_map import SAME, FieldMap
 from operators.query.plan import Planner
 from operators.runtime.stage import sync_stage
 from schemas.errors import InputError, Reason
@@ -215,6 +215,13 @@ def test_a_filter_that_no_qdrant_answers_is_invalid() -> None:
         with pytest.raises(InputError, match="which no filter") as raised:
             admit_(query(filters=[wanted]))
         assert raised.value.field == "filters.0.field"
+
+
+@pytest.mark.parametrize("fields", [SAME, FieldMap(), FieldMap({"text": "body"}), FieldMap(ids="uuid")])
+def test_prefixes_are_words_in_collections_of_other_tools(fields: FieldMap) -> None:
+    """Only rankstream's indexing writes what a prefix is looked up in."""
+    asked = admission(fields=fields)(query(text="sea*"))
+    assert any("read as a word" in each for each in asked.outcome.warnings) == (fields is not SAME)
 
 
 def test_more_filters_than_strict_mode_takes_are_invalid() -> None:

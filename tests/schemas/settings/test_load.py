@@ -222,3 +222,14 @@ def test_nothing_changes_after_start() -> None:
     for section, name, value in ((settings, "threads", 2), (settings.limits, "timeout", 2.0)):
         with pytest.raises(ValueError, match="frozen"):
             setattr(section, name, value)
+
+
+@pytest.mark.parametrize("another", [{"fields": {"text": "body"}}, {"ids": "uuid"}, {"namespaces": "none"}])
+@pytest.mark.parametrize("name", ["text", "created_at", "id", "type", "subject"])
+def test_fields_of_another_tools_collection_may_have_any_index(
+    tmp_path: Path, another: dict[str, object], name: str
+) -> None:
+    """Only rankstream's own collections have an index of these in any case."""
+    own = {name: "keyword"}
+    assert load(written(tmp_path, places(indexes=own, **another))).qdrant.indexes == own
+    assert f"indexes: {name}: these have an index of their own" in refusal(tmp_path, places(indexes=own))

@@ -5,16 +5,19 @@ Rules
 - Until Qdrant has described a collection, and while it isn't there, it is taken for one of rankstream's own.
 - A description stays when a later reading fails.
 - A collection that the key may not see, or that fails, takes nothing from the others.
-- An alias is the collection that it stands for; it may be given to another one at any time. A flow with other settings
+- An alias is the collection that it stands for; it may be given to another one at any time. Who misses the collection
+  that it stood for has the aliases read at once. A flow with other settings
   than that one's stays where it is (`generations`).
 - Qdrant does not distinguish one making of a collection from the next one of its name. One is noticed if the collection
   isn't there at a reading, or is described otherwise, or if another tool's has fewer points than before.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any, Final
 
 import structlog
@@ -40,6 +43,9 @@ _GROUPING: Final = frozenset({Ask.KEYWORD, Ask.INTEGER, Ask.BOOL, Ask.UUID})
 
 _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
 """Scores that are smaller for more similar documents: to rank by them would be to rank the wrong way round."""
+
+_WHOLE: Final = "uint8"
+"""The datatype that keeps whole numbers from 0 on: of an embedder's numbers, it keeps next to nothing."""
 
 _STAYS: Final = "the alias of a collection has one that was made with other settings, or for another consumer group"
 
@@ -76,6 +82,9 @@ class Catalogue:
         self._warned: set[tuple[str, str]] = set()
         self._described: dict[str, tuple[str, object, int]] = {}
         self._makings: Counter[str] = Counter()
+        self._named: dict[str, str] = {}
+        self._reading: asyncio.Task[object] | None = None
+        self._began = -inf
 
     def of(self, collection: str) -> Capabilities:
         """The capabilities of a collection, by the name or the alias that the configuration has for it."""
@@ -124,9 +133,33 @@ class Catalogue:
                 capabilities = self._capabilities[collection] = self._capable(collection, name, info)
                 if found.alias is not None:
                     self._capabilities[collection] = capabilities = replace(capabilities, alias=found.alias)
-                    self._qdrant.limits[name] = self._qdrant.limits_of(found.alias)
+                    self._qdrant.take_over(name, found.alias)
+                self._named[self._physical(collection)] = collection
                 self._analysers.read(collection, info.metadata)
         return errors
+
+    async def successor(self, collection: str, timeout: float) -> str | None:
+        """The collection that the alias of a missing one has by now, read within `timeout` seconds; None: no other.
+
+        A reading is shared, and none begins within half a second of the last: many queries may miss the collection.
+        """
+        name = self._named.get(collection)
+        if name in {None, collection}:
+            return None
+        assert name is not None
+        if self._physical(name) == collection:
+            idle = self._reading is None or self._reading.done()
+            if idle and time.monotonic() >= self._began + _SOON:
+                self._began = time.monotonic()
+                self._reading = asyncio.create_task(self.read(timeout))
+            assert self._reading is not None
+            await asyncio.wait([self._reading], timeout=timeout)
+        found = self._physical(name)
+        return found if found != collection else None
+
+    def _physical(self, name: str) -> str:
+        capabilities = self.of(name)
+        return capabilities.alias or capabilities.name
 
     async def follow(self, timeout: float) -> None:
         """Read again and again, until cancelled; a reading may take `timeout` seconds."""
@@ -165,7 +198,7 @@ class Catalogue:
             most=min(MOST, most),
             exact=info.strict.get("search_allow_exact", True),
             sparse=names.sparse is not None and names.sparse in info.sparse_vectors,
-            tokens=names.tokens is not None and names.tokens in info.vectors,
+            tokens=names.tokens is not None and _ranks(info.vectors.get(names.tokens)),
             shards=info.shards,
             counted=self._countable(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
@@ -175,13 +208,18 @@ class Catalogue:
             groups=_groups(answerable) if another or restricted else None,
             orders=_orders(indexes) if another else None,
             scoring=bool(text.get("scoring")),
-            dense_context=contexts and names.dense_context in info.vectors,
+            dense_context=contexts and _ranks(info.vectors.get(names.dense_context)),
             sparse_context=contexts and names.sparse_context in info.sparse_vectors,
-            learned=_is_weighed(info.sparse_vectors.get(names.learned or "")),
-            fuzzy=None if names.fuzzy is None else _is_weighed(info.sparse_vectors.get(names.fuzzy)),
-            similar=info.vectors.get(names.dense, {}).get("distance") not in _DISTANCES,
+            learned=_lacks_idf(info.sparse_vectors.get(names.learned or "")),
+            fuzzy=None if names.fuzzy is None else _lacks_idf(info.sparse_vectors.get(names.fuzzy)),
+            similar=_ranks(info.vectors.get(names.dense, {})),
             making=self._makings[collection],
             expires=expires(info) and not another,
+            without_idf=frozenset(
+                {names.sparse or "", names.sparse_context}.intersection(
+                    name for name, params in info.sparse_vectors.items() if _lacks_idf(params)
+                )
+            ),
         )
 
     def _note(self, collection: str, name: str, info: CollectionInfo | None) -> None:
@@ -196,7 +234,9 @@ class Catalogue:
         self._described[collection] = name, described, points
 
     def _countable(self, name: str, info: CollectionInfo) -> bool:
-        if info.shards == 1 or self._settings.vectors.sparse not in info.sparse_vectors:
+        sparse = info.sparse_vectors.get(self._settings.vectors.sparse or "")
+        one = info.shards == 1 and not info.by_key
+        if one or sparse is None or _lacks_idf(sparse):
             return False
         reason = why_not_countable(info)
         if reason is not None and (name, reason) not in self._warned:
@@ -210,10 +250,15 @@ class Catalogue:
             log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
 
 
-def _is_weighed(sparse: Mapping[str, Any] | None) -> bool:
+def _ranks(vector: Mapping[str, Any] | None) -> bool:
+    """True for a vector that is there, and by whose scores the nearest of an embedder's vectors come first."""
+    return vector is not None and vector.get("distance") not in _DISTANCES and vector.get("datatype") != _WHOLE
+
+
+def _lacks_idf(sparse: Mapping[str, Any] | None) -> bool:
     """True for a sparse vector that is searched as it was weighed when it was made.
 
-    Qdrant's IDF would count documents of other namespaces, too, and weigh terms that are weighed already.
+    Qdrant's IDF would weigh a sparse encoder's terms again, by documents of other namespaces, too.
     """
     return sparse is not None and sparse.get("modifier") in {None, "none"}
 

@@ -12,7 +12,7 @@ from operators.clients.chat.parameters import CHAT
 from operators.clients.http import transport
 from operators.clients.http.dialect import MODEL, Dialect
 from operators.clients.http.transport import MIB, Endpoint, http_transport
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from schemas.errors import AnswerTooLong, BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.faults import call, fail, failure_of, raw_failure_of, sending
 from tests.operators.clients.http.serving import Handler, answering, backend, json_response, speaking
 
@@ -218,7 +218,7 @@ def test_body_over_the_cap_is_refused(chunked: bool) -> None:
         return answer
 
     error = failure_of(answer_of(cap + 1), max_body=cap)
-    assert type(error) is BackendBadResponse
+    assert type(error) is AnswerTooLong
     assert "over" in str(error)
 
     async def scenario() -> Any:
@@ -237,4 +237,4 @@ def test_endless_body_is_refused() -> None:
         while True:
             await response.write(b" " * 65_536)
 
-    assert type(failure_of(endless, timeout=20)) is BackendBadResponse
+    assert type(failure_of(endless, timeout=20)) is AnswerTooLong

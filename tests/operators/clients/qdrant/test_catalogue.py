@@ -26,9 +26,11 @@ class Server(httpx.AsyncBaseTransport):
         self.aliases: dict[str, str] = {}
         self.indexes: dict[str, Any] = {}
         self.points = 1
+        self.asked = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Describe the collection that the path names, or list the aliases."""
+        self.asked += 1
         if request.url.path == "/aliases":
             named = [{"alias_name": alias, "collection_name": held} for alias, held in self.aliases.items()]
             return _answer(200, {"aliases": named})
@@ -84,6 +86,11 @@ def test_a_collection_of_ours_can_do_everything() -> None:
         ({"vectors": {"size": 4}}, Capabilities("documents", tokens=False)),
         ({"sparse_vectors": {"bm25": {"modifier": "idf"}, "learned": {}}}, Capabilities("documents")),
         ({"shards": 3}, Capabilities("documents", shards=3)),
+        ({"sparse_vectors": {"bm25": {}}}, Capabilities("documents", without_idf=frozenset({"bm25"}))),
+        (
+            {"sparse_vectors": {"bm25": {"modifier": "none"}}},
+            Capabilities("documents", without_idf=frozenset({"bm25"})),
+        ),
     ],
 )
 def test_what_a_collection_lacks_is_known(params: dict[str, Any], expected: Capabilities) -> None:
@@ -122,6 +129,24 @@ def test_an_alias_is_the_collection_that_it_stands_for() -> None:
     server.aliases = {"documents": "green"}
     asyncio.run(catalogue.read(TIMEOUT))
     assert catalogue.of("documents") == Capabilities("green", shards=2)
+
+
+def test_who_misses_a_collection_has_the_aliases_read() -> None:
+    """At once, and once for all; a collection without an alias, and one that is unknown, have no successor."""
+    server = Server(blue=config(), green=config(), other=config())
+    server.aliases = {"documents": "blue"}
+    catalogue = read(server)
+    server.aliases = {"documents": "green"}
+    asked = server.asked
+
+    async def scenario() -> list[str | None]:
+        names = ["blue"] * 20 + ["other", "documents", "unknown"]
+        found = await asyncio.gather(*(catalogue.successor(name, TIMEOUT) for name in names))
+        return [*found, await catalogue.successor("green", TIMEOUT), await catalogue.successor("blue", TIMEOUT)]
+
+    assert asyncio.run(scenario()) == ["green"] * 20 + [None] * 4 + ["green"]
+    assert server.asked - asked <= 3
+    assert catalogue.of("documents").name == "green"
 
 
 def test_a_collection_that_was_made_again_is_told_apart() -> None:
@@ -182,6 +207,24 @@ def test_without_token_vectors_in_the_configuration_there_are_none() -> None:
     catalogue = read(Server(documents=config()), vectors={"tokens": None})
     assert not catalogue.of("documents").tokens
     assert not catalogue.of("other").tokens
+
+
+@pytest.mark.parametrize(
+    ("vector", "able"),
+    [
+        ({"distance": "Cosine"}, True),
+        ({"distance": "Dot", "datatype": "float16"}, True),
+        ({"distance": "Cosine", "datatype": "uint8"}, False),
+        ({"distance": "Dot", "datatype": "uint8"}, False),
+        ({"distance": "Euclid"}, False),
+        ({"distance": "Manhattan", "datatype": "uint8"}, False),
+    ],
+)
+def test_no_vector_is_ranked_by_what_does_not_rank(vector: dict[str, Any], able: bool) -> None:
+    """By a distance, or by numbers without fractions: neither the dense vector, nor token vectors, nor contexts."""
+    vectors = {name: {"size": 4, **vector} for name in ("dense", "tokens", "dense_context")}
+    found = read(Server(documents=config(vectors=vectors))).of("documents")
+    assert (found.similar, found.tokens, found.dense_context) == (able, able, able)
 
 
 @pytest.mark.parametrize("leg", ["learned", "fuzzy"])

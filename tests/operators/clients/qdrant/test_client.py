@@ -2,19 +2,24 @@
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import httpx
 import numpy as np
+import orjson
 import pytest
 from qdrant_client.http import models
 
+from operators.clients.http.backend import resilient
+from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.answers import read_vectors
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.backend_answers import Hits, point_id
-from schemas.errors import BackendBadResponse
+from schemas.errors import AnswerTooLong, BackendBadResponse
 from tests.operators.clients.qdrant.transports import GOOD, Faulty, Watched, answering, points, qdrant
 
 CONFIG = models.CreateCollection(
@@ -265,3 +270,44 @@ def test_a_point_that_is_not_json_is_a_backend_error(client: QdrantClient) -> No
     """A point that can't be written raises what every failed upsert raises."""
     with pytest.raises(BackendBadResponse, match="can't be written"):
         asyncio.run(client.upsert("docs", [{"id": 1, "vector": {}, "payload": {"n": 2**64}}], timeout=5))
+
+
+class Bounded(httpx.AsyncBaseTransport):
+    """Points whose payloads and vectors are of 1,000 bytes each."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer with the points of these ids."""
+        ids = orjson.loads(request.content)["ids"]
+        self.asked.append(len(ids))
+        points = [{"id": each, "payload": {"text": "x" * 1000}, "vector": {"v": [1.0] * 250}} for each in ids]
+        return httpx.Response(200, content=orjson.dumps({"result": points}))
+
+
+@pytest.mark.parametrize("kib", [3, 5, 20, 200])
+@pytest.mark.parametrize("what", ["payloads", "vectors"])
+def test_points_that_are_too_long_for_one_answer_are_read_in_parts(kib: int, what: str) -> None:
+    """None is lost, and nothing else of the server is: no breaker opens, however often it happens."""
+    transport = Bounded()
+    ids = [str(each) for each in range(33)]
+
+    async def scenario() -> None:
+        client = QdrantClient(resilient(Endpoint("qdrant", "http://qdrant", transport, max_body=kib * 1024)))
+        for _ in range(3):
+            if what == "payloads":
+                found: Mapping[str, Any] = await client.retrieve("docs", ids, True, timeout=30)
+            else:
+                found = await client.vectors("docs", ids, "v", timeout=30)
+            assert [*found] == ids
+
+    asyncio.run(scenario())
+    assert (len(transport.asked) > 3) == (kib < 200)
+
+
+def test_one_point_that_is_too_long_fails() -> None:
+    """Nothing is left to divide."""
+    client = QdrantClient(Endpoint("qdrant", "http://qdrant", Bounded(), max_body=100))
+    with pytest.raises(AnswerTooLong):
+        asyncio.run(client.retrieve("docs", ["1"], True, timeout=30))

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.clients.admission import OPENS_AFTER
+from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.answers import QDRANT, collection_of, error_of
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
@@ -101,3 +103,50 @@ def test_a_path_names_its_collection() -> None:
     assert collection_of("/collections/a%2Fb/points/query/batch?timeout=2") == "a/b"
     assert collection_of("/collections/docs") == "docs"
     assert collection_of("/readyz") == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "alone"),
+    [
+        (429, {"status": {"error": "Rate limiting exceeded: Read rate limit exceeded, please try to split"}}, True),
+        (429, {"status": {"error": "Rate limiting exceeded: Write rate limit exceeded"}}, True),
+        (429, "Too many requests", False),
+        (429, {"message": "slow down"}, False),
+        (503, {"status": {"error": "Service unavailable"}}, False),
+    ],
+)
+def test_a_rate_that_qdrant_bounds_is_one_collections(status: int, content: object, alone: bool) -> None:
+    """A proxy's bound is one of all requests."""
+    error = error_of("qdrant", status, body(content))
+    assert isinstance(error, BackendUnavailable)
+    assert error.of_subject is alone
+
+
+@pytest.mark.parametrize("calls", [1, OPENS_AFTER, 40])
+def test_a_bounded_collection_takes_nothing_from_another(calls: int) -> None:
+    """However many of its requests are refused and wait, those to another collection are answered at once."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if collection_of(request.url.path) == "bounded":
+            said = {"status": {"error": "Rate limiting exceeded: Read rate limit exceeded"}}
+            return httpx.Response(429, headers={"retry-after": "5"}, content=orjson.dumps(said))
+        return httpx.Response(200, content=b'{"result": 1}')
+
+    async def scenario() -> None:
+        endpoint = Endpoint("qdrant", "http://qdrant", httpx.MockTransport(answer), dialect=QDRANT)
+        backend = resilient(endpoint)
+        path = "/collections/{}/points/count"
+
+        async def ask(collection: str) -> Any:
+            return await backend.ask(path.format(collection), {}, lambda each: each["result"], timeout=30)
+
+        waiting = [asyncio.create_task(ask("bounded")) for _ in range(calls)]
+        await asyncio.sleep(0)
+        for _ in range(20):
+            assert await ask("free") == 1
+        assert not any(each.done() for each in waiting)
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(scenario())

@@ -313,3 +313,23 @@ def test_what_stands_in_a_phrase_is_no_construct() -> None:
     """Nor is a sign or a word that FTS5 itself would not read so."""
     assert read('"NEAR(a)" AND "a + ^b"')
     assert bare("c++, ^, NEAR a and near(a)").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expression", "terms"),
+    [
+        ("a*", A, "a"),
+        ("a b*", All((A, B)), "a b"),
+        ("a NOT b*", Not(A, (B,)), "a"),
+        ('"a b"*', Phrase(("a", "b")), "a b"),
+        ("title:a*", Word("a", ("title",)), "a"),
+    ],
+)
+def test_without_an_index_of_prefixes_a_prefix_is_a_word(text: str, expression: Expression, terms: str) -> None:
+    """Every match holds it, and a warning says so; what has no prefix is read as ever."""
+    parsed = parse(text, COLUMNS, prefixes=False)
+    assert (parsed.expression, parsed.terms, parsed.uncovered) == (expression, terms, False)
+    assert len(parsed.warnings) == 1
+    assert "prefix* is read as a word" in parsed.warnings[0]
+    for same in ("a AND b", "a b", '"a b"'):
+        assert parse(same, COLUMNS, prefixes=False) == parse(same, COLUMNS)
