@@ -5,6 +5,9 @@ OTLP endpoint is set for the signal, else `none`. Without an exporter, or with `
 sent and no thread starts. Metrics are sent every `OTEL_METRIC_EXPORT_INTERVAL` milliseconds (60,000). The service is
 `rankstream`, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` name it.
 
+A batch that is not exported is one line of our own, which names the exporter, and the status or the error's type: those
+of the libraries quote headers and URLs, which hold secrets.
+
 The instruments are Prometheus's client: a sample costs it a microsecond, and OpenTelemetry's SDK eight, which a query
 pays some twenty times. Names and labels are the same in both worlds; sums and histograms are cumulative from the
 process's start.
@@ -15,8 +18,10 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 from opentelemetry import trace
@@ -37,8 +42,14 @@ from opentelemetry.sdk.metrics.export import (
     Sum,
 )
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    ConsoleSpanExporter,
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
@@ -47,31 +58,100 @@ from prometheus_client.samples import Sample
 from operators.telemetry.instruments import Instruments
 from schemas.errors import ConfigError
 
+if TYPE_CHECKING:
+    from requests import Session
+
 log = structlog.stdlib.get_logger(__name__)
 
 Exporter = TypeVar("Exporter")
+
+
+class _Reporter:
+    """Logs each batch of a signal that an exporter does not export, with the status or the error's type."""
+
+    def __init__(self, signal: str, exporter: str) -> None:
+        self._signal = signal
+        self._exporter = exporter
+        self._reason = ""
+
+    def succeeds(self, export: Callable[[], SpanExportResult | MetricExportResult]) -> bool:
+        """Export a batch; False if that failed, for any reason."""
+        self._reason = "not sent"
+        try:
+            if export() in _EXPORTED:
+                return True
+        except Exception as error:  # noqa: BLE001  an exporter that fails must not end the export
+            self._reason = type(error).__name__
+        log.warning(f"{self._signal} were not exported", exporter=self._exporter, reason=self._reason)
+        return False
+
+    def session(self) -> "Session":
+        """A session for the exporter, which says of its requests' failures no more than that they failed."""
+        import requests
+
+        reporter = self
+
+        class Session(requests.Session):
+            def request(self, *arguments: Any, **options: Any) -> requests.Response:
+                try:
+                    response = super().request(*arguments, **options)
+                except Exception as error:
+                    reporter._reason = type(error).__name__
+                    raise
+                reporter._reason = f"HTTP {response.status_code}"
+                return response
+
+        return Session()
+
+
+_EXPORTED: Final = (SpanExportResult.SUCCESS, MetricExportResult.SUCCESS)
+
+
+class _Spans(SpanExporter):
+    """An exporter of spans whose failures are reported."""
+
+    def __init__(self, exporter: SpanExporter, reporter: _Reporter) -> None:
+        self._exporter = exporter
+        self._reporter = reporter
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        succeeds = self._reporter.succeeds(partial(self._exporter.export, spans))
+        return SpanExportResult.SUCCESS if succeeds else SpanExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+
+@dataclass(frozen=True)
+class _Metrics:
+    """An exporter of metrics whose failures are reported."""
+
+    exporter: MetricExporter
+    reporter: _Reporter
 
 
 # Most commands export nothing: they start sooner without the exporters.
 def _otlp_spans() -> SpanProcessor:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-    return BatchSpanProcessor(OTLPSpanExporter())
+    reporter = _Reporter("spans", "otlp")
+    return BatchSpanProcessor(_Spans(OTLPSpanExporter(session=reporter.session()), reporter))
 
 
-def _otlp_metrics() -> MetricExporter:
+def _otlp_metrics() -> _Metrics:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
-    return OTLPMetricExporter()
+    reporter = _Reporter("metrics", "otlp")
+    return _Metrics(OTLPMetricExporter(session=reporter.session()), reporter)
 
 
 _SPANS: Final[Mapping[str, Callable[[], SpanProcessor]]] = {
     "otlp": _otlp_spans,
     "console": lambda: SimpleSpanProcessor(ConsoleSpanExporter()),
 }
-_METRICS: Final[Mapping[str, Callable[[], MetricExporter]]] = {
+_METRICS: Final[Mapping[str, Callable[[], _Metrics]]] = {
     "otlp": _otlp_metrics,
-    "console": ConsoleMetricExporter,
+    "console": lambda: _Metrics(ConsoleMetricExporter(), _Reporter("metrics", "console")),
 }
 
 _INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
@@ -137,7 +217,7 @@ class MetricExport:
     """Sends a registry's metrics to exporters every `interval` seconds, and when it is closed."""
 
     def __init__(
-        self, registry: CollectorRegistry, exporters: Sequence[MetricExporter], resource: Resource, interval: float
+        self, registry: CollectorRegistry, exporters: Sequence[_Metrics], resource: Resource, interval: float
     ) -> None:
         self._registry = registry
         self._exporters = exporters
@@ -152,25 +232,16 @@ class MetricExport:
         """Send the metrics once more, and end, within `timeout` seconds."""
         self._closing.set()
         self._thread.join(timeout)
-        for exporter in self._exporters:
-            exporter.shutdown(timeout_millis=0)
+        for each in self._exporters:
+            each.exporter.shutdown(timeout_millis=0)
 
     def _run(self) -> None:
         ending = False
         while not ending:
             ending = self._closing.wait(self._interval)
             data = metrics_data(self._registry.collect(), self._resource, self._started_ns, time.time_ns())
-            for exporter in self._exporters:
-                self._send(exporter, data)
-
-    def _send(self, exporter: MetricExporter, data: MetricsData) -> None:
-        try:
-            result = exporter.export(data)
-        except Exception as error:  # noqa: BLE001  an exporter that fails must not end the export
-            log.warning("metrics were not exported", error=type(error).__name__)
-        else:
-            if result is not MetricExportResult.SUCCESS:
-                log.warning("metrics were not exported", exporter=type(exporter).__name__)
+            for each in self._exporters:
+                each.reporter.succeeds(partial(each.exporter.export, data))
 
 
 def _metric(family: Family, started_ns: int, now_ns: int) -> Metric:
