@@ -73,17 +73,29 @@ class _Reporter:
         self._signal = signal
         self._exporter = exporter
         self._reason = ""
+        self._exporting = False
 
     def succeeds(self, export: Callable[[], SpanExportResult | MetricExportResult]) -> bool:
         """Export a batch; False if that failed, for any reason."""
         self._reason = "not sent"
+        self._exporting = True
         try:
             if export() in _EXPORTED:
                 return True
         except Exception as error:  # noqa: BLE001  an exporter that fails must not end the export
             self._reason = type(error).__name__
-        log.warning(f"{self._signal} were not exported", exporter=self._exporter, reason=self._reason)
+        finally:
+            self._exporting = False
+        self._log(self._reason)
         return False
+
+    def close(self) -> None:
+        """Wait for no batch any longer."""
+        if self._exporting:
+            self._log("not in time")
+
+    def _log(self, reason: str) -> None:
+        log.warning(f"{self._signal} were not exported", exporter=self._exporter, reason=reason)
 
     def session(self) -> "Session":
         """A session for the exporter, which says of its requests' failures no more than that they failed."""
@@ -119,7 +131,22 @@ class _Spans(SpanExporter):
         return SpanExportResult.SUCCESS if succeeds else SpanExportResult.FAILURE
 
     def shutdown(self) -> None:
+        self._reporter.close()
         self._exporter.shutdown()
+
+
+class _Batches(BatchSpanProcessor):
+    """Batches of spans, the last of which have `patience` seconds to be sent.
+
+    The SDK's own time-outs at the end are fixed or have no effect: a collector that hangs would keep the process.
+    """
+
+    def __init__(self, exporter: SpanExporter, patience: float) -> None:
+        super().__init__(exporter)
+        self._patience = patience
+
+    def shutdown(self) -> None:
+        self._batch_processor.shutdown(timeout_millis=int(self._patience * 1000))
 
 
 @dataclass(frozen=True)
@@ -131,11 +158,11 @@ class _Metrics:
 
 
 # Most commands export nothing: they start sooner without the exporters.
-def _otlp_spans() -> SpanProcessor:
+def _otlp_spans(patience: float) -> SpanProcessor:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     reporter = _Reporter("spans", "otlp")
-    return BatchSpanProcessor(_Spans(OTLPSpanExporter(session=reporter.session()), reporter))
+    return _Batches(_Spans(OTLPSpanExporter(session=reporter.session()), reporter), patience)
 
 
 def _otlp_metrics() -> _Metrics:
@@ -145,9 +172,9 @@ def _otlp_metrics() -> _Metrics:
     return _Metrics(OTLPMetricExporter(session=reporter.session()), reporter)
 
 
-_SPANS: Final[Mapping[str, Callable[[], SpanProcessor]]] = {
+_SPANS: Final[Mapping[str, Callable[[float], SpanProcessor]]] = {
     "otlp": _otlp_spans,
-    "console": lambda: SimpleSpanProcessor(ConsoleSpanExporter()),
+    "console": lambda _: SimpleSpanProcessor(ConsoleSpanExporter()),
 }
 _METRICS: Final[Mapping[str, Callable[[], _Metrics]]] = {
     "otlp": _otlp_metrics,
@@ -157,9 +184,16 @@ _METRICS: Final[Mapping[str, Callable[[], _Metrics]]] = {
 _INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 
 
-def tracer_provider(extra: Iterable[SpanProcessor] = ()) -> trace.TracerProvider:
-    """The provider of tracers; `extra` processors get every span, too. Raises ConfigError for an unknown exporter."""
-    processors = _exporters("TRACES", _SPANS, extra)
+PATIENCE: Final = 5.0
+"""Seconds that the last spans of a flow have to be sent."""
+
+
+def tracer_provider(patience: float = 1.0) -> trace.TracerProvider:
+    """The provider of tracers. Its end, at the latest that of the process, takes `patience` seconds at most.
+
+    Raises ConfigError for an unknown exporter.
+    """
+    processors = [make(patience) for make in _exporters("TRACES", _SPANS)]
     if not processors:
         return trace.NoOpTracerProvider()
     provider = TracerProvider(resource=_resource())
@@ -168,16 +202,22 @@ def tracer_provider(extra: Iterable[SpanProcessor] = ()) -> trace.TracerProvider
     return provider
 
 
+def close_traces(provider: trace.TracerProvider) -> None:
+    """Send the spans that wait, and end their export."""
+    if isinstance(provider, TracerProvider):
+        provider.shutdown()
+
+
 def metric_export(instruments: Instruments) -> "MetricExport | None":
     """Begin to export the metrics, if that is asked for. Raises ConfigError for an unknown exporter or interval."""
-    exporters = _exporters("METRICS", _METRICS, ())
+    exporters = [make() for make in _exporters("METRICS", _METRICS)]
     interval = _variable(_INTERVAL) or "60000"
     if not interval.isdecimal() or not int(interval):
         raise ConfigError(f"{_INTERVAL}: {interval!r} is not a number of milliseconds")
     return MetricExport(instruments.registry, exporters, _resource(), int(interval) / 1000) if exporters else None
 
 
-def _exporters(signal: str, known: Mapping[str, Callable[[], Exporter]], extra: Iterable[Exporter]) -> list[Exporter]:
+def _exporters(signal: str, known: Mapping[str, Exporter]) -> list[Exporter]:
     variable = f"OTEL_{signal}_EXPORTER"
     endpoint = _variable("OTEL_EXPORTER_OTLP_ENDPOINT") or _variable(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
     listed = _variable(variable) or ("otlp" if endpoint else "none")
@@ -187,8 +227,7 @@ def _exporters(signal: str, known: Mapping[str, Callable[[], Exporter]], extra: 
             raise ConfigError(f"{variable}: {name!r} is not one of otlp, console, none")
     if _variable("OTEL_SDK_DISABLED").lower() == "true":
         return []
-    # Most have a thread from the moment they are made.
-    return [*extra, *(known[name]() for name in names if name != "none")]
+    return [known[name] for name in names if name != "none"]
 
 
 def _variable(name: str) -> str:
@@ -233,6 +272,7 @@ class MetricExport:
         self._closing.set()
         self._thread.join(timeout)
         for each in self._exporters:
+            each.reporter.close()
             each.exporter.shutdown(timeout_millis=0)
 
     def _run(self) -> None:
