@@ -16,6 +16,7 @@ import structlog
 from opentelemetry import trace
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from operators.telemetry import ignored
 from schemas.settings import TelemetrySettings
 from schemas.texts import printable
 
@@ -187,3 +188,6 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
         )
     for name, level in CHATTER.items():
         logging.getLogger(name).setLevel(level if root.level > logging.DEBUG else logging.NOTSET)
+    for name in ignored:
+        structlog.stdlib.get_logger(__name__).warning("invalid values are ignored", variable=name)
+    ignored.clear()

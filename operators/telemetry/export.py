@@ -14,6 +14,7 @@ process's start.
 """
 
 import os
+import re
 import threading
 import time
 from collections import defaultdict
@@ -77,7 +78,7 @@ class _Reporter:
 
     def succeeds(self, export: Callable[[], SpanExportResult | MetricExportResult]) -> bool:
         """Export a batch; False if that failed, for any reason."""
-        self._reason = "not sent"
+        self._reason = "unknown"
         self._exporting = True
         try:
             if export() in _EXPORTED:
@@ -97,9 +98,13 @@ class _Reporter:
     def _log(self, reason: str) -> None:
         log.warning(f"{self._signal} were not exported", exporter=self._exporter, reason=reason)
 
-    def session(self) -> "Session":
-        """A session for the exporter, which says of its requests' failures no more than that they failed."""
+    def session(self) -> "Session | None":
+        """A session for the exporter, which notes why a request failed; None if a credential provider has its own."""
         import requests
+
+        signal = "TRACES" if self._signal == "spans" else "METRICS"
+        if any(_variable(f"OTEL_PYTHON_EXPORTER_OTLP_HTTP_{of}CREDENTIAL_PROVIDER") for of in ("", f"{signal}_")):
+            return None
 
         reporter = self
 
@@ -212,7 +217,7 @@ def metric_export(instruments: Instruments) -> "MetricExport | None":
     """Begin to export the metrics, if that is asked for. Raises ConfigError for an unknown exporter or interval."""
     exporters = [make() for make in _exporters("METRICS", _METRICS)]
     interval = _variable(_INTERVAL) or "60000"
-    if not interval.isdecimal() or not int(interval):
+    if not re.fullmatch(r"0*[1-9]\d{0,8}", interval, re.ASCII):
         raise ConfigError(f"{_INTERVAL}: {interval!r} is not a number of milliseconds")
     return MetricExport(instruments.registry, exporters, _resource(), int(interval) / 1000) if exporters else None
 
