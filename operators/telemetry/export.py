@@ -3,7 +3,8 @@
 `OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` each list some of `otlp`, `console` and `none`. Default: `otlp` if an
 OTLP endpoint is set for the signal, else `none`. Without an exporter, or with `OTEL_SDK_DISABLED=true`, nothing is
 sent and no thread starts. Metrics are sent every `OTEL_METRIC_EXPORT_INTERVAL` milliseconds (60,000). The service is
-`rankstream`, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` name it.
+`rankstream`, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` name it. OTLP is spoken over HTTP alone; another
+`OTEL_EXPORTER_OTLP_PROTOCOL` is an error.
 
 A batch that is not exported is one line of our own, which names the exporter, and the status or the error's type: those
 of the libraries quote headers and URLs, which hold secrets.
@@ -186,6 +187,7 @@ _METRICS: Final[Mapping[str, Callable[[], _Metrics]]] = {
     "console": lambda: _Metrics(ConsoleMetricExporter(), _Reporter("metrics", "console")),
 }
 
+_PROTOCOL: Final = "http/protobuf"
 _INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 
 
@@ -196,7 +198,7 @@ PATIENCE: Final = 5.0
 def tracer_provider(patience: float = 1.0) -> trace.TracerProvider:
     """The provider of tracers. Its end, at the latest that of the process, takes `patience` seconds at most.
 
-    Raises ConfigError for an unknown exporter.
+    Raises ConfigError for an unknown exporter or protocol.
     """
     processors = [make(patience) for make in _exporters("TRACES", _SPANS)]
     if not processors:
@@ -214,7 +216,7 @@ def close_traces(provider: trace.TracerProvider) -> None:
 
 
 def metric_export(instruments: Instruments) -> "MetricExport | None":
-    """Begin to export the metrics, if that is asked for. Raises ConfigError for an unknown exporter or interval."""
+    """Begin to export the metrics, if that is asked for. Raises ConfigError, also for an invalid interval."""
     exporters = [make() for make in _exporters("METRICS", _METRICS)]
     interval = _variable(_INTERVAL) or "60000"
     if not re.fullmatch(r"0*[1-9]\d{0,8}", interval, re.ASCII):
@@ -230,9 +232,19 @@ def _exporters(signal: str, known: Mapping[str, Exporter]) -> list[Exporter]:
     for name in names:
         if name not in {*known, "none"}:
             raise ConfigError(f"{variable}: {name!r} is not one of otlp, console, none")
-    if _variable("OTEL_SDK_DISABLED").lower() == "true":
+    if _variable("OTEL_SDK_DISABLED").strip().lower() == "true":
         return []
+    if "otlp" in names:
+        _require_protocol(signal)
     return [known[name] for name in names if name != "none"]
+
+
+def _require_protocol(signal: str) -> None:
+    own, shared = f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
+    variable = own if _variable(own) else shared
+    protocol = _variable(variable).strip() or _PROTOCOL
+    if protocol != _PROTOCOL:
+        raise ConfigError(f"{variable}: {protocol!r} is not spoken, only {_PROTOCOL}, on port 4318 of most collectors")
 
 
 def _variable(name: str) -> str:

@@ -90,6 +90,44 @@ def test_any_other_exporter_is_a_config_error(environment: pytest.MonkeyPatch, s
         made(signal)
 
 
+@SIGNALS
+@pytest.mark.parametrize("variable", ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_{}_PROTOCOL"])
+@pytest.mark.parametrize("protocol", ["grpc", "http/json", "HTTP/protobuf"])
+def test_another_protocol_is_a_config_error(
+    environment: pytest.MonkeyPatch, signal: str, variable: str, protocol: str
+) -> None:
+    """The message names the variable, and what is spoken."""
+    environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", REFUSED)
+    environment.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+    environment.setenv(variable.format(signal), protocol)
+    with pytest.raises(
+        ConfigError, match=rf"^{variable.format(signal)}: '{protocol}' is not spoken, only http/protobuf"
+    ):
+        made(signal)
+
+
+@SIGNALS
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_{}_PROTOCOL": "http/protobuf"},
+        {"OTEL_EXPORTER_OTLP_{other}_PROTOCOL": "grpc"},
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_{}_EXPORTER": "none"},
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_{}_EXPORTER": "console"},
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_SDK_DISABLED": "true"},
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": ""},
+    ],
+)
+def test_a_protocol_that_is_not_used_is_no_error(
+    environment: pytest.MonkeyPatch, signal: str, variables: dict[str, str]
+) -> None:
+    """The signal's own variable goes before; and who does not export by OTLP speaks no protocol of it."""
+    environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", REFUSED)
+    for name, value in variables.items():
+        environment.setenv(name.format(signal, other=OTHER[signal]), value)
+    ended(made(signal))
+
+
 class Hanging(BaseHTTPRequestHandler):
     """A collector that answers nobody before its `release`, and says in `left` whose client went away before."""
 
