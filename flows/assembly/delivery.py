@@ -7,9 +7,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import quote
 
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import Tracer
-from opentelemetry.trace import TracerProvider as AnyTracerProvider
+from opentelemetry.trace import Tracer, TracerProvider
 
 from flows.assembly.query import replies
 from flows.assembly.resources import Resources
@@ -28,7 +26,7 @@ from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from operators.telemetry.export import tracer_provider
+from operators.telemetry.export import PATIENCE, close_traces, tracer_provider
 from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import Signals
 from schemas.settings import KafkaSettings, Settings
@@ -77,7 +75,7 @@ def replication(
     topic: str,
     writes: Sequence[str],
     follows: Sequence[str],
-    provider: AnyTracerProvider | None,
+    provider: TracerProvider | None,
     metrics: FlowMetrics,
     resources: Resources,
     *,
@@ -155,8 +153,8 @@ def _look(kafka: KafkaSettings, names: Sequence[str], *, embedded: bool) -> dict
     return topics.find_states(kafka, names)
 
 
-def _tracer(provider: AnyTracerProvider | None, resources: Resources) -> Tracer:
-    traces = provider if provider is not None else tracer_provider()
-    if isinstance(traces, TracerProvider):
-        resources.register("traces", traces.force_flush)
-    return traces.get_tracer("rankstream")
+def _tracer(provider: TracerProvider | None, resources: Resources) -> Tracer:
+    if provider is None:
+        provider = tracer_provider(PATIENCE)
+        resources.register("traces", partial(close_traces, provider))
+    return provider.get_tracer("rankstream")

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import importlib.metadata
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -12,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from flows.cli.output import out, say, stderr
+from operators.telemetry import remove_invalid
 from schemas.errors import ConfigError, RankstreamError
 
 _NAME: Final = "rankstream"
@@ -92,6 +94,7 @@ def command_line(commands: Iterable[str] = COMMANDS, load: Callable[[str], Calla
 
 def main() -> None:
     """Run the command line; a failure is one line, not a traceback."""
+    remove_invalid(os.environ)
     # To import a command takes longer than many commands take.
     named = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
     app = command_line([named]) if named in COMMANDS else command_line(load=outline)

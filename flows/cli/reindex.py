@@ -21,6 +21,7 @@ from typing import Annotated, Final
 
 import structlog
 import typer
+from opentelemetry.trace import TracerProvider
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import choice, ensure_collections, open_client
@@ -242,9 +243,9 @@ class _Run:
         self._allow_differences = allow_differences
         self._as_json = as_json
 
-    def build(self, settings: Settings, in_process: InProcess) -> Replica:
+    def build(self, settings: Settings, in_process: InProcess, provider: TracerProvider) -> Replica:
         """The replica, watched from now on."""
-        replica = indexing_replica(settings, in_process)
+        replica = indexing_replica(settings, in_process, provider)
         threading.Thread(target=self._watch, args=(replica, in_process), name="reindexing", daemon=True).start()
         return replica
 

@@ -2,9 +2,10 @@
 
 import logging
 import os
+import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import orjson
@@ -18,13 +19,17 @@ from schemas.errors import ConfigError
 log = structlog.stdlib.get_logger(__name__)
 
 Check = Callable[[], bool]
+Encoder = Callable[[CollectorRegistry], bytes]
+
+_REFUSED: Final = re.compile(r";\s*q\s*=\s*0(\.0*)?\s*(;|$)", re.IGNORECASE)
+"""The weight of a type that is not accepted."""
 
 
 class Health:
     """Answers probes: 200 while every check of the path holds, else 503, and which one doesn't.
 
     Until `begin` the process is alive, and not ready. `/metrics` is what `registry` collects, in OpenMetrics with the
-    traces of samples for who asks for it, else in Prometheus's text format.
+    traces of samples for who asks for it, else in Prometheus's text format. A path's query has no effect.
     """
 
     def __init__(self, host: str, port: int, registry: CollectorRegistry, *, tries: int = 1) -> None:
@@ -38,26 +43,30 @@ class Health:
 
         class Handler(BoundedHandler):
             def do_GET(self) -> None:  # noqa: N802  the name is the library's
-                if self.path == "/metrics":
-                    encode, kind = choose_encoder(self.headers.get("accept", ""))
+                path = self.path.partition("?")[0]
+                if path == "/metrics":
+                    encode, kind = _choose_encoder(self.headers.get_all("accept", []))
                     self._answer(200, kind, encode(registry))
                     return
-                checks = health._paths.get(self.path)
+                checks = health._paths.get(path)
                 if checks is None:
                     self.send_error(404)
                     return
                 results = {name: _holds(name, check) for name, check in checks.items()}
-                if self.path == "/readyz" and all(results.values()):
+                if path == "/readyz" and all(results.values()):
                     health._say_ready()
                 body = orjson.dumps({"ok": all(results.values()), "checks": results})
                 self._answer(200 if all(results.values()) else 503, "application/json", body)
+
+            do_HEAD = do_GET  # noqa: N815  the name is the library's
 
             def _answer(self, status: int, kind: str, body: bytes) -> None:
                 self.send_response(status)
                 self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                if self.command != "HEAD":
+                    self.wfile.write(body)
 
         for each in range(port, port + tries):
             try:
@@ -82,6 +91,16 @@ class Health:
         """Listen no more."""
         self._server.shutdown()
         self._server.server_close()
+
+
+def _choose_encoder(accept: Iterable[str]) -> tuple[Encoder, str]:
+    """The library's choice of a format, with its type. It reads no weights, and some versions make it raise."""
+    accepted = (each for line in accept for each in line.split(","))
+    wanted = ",".join(each for each in accepted if not _REFUSED.search(each))
+    try:
+        return choose_encoder(wanted)
+    except (TypeError, ValueError):
+        return choose_encoder("")
 
 
 def _holds(name: str, check: Check) -> bool:

@@ -1,7 +1,8 @@
 """Logs: one JSON object a line, or for people; ours and the libraries' alike, trace ids where there is a trace.
 
 What fails again and again is said when it begins, and then once a minute with how often: it is about the chatter of the
-Kafka clients, and about our own failures that are retried. Every other line is printed.
+Kafka clients, our own failures that are retried, and traces and metrics that are not exported. Every other line is
+printed.
 """
 
 import logging
@@ -15,6 +16,7 @@ import structlog
 from opentelemetry import trace
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from operators.telemetry import ignored
 from schemas.settings import TelemetrySettings
 from schemas.texts import printable
 
@@ -27,6 +29,8 @@ KINDS: Final = 256
 _NUMBER: Final = re.compile(r"\d+")
 _CONNECTIONS: Final = "kafka.net"
 """One broken connection is several lines of these loggers."""
+_EXPORT: Final = "operators.telemetry.export"
+"""The logger of batches that are not exported: the next one fails for the same reason."""
 
 
 class Repeats(logging.Filter):
@@ -65,20 +69,25 @@ def _kind(record: logging.LogRecord) -> Hashable:
     if isinstance(record.msg, dict):
         event = record.msg
         words = event.get("event"), _NUMBER.sub("0", str(event.get("reason")))
-        return (record.name, *words) if "retry_in_s" in event else None
-    if record.name.partition(".")[0] not in _CLIENTS:
+        return (record.name, *words) if "retry_in_s" in event or record.name == _EXPORT else None
+    if record.name.partition(".")[0] not in _CLIENTS and record.name != SPANS_DROPPED:
         return None
     if record.name.startswith(_CONNECTIONS):
         return _CONNECTIONS
     return record.name, _NUMBER.sub("0", record.getMessage())
 
 
-PROPAGATORS: Final = (
-    "opentelemetry.baggage.propagation",
-    "opentelemetry.trace.propagation.tracecontext",
-    "opentelemetry.trace.span",
-)
-"""Loggers whose warnings about a header quote it: it may hold anything, of any length."""
+SPANS_DROPPED: Final = "opentelemetry.sdk._shared_internal"
+"""The one logger of OpenTelemetry that is heard. It says that spans are dropped, since they end faster than they are
+exported."""
+
+QUOTING: Final = {
+    "opentelemetry": logging.CRITICAL,
+    SPANS_DROPPED: logging.WARNING,
+    "urllib3": logging.ERROR,
+}
+"""Libraries whose lines quote what they are given below which level: headers of messages, which may hold anything, of
+any length; headers and URLs of exporters, with the secrets in them."""
 
 CHATTER: Final = {
     "kafka.cluster": logging.CRITICAL,
@@ -167,8 +176,8 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level.upper())
-    for name in PROPAGATORS:
-        logging.getLogger(name).setLevel(logging.ERROR)
+    for name, level in QUOTING.items():
+        logging.getLogger(name).setLevel(level)
     # It names the whole URL of each request, with the query of an issuer of tokens.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     # A client's chatter about every connection is of use only when asked for; at DEBUG both print what is on the wire,
@@ -179,3 +188,6 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
         )
     for name, level in CHATTER.items():
         logging.getLogger(name).setLevel(level if root.level > logging.DEBUG else logging.NOTSET)
+    for name in ignored:
+        structlog.stdlib.get_logger(__name__).warning("invalid values are ignored", variable=name)
+    ignored.clear()

@@ -28,7 +28,7 @@ from flows.search import search
 from operators.delivery.watermark_reader import WatermarkReader
 from schemas.settings import Settings
 
-Build = Callable[[Settings, InProcess], "Replica"]
+Build = Callable[[Settings, InProcess, TracerProvider], "Replica"]
 
 _GC_THRESHOLDS: Final = (200_000, 20, 100)
 

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Final
 
 import structlog
+from opentelemetry.trace import TracerProvider
 from prometheus_client import disable_created_metrics
 
 from flows.assembly.clients import InProcess
 from flows.process.health import Check, Health, announce, end_process, lasting, watch
 from flows.process.replica import Build, Replica, freeze_heap
 from flows.process.signals import StopSignals
-from operators.telemetry.export import metric_export
+from operators.telemetry.export import PATIENCE, close_traces, metric_export, tracer_provider
 from schemas.errors import BackendError, DeliveryError
 from schemas.settings import Settings
 
@@ -40,8 +41,9 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
     tries = _PORTS if settings.telemetry.finds_port else 1
     health = Health(settings.telemetry.host, port, registry, tries=tries) if port is not None else None
     export = metric_export(in_process.instruments)
+    traces = tracer_provider(PATIENCE)
     try:
-        replicas = {name: build(settings, in_process) for name, build in flows.items()}
+        replicas = {name: build(settings, in_process, traces) for name, build in flows.items()}
     except (DeliveryError, BackendError) as error:
         log.error("cannot start", reason=str(error))
         return 1
@@ -68,14 +70,15 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
         log.info("health port open", port=health.port)
     watch(live | joined)
     *beside, last = replicas.values()
-    threads = [threading.Thread(target=_run, args=(replica,), name="flow") for replica in beside]
+    threads = [threading.Thread(target=_run, args=(replica, traces), name="flow") for replica in beside]
     for thread in threads:
         thread.start()
-    _run(last)
+    _run(last, traces)
     for thread in threads:
         thread.join()
     if export is not None:
         export.close(_EXPORT_TIMEOUT)
+    close_traces(traces)
     if health is not None:
         health.close()
     in_process.close()
@@ -83,9 +86,10 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
     return 0
 
 
-def _run(replica: Replica) -> None:
+def _run(replica: Replica, traces: TracerProvider) -> None:
     try:
         replica.run()
     except Exception as error:  # noqa: BLE001  whatever ended the flow ends the process
         log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
+        close_traces(traces)
         end_process()

@@ -3,7 +3,11 @@
 `OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` each list some of `otlp`, `console` and `none`. Default: `otlp` if an
 OTLP endpoint is set for the signal, else `none`. Without an exporter, or with `OTEL_SDK_DISABLED=true`, nothing is
 sent and no thread starts. Metrics are sent every `OTEL_METRIC_EXPORT_INTERVAL` milliseconds (60,000). The service is
-`rankstream`, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` name it.
+`rankstream`, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` name it. OTLP is spoken over HTTP alone; another
+`OTEL_EXPORTER_OTLP_PROTOCOL` is an error.
+
+A batch that is not exported is one line of our own, which names the exporter, and the status or the error's type: those
+of the libraries quote headers and URLs, which hold secrets.
 
 The instruments are Prometheus's client: a sample costs it a microsecond, and OpenTelemetry's SDK eight, which a query
 pays some twenty times. Names and labels are the same in both worlds; sums and histograms are cumulative from the
@@ -11,12 +15,15 @@ process's start.
 """
 
 import os
+import re
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 from opentelemetry import trace
@@ -37,8 +44,14 @@ from opentelemetry.sdk.metrics.export import (
     Sum,
 )
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    ConsoleSpanExporter,
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
@@ -47,39 +60,147 @@ from prometheus_client.samples import Sample
 from operators.telemetry.instruments import Instruments
 from schemas.errors import ConfigError
 
+if TYPE_CHECKING:
+    from requests import Session
+
 log = structlog.stdlib.get_logger(__name__)
 
 Exporter = TypeVar("Exporter")
 
 
+class _Reporter:
+    """Logs each batch of a signal that an exporter does not export, with the status or the error's type."""
+
+    def __init__(self, signal: str, exporter: str) -> None:
+        self._signal = signal
+        self._exporter = exporter
+        self._reason = ""
+        self._exporting = False
+
+    def succeeds(self, export: Callable[[], SpanExportResult | MetricExportResult]) -> bool:
+        """Export a batch; False if that failed, for any reason."""
+        self._reason = "unknown"
+        self._exporting = True
+        try:
+            if export() in _EXPORTED:
+                return True
+        except Exception as error:  # noqa: BLE001  an exporter that fails must not end the export
+            self._reason = type(error).__name__
+        finally:
+            self._exporting = False
+        self._log(self._reason)
+        return False
+
+    def close(self) -> None:
+        """Wait for no batch any longer."""
+        if self._exporting:
+            self._log("not in time")
+
+    def _log(self, reason: str) -> None:
+        log.warning(f"{self._signal} were not exported", exporter=self._exporter, reason=reason)
+
+    def session(self) -> "Session | None":
+        """A session for the exporter, which notes why a request failed; None if a credential provider has its own."""
+        import requests
+
+        signal = "TRACES" if self._signal == "spans" else "METRICS"
+        if any(_variable(f"OTEL_PYTHON_EXPORTER_OTLP_HTTP_{of}CREDENTIAL_PROVIDER") for of in ("", f"{signal}_")):
+            return None
+
+        reporter = self
+
+        class Session(requests.Session):
+            def request(self, *arguments: Any, **options: Any) -> requests.Response:
+                try:
+                    response = super().request(*arguments, **options)
+                except Exception as error:
+                    reporter._reason = type(error).__name__
+                    raise
+                reporter._reason = f"HTTP {response.status_code}"
+                return response
+
+        return Session()
+
+
+_EXPORTED: Final = (SpanExportResult.SUCCESS, MetricExportResult.SUCCESS)
+
+
+class _Spans(SpanExporter):
+    """An exporter of spans whose failures are reported."""
+
+    def __init__(self, exporter: SpanExporter, reporter: _Reporter) -> None:
+        self._exporter = exporter
+        self._reporter = reporter
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        succeeds = self._reporter.succeeds(partial(self._exporter.export, spans))
+        return SpanExportResult.SUCCESS if succeeds else SpanExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        self._reporter.close()
+        self._exporter.shutdown()
+
+
+class _Batches(BatchSpanProcessor):
+    """Batches of spans, the last of which have `patience` seconds to be sent.
+
+    The SDK's own time-outs at the end are fixed or have no effect: a collector that hangs would keep the process.
+    """
+
+    def __init__(self, exporter: SpanExporter, patience: float) -> None:
+        super().__init__(exporter)
+        self._patience = patience
+
+    def shutdown(self) -> None:
+        self._batch_processor.shutdown(timeout_millis=int(self._patience * 1000))
+
+
+@dataclass(frozen=True)
+class _Metrics:
+    """An exporter of metrics whose failures are reported."""
+
+    exporter: MetricExporter
+    reporter: _Reporter
+
+
 # Most commands export nothing: they start sooner without the exporters.
-def _otlp_spans() -> SpanProcessor:
+def _otlp_spans(patience: float) -> SpanProcessor:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-    return BatchSpanProcessor(OTLPSpanExporter())
+    reporter = _Reporter("spans", "otlp")
+    return _Batches(_Spans(OTLPSpanExporter(session=reporter.session()), reporter), patience)
 
 
-def _otlp_metrics() -> MetricExporter:
+def _otlp_metrics() -> _Metrics:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
-    return OTLPMetricExporter()
+    reporter = _Reporter("metrics", "otlp")
+    return _Metrics(OTLPMetricExporter(session=reporter.session()), reporter)
 
 
-_SPANS: Final[Mapping[str, Callable[[], SpanProcessor]]] = {
+_SPANS: Final[Mapping[str, Callable[[float], SpanProcessor]]] = {
     "otlp": _otlp_spans,
-    "console": lambda: SimpleSpanProcessor(ConsoleSpanExporter()),
+    "console": lambda _: SimpleSpanProcessor(ConsoleSpanExporter()),
 }
-_METRICS: Final[Mapping[str, Callable[[], MetricExporter]]] = {
+_METRICS: Final[Mapping[str, Callable[[], _Metrics]]] = {
     "otlp": _otlp_metrics,
-    "console": ConsoleMetricExporter,
+    "console": lambda: _Metrics(ConsoleMetricExporter(), _Reporter("metrics", "console")),
 }
 
+_PROTOCOL: Final = "http/protobuf"
 _INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 
 
-def tracer_provider(extra: Iterable[SpanProcessor] = ()) -> trace.TracerProvider:
-    """The provider of tracers; `extra` processors get every span, too. Raises ConfigError for an unknown exporter."""
-    processors = _exporters("TRACES", _SPANS, extra)
+PATIENCE: Final = 5.0
+"""Seconds that the last spans of a flow have to be sent."""
+
+
+def tracer_provider(patience: float = 1.0) -> trace.TracerProvider:
+    """The provider of tracers. Its end, at the latest that of the process, takes `patience` seconds at most.
+
+    Raises ConfigError for an unknown exporter or protocol.
+    """
+    processors = [make(patience) for make in _exporters("TRACES", _SPANS)]
     if not processors:
         return trace.NoOpTracerProvider()
     provider = TracerProvider(resource=_resource())
@@ -88,16 +209,22 @@ def tracer_provider(extra: Iterable[SpanProcessor] = ()) -> trace.TracerProvider
     return provider
 
 
+def close_traces(provider: trace.TracerProvider) -> None:
+    """Send the spans that wait, and end their export."""
+    if isinstance(provider, TracerProvider):
+        provider.shutdown()
+
+
 def metric_export(instruments: Instruments) -> "MetricExport | None":
-    """Begin to export the metrics, if that is asked for. Raises ConfigError for an unknown exporter or interval."""
-    exporters = _exporters("METRICS", _METRICS, ())
+    """Begin to export the metrics, if that is asked for. Raises ConfigError, also for an invalid interval."""
+    exporters = [make() for make in _exporters("METRICS", _METRICS)]
     interval = _variable(_INTERVAL) or "60000"
-    if not interval.isdecimal() or not int(interval):
+    if not re.fullmatch(r"0*[1-9]\d{0,8}", interval, re.ASCII):
         raise ConfigError(f"{_INTERVAL}: {interval!r} is not a number of milliseconds")
     return MetricExport(instruments.registry, exporters, _resource(), int(interval) / 1000) if exporters else None
 
 
-def _exporters(signal: str, known: Mapping[str, Callable[[], Exporter]], extra: Iterable[Exporter]) -> list[Exporter]:
+def _exporters(signal: str, known: Mapping[str, Exporter]) -> list[Exporter]:
     variable = f"OTEL_{signal}_EXPORTER"
     endpoint = _variable("OTEL_EXPORTER_OTLP_ENDPOINT") or _variable(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
     listed = _variable(variable) or ("otlp" if endpoint else "none")
@@ -105,10 +232,19 @@ def _exporters(signal: str, known: Mapping[str, Callable[[], Exporter]], extra: 
     for name in names:
         if name not in {*known, "none"}:
             raise ConfigError(f"{variable}: {name!r} is not one of otlp, console, none")
-    if _variable("OTEL_SDK_DISABLED").lower() == "true":
+    if _variable("OTEL_SDK_DISABLED").strip().lower() == "true":
         return []
-    # Most have a thread from the moment they are made.
-    return [*extra, *(known[name]() for name in names if name != "none")]
+    if "otlp" in names:
+        _require_protocol(signal)
+    return [known[name] for name in names if name != "none"]
+
+
+def _require_protocol(signal: str) -> None:
+    own, shared = f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
+    variable = own if _variable(own) else shared
+    protocol = _variable(variable).strip() or _PROTOCOL
+    if protocol != _PROTOCOL:
+        raise ConfigError(f"{variable}: {protocol!r} is not spoken, only {_PROTOCOL}, on port 4318 of most collectors")
 
 
 def _variable(name: str) -> str:
@@ -137,7 +273,7 @@ class MetricExport:
     """Sends a registry's metrics to exporters every `interval` seconds, and when it is closed."""
 
     def __init__(
-        self, registry: CollectorRegistry, exporters: Sequence[MetricExporter], resource: Resource, interval: float
+        self, registry: CollectorRegistry, exporters: Sequence[_Metrics], resource: Resource, interval: float
     ) -> None:
         self._registry = registry
         self._exporters = exporters
@@ -152,25 +288,17 @@ class MetricExport:
         """Send the metrics once more, and end, within `timeout` seconds."""
         self._closing.set()
         self._thread.join(timeout)
-        for exporter in self._exporters:
-            exporter.shutdown(timeout_millis=0)
+        for each in self._exporters:
+            each.reporter.close()
+            each.exporter.shutdown(timeout_millis=0)
 
     def _run(self) -> None:
         ending = False
         while not ending:
             ending = self._closing.wait(self._interval)
             data = metrics_data(self._registry.collect(), self._resource, self._started_ns, time.time_ns())
-            for exporter in self._exporters:
-                self._send(exporter, data)
-
-    def _send(self, exporter: MetricExporter, data: MetricsData) -> None:
-        try:
-            result = exporter.export(data)
-        except Exception as error:  # noqa: BLE001  an exporter that fails must not end the export
-            log.warning("metrics were not exported", error=type(error).__name__)
-        else:
-            if result is not MetricExportResult.SUCCESS:
-                log.warning("metrics were not exported", exporter=type(exporter).__name__)
+            for each in self._exporters:
+                each.reporter.succeeds(partial(each.exporter.export, data))
 
 
 def _metric(family: Family, started_ns: int, now_ns: int) -> Metric:

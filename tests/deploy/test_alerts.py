@@ -76,6 +76,14 @@ def letters(values: str) -> dict[str, str]:
     return of("rankstream_dead_letters_total", values, **{"class": "not_json", "stage": "decode"})
 
 
+def started(values: str) -> dict[str, str]:
+    """The moment when the process was started."""
+    return of("process_start_time_seconds", values)
+
+
+QUIET = range(25, 121)
+"""The minutes after the first ones, in which all is new to Prometheus."""
+
 NO_FAILURE = {
     Reason.NO_CONTEXT,
     Reason.NO_EMBEDDER,
@@ -153,8 +161,17 @@ CASES: dict[str, list[Case]] = {
         Case([lag("0+10x40"), *room("400x40", "112x40")], {"30m": []}),
     ],
     "RankstreamDeadLetters": [
-        Case([letters("_x20 1x40")], {"19m": [], "20m": [NOT_JSON], "50m": []}),
-        Case([letters("3x30 4x60")], {"29m": [], "35m": [NOT_JSON], "50m": []}),
+        Case([letters("_x20 1x40"), started("0x60")], {"19m": [], "20m": [NOT_JSON], "50m": []}),
+        Case([letters("3x30 4x60"), started("0x90")], {"29m": [], "35m": [NOT_JSON], "50m": []}),
+        # A new process, whose first scrape has a dead letter already.
+        Case([letters("_x40 1x40"), started("_x40 2400x40")], {"39m": [], "40m": [NOT_JSON], "70m": []}),
+        # Prometheus was away, and sees what it had seen.
+        *(
+            Case([letters(f"5x60 _x{gap} 5x60"), started(f"0x60 _x{gap} 0x60")], {f"{minute}m": [] for minute in QUIET})
+            for gap in (6, 10, 40)
+        ),
+        # And a dead letter that came while it was away.
+        Case([letters("5x60 _x10 6x60"), started("0x60 _x10 0x60")], {"60m": [], "72m": [NOT_JSON], "100m": []}),
     ],
     "RankstreamFirewallRemovals": [
         Case([of("rankstream_firewall_removals_total", "0x10 2x90")], {"20m": [SEARCH | WARNING], "90m": []}),

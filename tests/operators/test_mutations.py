@@ -1,13 +1,12 @@
 """Whatever is on the topic, each message has exactly one terminal record, of its own, that Kafka takes."""
 
-import logging
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from flows.process.logs import PROPAGATORS
+from flows.process.logs import QUOTING
 from operators.delivery.output_record import Form, OutputRecord, by_message
 from operators.query.message import Message, Rejected
 from operators.runtime.stage import run_step, split
@@ -60,8 +59,8 @@ def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) 
     """Of thousands none raises, none is a defect of ours or fills the log. Each ends once: as a result, or as a dead
     letter that has its bytes, or says that they are too large. Every caller who is legible hears, and nobody else.
     """
-    for name in PROPAGATORS:
-        caplog.set_level(logging.ERROR, name)
+    for name, level in QUOTING.items():
+        caplog.set_level(level, name)
     read = messages(7, COUNT)
     records = output_records(read)
     ended = by_message(records)

@@ -1,5 +1,6 @@
 """The health port over HTTP: what a probe sees while checks hold, and when they don't."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -71,10 +72,66 @@ def test_a_check_that_does_not_hold_is_named(
     assert get(port, "/readyz").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics/", "/livez/", "/readyz?verbose"])
+@pytest.mark.parametrize("path", ["/", "/metrics/", "/livez/", "/?/readyz", "/readyz%3Fverbose"])
 def test_other_paths_are_not_found(port: int, path: str) -> None:
     """Nothing else is served."""
     assert get(port, path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/livez?", "/readyz?verbose", "/readyz?exclude=qdrant&verbose", "/metrics?name[]=x", "/metrics?a?b"]
+)
+def test_a_query_has_no_effect(port: int, path: str) -> None:
+    """Probes and scrapes may have parameters."""
+    plain = get(port, path.partition("?")[0])
+    assert (get(port, path).status_code, get(port, path).content) == (200, plain.content)
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/readyz?verbose", "/metrics", "/nothing"])
+@pytest.mark.parametrize("broken", [False, True])
+def test_head_is_get_without_a_body(port: int, state: dict[str, bool], path: str, broken: bool) -> None:
+    """With the same status and headers."""
+    state["worker"] = not broken
+    whole, head = get(port, path), httpx.head(f"http://127.0.0.1:{port}{path}", timeout=5)
+    for each in (whole, head):
+        each.headers.pop("date")
+    assert (head.status_code, head.headers) == (whole.status_code, whole.headers)
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(f"HEAD {path} HTTP/1.0\r\n\r\n".encode())
+        received = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert received.partition(b"\r\n\r\n")[2] == b""
+
+
+OPEN_METRICS = "application/openmetrics-text"
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        (f"{OPEN_METRICS};version=1.0.0,text/plain;q=0.5", OPEN_METRICS),
+        (f"{OPEN_METRICS};version=1.0.0;q=0.001", OPEN_METRICS),
+        (f"{OPEN_METRICS};version=abc", "text/plain"),
+        (f'{OPEN_METRICS};version="1.0.0"', "text/plain"),
+        (f"{OPEN_METRICS};version=1.x,text/plain", "text/plain"),
+        ("text/plain;version=one", "text/plain"),
+        (f"{OPEN_METRICS};version=99.1", OPEN_METRICS),
+        (f"{OPEN_METRICS};version=1.0.0;q=high", OPEN_METRICS),
+        (f"{OPEN_METRICS};version=1.0.0;q=0", "text/plain"),
+        (f"{OPEN_METRICS}; Q = 0.000 ,text/plain", "text/plain"),
+        (f"{OPEN_METRICS};q=0;version=1.0.0, */*", "text/plain"),
+    ],
+)
+def test_every_scrape_has_an_answer(port: int, accept: str, kind: str) -> None:
+    """In OpenMetrics for who accepts it in a form that can be read, else as text."""
+    answer = httpx.get(f"http://127.0.0.1:{port}/metrics", headers={"accept": accept}, timeout=5)
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, kind)
+
+
+def test_types_may_be_in_several_headers(port: int) -> None:
+    """As HTTP has it."""
+    headers = [("accept", "text/html"), ("accept", f"{OPEN_METRICS};version=1.0.0")]
+    answer = httpx.get(f"http://127.0.0.1:{port}/metrics", headers=headers, timeout=5)
+    assert answer.headers["content-type"].startswith(OPEN_METRICS)
 
 
 def test_a_taken_port_is_an_error(port: int) -> None:

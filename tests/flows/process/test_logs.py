@@ -1,10 +1,16 @@
 """Logs of a process: events and key-values on standard error, the libraries' lines beside them, and nothing quoted."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 import pytest
+
+from tests.loopback import LoopbackServer
 
 CANARY = "the secret text of a query"
 SCRIPT = f"""
@@ -91,3 +97,71 @@ def test_without_the_clients_no_part_of_them_is_heard(level: str, lines: int) ->
     """Whatever level a part of a client has of its own; at debug level all is logged."""
     done = subprocess.run([sys.executable, "-c", CLIENTS.format(level)], capture_output=True, text=True, check=True)
     assert len(done.stderr.splitlines()) == lines
+
+
+SECRET = "api-key-of-the-collector"
+EXPORTS = """
+import os, sys
+from flows.process import logs
+from operators.telemetry.export import metric_export, tracer_provider
+from operators.telemetry.instruments import Instruments
+from schemas.settings import TelemetrySettings
+
+logs.configure(TelemetrySettings(log_level=sys.argv[1], log_format="json"))
+traces, metrics = tracer_provider(), metric_export(Instruments())
+for _ in range(3):
+    traces.get_tracer("x").start_span("x").end()
+    traces.force_flush()
+metrics.close(20)
+traces.shutdown()
+"""
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A collector that refuses every batch."""
+
+    def do_POST(self) -> None:
+        """Refuse."""
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_error(404)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing on stderr."""
+
+
+def exported(level: str, variables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The lines of a process that exports three batches of spans, and one of metrics."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    given = {"OTEL_EXPORTER_OTLP_TIMEOUT": "0.5", **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", EXPORTS, level], env=environment | given, capture_output=True, text=True, check=True
+    )
+    assert SECRET not in done.stdout + done.stderr
+    return [json.loads(line) for line in done.stderr.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("level", "variables", "reason"),
+    [
+        ("info", {"OTEL_EXPORTER_OTLP_HEADERS": f"Authorization: Bearer {SECRET}"}, "HTTP 404"),
+        ("info", {"OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{SECRET}%0Ax"}, "InvalidHeader"),
+        ("info", {"OTEL_EXPORTER_OTLP_HEADERS": f"a=%E2%82%AC{SECRET}"}, "UnicodeEncodeError"),
+        ("info", {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:1/?api-key={SECRET}&x="}, "ConnectionError"),
+        ("debug", {"OTEL_EXPORTER_OTLP_ENDPOINT": f"{{}}/?api-key={SECRET}&x="}, "HTTP 404"),
+        ("debug", {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{SECRET}@127.0.0.1:1"}, "ConnectionError"),
+        ("debug", {"OTEL_EXPORTER_OTLP_ENDPOINT": f"{SECRET}:4318"}, "InvalidSchema"),
+        ("info", {"OTEL_RESOURCE_ATTRIBUTES": SECRET}, "HTTP 404"),
+    ],
+)
+def test_a_failed_export_is_one_line_without_a_secret(level: str, variables: dict[str, str], reason: str) -> None:
+    """No line quotes a header, a URL or a path of the exporters; ours names the exporter, and the status or the error's
+    type.
+    """
+    with LoopbackServer(Refusing, "collector") as collector:
+        given = {"OTEL_EXPORTER_OTLP_ENDPOINT": "{}", **variables}
+        lines = exported(level, {name: value.replace("{}", collector.base_url) for name, value in given.items()})
+    spans, *others = [line for line in lines if line["event"] == "spans were not exported"]
+    [metrics] = [line for line in lines if line["event"] == "metrics were not exported"]
+    assert len(others) == (2 if level == "debug" else 0)
+    assert (spans["exporter"], metrics["exporter"]) == ("otlp", "otlp")
+    assert (spans["reason"], metrics["reason"]) == (reason, reason)

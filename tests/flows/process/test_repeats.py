@@ -59,6 +59,27 @@ def test_the_lines_of_one_broken_connection_are_one(repeats: Repeats) -> None:
     assert [repeats.filter(record(name, f"{name} lost")) for name in names] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("name", "msg"),
+    [
+        ("operators.telemetry.export", {"event": "spans were not exported", "reason": "ConnectionError"}),
+        ("operators.telemetry.export", {"event": "metrics were not exported", "reason": "HTTP 503"}),
+        ("operators.telemetry.export", {"event": "metrics were not exported", "reason": "not in time"}),
+        ("opentelemetry.sdk._shared_internal", "Queue full, dropping Span."),
+    ],
+)
+def test_a_collector_that_is_down_is_one_line_a_minute(repeats: Repeats, clock: Clock, name: str, msg: Any) -> None:
+    """Batches fail every few seconds; the line after a minute counts those that were not printed."""
+    printed = []
+    for second in range(0, 121, 5):
+        clock.now = float(second)
+        each = record(name, dict(msg) if isinstance(msg, dict) else msg)
+        if repeats.filter(each):
+            fields = each.msg if isinstance(each.msg, dict) else vars(each)
+            printed.append((second, fields.get("repeated")))
+    assert printed == [(0, None), (60, 11), (120, 11)]
+
+
 def test_kinds_are_told_apart(repeats: Repeats) -> None:
     """Another reason, another logger and other words are printed."""
     records = [
@@ -67,6 +88,9 @@ def test_kinds_are_told_apart(repeats: Repeats) -> None:
         record("kafka.producer", "late"),
         record("operators.delivery.sink", retried("a")),
         record("operators.delivery.sink", retried("b")),
+        record("operators.telemetry.export", {"event": "spans were not exported", "reason": "ConnectionError"}),
+        record("operators.telemetry.export", {"event": "metrics were not exported", "reason": "ConnectionError"}),
+        record("operators.telemetry.export", {"event": "metrics were not exported", "reason": "InvalidSchema"}),
     ]
     assert all(map(repeats.filter, records))
 

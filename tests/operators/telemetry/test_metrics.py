@@ -1,9 +1,11 @@
 """Metrics as Prometheus scrapes them, and as an OTLP receiver gets them: the same names, labels and values."""
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import httpx
@@ -18,6 +20,7 @@ from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import Signals
 from tests.integration.deployment import Deployment
+from tests.loopback import LoopbackServer
 from tests.operators.recorded import Recorded
 from tests.operators.samples import message
 from tests.otlp import Point, Receiver
@@ -233,3 +236,46 @@ def test_a_running_flow_tells_its_calls(
     assert told(points, "rankstream_rebalances_total", kind="assigned")[-1] >= 1
     assert told(points, "rankstream_in_flight")[-1] == 0
     assert told(points, "rankstream_stage_duration_seconds", stage="hybrid_merge")[-1] == 8
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+def test_the_last_metrics_do_not_wait_for_spans(
+    broker: Broker, tmp_path: Path, topic_names: Callable[[str], str]
+) -> None:
+    """A flow that ends has sent its last metrics before it sends its last spans, and ends although no collector takes
+    these.
+    """
+    ended = threading.Event()
+    drained: list[bool] = []
+    with stub_backends() as stubs, Receiver() as collector:
+
+        class Hanging(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                points = collector.wait_for_points(lambda _: True)
+                drained.append(any(point.name == "rankstream_drains_total" for point in points))
+                ended.wait()
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing on stderr."""
+
+        sections = {
+            "qdrant": {"url": stubs.qdrant, "dimension": DIMENSION, "timeout": 20},
+            "embedder": {"kind": "openai", "url": stubs.embed, "timeout": 20},
+        }
+        with (
+            LoopbackServer(Hanging, "hanging") as spans,
+            Deployment.on(broker, tmp_path, topic_names, sections) as running,
+        ):
+            running.environment = {
+                "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": f"{collector.endpoint}/v1/metrics",
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{spans.base_url}/v1/traces",
+                "OTEL_BSP_SCHEDULE_DELAY": "600000",
+            }
+            flow = running.start()
+            running.ask([{"query_id": "q", "text": "blue lantern"}])
+            running.output_records(1, settled=False)
+            code = flow.terminate()
+            ended.set()
+    assert code == 0
+    assert drained[:1] == [True]

@@ -2,15 +2,21 @@
 
 import logging
 import os
+import select
 import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from typing import ClassVar
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import NoOpTracerProvider
+from structlog.testing import capture_logs
 
-from operators.telemetry.export import MetricExport, metric_export, tracer_provider
+from operators.telemetry.export import MetricExport, close_traces, metric_export, tracer_provider
 from operators.telemetry.instruments import Instruments
 from schemas.errors import ConfigError
+from tests.loopback import LoopbackServer
 from tests.otlp import Receiver
 
 REFUSED = "http://127.0.0.1:1"
@@ -82,6 +88,111 @@ def test_any_other_exporter_is_a_config_error(environment: pytest.MonkeyPatch, s
     unknown = names.rpartition(",")[2]
     with pytest.raises(ConfigError, match=rf"^OTEL_{signal}_EXPORTER: '{unknown}' is not one of otlp, console, none$"):
         made(signal)
+
+
+@SIGNALS
+@pytest.mark.parametrize("variable", ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_{}_PROTOCOL"])
+@pytest.mark.parametrize("protocol", ["grpc", "http/json", "HTTP/protobuf"])
+def test_another_protocol_is_a_config_error(
+    environment: pytest.MonkeyPatch, signal: str, variable: str, protocol: str
+) -> None:
+    """The message names the variable, and what is spoken."""
+    environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", REFUSED)
+    environment.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+    environment.setenv(variable.format(signal), protocol)
+    with pytest.raises(
+        ConfigError, match=rf"^{variable.format(signal)}: '{protocol}' is not spoken, only http/protobuf"
+    ):
+        made(signal)
+
+
+@SIGNALS
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_{}_PROTOCOL": "http/protobuf"},
+        {"OTEL_EXPORTER_OTLP_{other}_PROTOCOL": "grpc"},
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_{}_EXPORTER": "none"},
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_{}_EXPORTER": "console"},
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_SDK_DISABLED": "true"},
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": ""},
+    ],
+)
+def test_a_protocol_that_is_not_used_is_no_error(
+    environment: pytest.MonkeyPatch, signal: str, variables: dict[str, str]
+) -> None:
+    """The signal's own variable goes before; and who does not export by OTLP speaks no protocol of it."""
+    environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", REFUSED)
+    for name, value in variables.items():
+        environment.setenv(name.format(signal, other=OTHER[signal]), value)
+    ended(made(signal))
+
+
+class Hanging(BaseHTTPRequestHandler):
+    """A collector that answers nobody before its `release`, and says in `left` whose client went away before."""
+
+    asked: ClassVar[threading.Event]
+    release: ClassVar[threading.Event]
+    left: ClassVar[list[str]]
+
+    def do_POST(self) -> None:
+        """Take a batch, and hang."""
+        self.rfile.read(int(self.headers["content-length"]))
+        self.asked.set()
+        while not self.release.is_set():
+            if select.select([self.connection], [], [], 0.02)[0]:
+                self.left.append(self.path)
+                return
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing on stderr."""
+
+
+@pytest.fixture
+def hanging() -> Iterator[tuple[str, type[Hanging]]]:
+    """The address of a collector that hangs, and its handler."""
+
+    class Handler(Hanging):
+        asked = threading.Event()
+        release = threading.Event()
+        left: ClassVar[list[str]] = []
+
+    with LoopbackServer(Handler, "hanging") as server:
+        yield server.base_url, Handler
+        Handler.release.set()
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+@SIGNALS
+def test_a_collector_that_hangs_keeps_nobody(
+    environment: pytest.MonkeyPatch, hanging: tuple[str, type[Hanging]], signal: str, under_way: bool
+) -> None:
+    """The end gives up a batch that the collector has not answered before the exporter does so, and a line says it."""
+    endpoint, collector = hanging
+    environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+    environment.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "20")
+    if under_way:
+        environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
+        environment.setenv("OTEL_METRIC_EXPORT_INTERVAL", "1")
+    with capture_logs() as lines:
+        if signal == "TRACES":
+            traces = tracer_provider(0.5)
+            traces.get_tracer("x").start_span("x").end()
+            assert not under_way or collector.asked.wait(30)
+            close_traces(traces)
+        else:
+            metrics = metric_export(Instruments())
+            assert metrics is not None
+            assert not under_way or collector.asked.wait(30)
+            metrics.close(0.5)
+    assert collector.asked.is_set()
+    assert collector.left == []
+    assert [(line["event"], line["reason"]) for line in lines] == [
+        ("spans were not exported" if signal == "TRACES" else "metrics were not exported", "not in time")
+    ]
 
 
 @SIGNALS
