@@ -16,10 +16,9 @@ from typing import Final
 import structlog
 from bytewax.dataflow import Dataflow
 
-from flows.assembly.clients import InProcess
 from flows.process import health, logs
-from flows.process.replica import search_replica
 from flows.process.signals import StopSignals
+from operators.telemetry import remove_invalid
 from schemas.settings import load
 
 log = structlog.stdlib.get_logger(__name__)
@@ -30,6 +29,11 @@ CONFIG: Final = "RANKSTREAM_CONFIG"
 
 def flow() -> Dataflow:
     """The search flow of a new replica, fed until the process ends. Raises ConfigError and DeliveryError."""
+    remove_invalid(os.environ)
+    # They import OpenTelemetry's SDK.
+    from flows.assembly.clients import InProcess
+    from flows.process.replica import search_replica
+
     # All variables of this prefix are settings, and this one is none.
     path = os.environ.pop(CONFIG, None)
     settings = load(Path(path) if path else None)

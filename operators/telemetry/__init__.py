@@ -36,7 +36,7 @@ def _members(is_valid: Callable[[str], bool]) -> Valid:
     return lambda value: ",".join(each for each in value.split(",") if is_valid(each.strip()))
 
 
-def _installed(group: str, *others: str) -> Callable[[str], bool]:
+def _plugin(group: str, *others: str) -> Callable[[str], bool]:
     return lambda name: name.lower() in others or bool(entry_points(group=group, name=name))
 
 
@@ -67,14 +67,14 @@ _BY_SIGNAL: Final[Mapping[str, Valid]] = {
     "TIMEOUT": _SECONDS,
     "COMPRESSION": _matching("none|gzip|deflate"),
 }
-_CREDENTIALS: Final = _members(_installed("opentelemetry_otlp_credential_provider"))
+_CREDENTIALS: Final = _members(_plugin("opentelemetry_otlp_credential_provider"))
 _SIGNALS: Final = ("", "TRACES_", "METRICS_")
 _VARIABLES: Final[Mapping[str, Valid]] = {
     "OTEL_SDK_DISABLED": _BOOLEAN,
     "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED": _BOOLEAN,
-    "OTEL_PROPAGATORS": _members(_installed("opentelemetry_propagator", "none")),
-    "OTEL_PYTHON_CONTEXT": _members(_installed("opentelemetry_context")),
-    "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": _members(_installed("opentelemetry_resource_detector", "*")),
+    "OTEL_PROPAGATORS": _members(_plugin("opentelemetry_propagator", "none")),
+    "OTEL_PYTHON_CONTEXT": _members(_plugin("opentelemetry_context")),
+    "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": _members(_plugin("opentelemetry_resource_detector", "*")),
     "OTEL_RESOURCE_ATTRIBUTES": _members(lambda pair: "=" in pair),
     "OTEL_TRACES_SAMPLER": _matching("(parentbased_)?(always_on|always_off|traceidratio)"),
     "OTEL_TRACES_SAMPLER_ARG": _between(0, 1),

@@ -132,3 +132,15 @@ def test_a_command_runs_whatever_a_variable_holds(environment: pytest.MonkeyPatc
     assert f'"variable": "{name}"' in warning
     assert failure.startswith("no Kafka broker answers")
     assert done.returncode == 1
+
+
+def test_a_replica_of_bytewax_starts_whatever_a_variable_holds(environment: pytest.MonkeyPatch) -> None:
+    """No traceback of OpenTelemetry ends it, but the lack of a broker."""
+    environment.setenv("OTEL_PROPAGATORS", "b3")
+    environment.setenv("RANKSTREAM_KAFKA__BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    environment.setenv("RANKSTREAM_QDRANT__URL", "http://127.0.0.1:2")
+    environment.setenv("RANKSTREAM_TELEMETRY__LOG_FORMAT", "json")
+    command = [sys.executable, "-m", "bytewax.run", "flows.process.standalone"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert '"variable": "OTEL_PROPAGATORS"' in done.stderr
+    assert "no Kafka broker answers" in done.stderr
