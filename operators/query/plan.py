@@ -142,7 +142,7 @@ class Planner:
         overrides: dict[str, Any] = dict(event.overrides or {})
         if recipe is not None:
             # They were said of the query's own recipe.
-            overrides = {stage: each for stage, each in overrides.items() if stage in {*recipe.written, MAX_DISTANCE}}
+            overrides = recipe.select_own(overrides)
         if overrides or event.reflection_boost is not None:
             allowed = policy.overrides if policy.overrides is not None else self.allowed
             chosen = self._override(chosen, overrides, event.reflection_boost, allowed)

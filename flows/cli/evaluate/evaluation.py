@@ -79,16 +79,21 @@ class Variant:
         return f"{self.recipe.name}+rerank" if self.rerank else self.recipe.name
 
 
-def events(path: Path, **asked: Any) -> Iterator[dict[str, Any]]:
+def events(path: Path, recipe: Recipe | None = None, **asked: Any) -> Iterator[dict[str, Any]]:
     """The file's queries as events, asking for this; columns that an event doesn't have go into its metadata.
 
-    Raises InputError for a line that isn't an object with a `query_id`.
+    A query that is asked by `recipe` keeps the overrides that the recipe can have, as a recorded pool does. Raises
+    InputError for a line that isn't an object with a `query_id`.
     """
     for number, query in numbered_jsonl(path):
         if not isinstance(query.get("query_id"), str):
             raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: query_id: missing, or not a string")
         event = {name: value for name, value in query.items() if name in _EVENT_FIELDS}
         metadata = {name: value for name, value in query.items() if name not in _EVENT_FIELDS}
+        if recipe is not None:
+            event["recipe"] = recipe.name
+            if isinstance(overrides := event.get("overrides"), dict):
+                event["overrides"] = recipe.select_own(overrides)
         yield {**event, "metadata": metadata, "limit": DEPTH, "timeout_ms": TIMEOUT_MS, **asked}
 
 
@@ -257,7 +262,7 @@ def measure(
         ranked: dict[str, list[tuple[str, float]]] = {}
         answered: Counter[str] = Counter()
         with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
-            asked = events(queries, recipe=variant.recipe.name, rerank=variant.rerank)
+            asked = events(queries, variant.recipe, rerank=variant.rerank)
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
                 ranked[result["query_id"]] = [(_judged_id(hit), hit["score"]) for hit in result["results"]]
                 best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)

@@ -152,7 +152,7 @@ class Given:
                 judged,
                 ranker,
                 measure(running, queries, variants, judged, run_dir),
-                lambda recipe: record_pools(running, queries, recipe.name, judged, ranker),
+                lambda recipe: record_pools(running, queries, recipe, judged, ranker),
                 f"{len(judged)} queries are judged",
             )
 
@@ -179,12 +179,12 @@ def print_report(parts: Iterable[RenderableType]) -> None:
 
 
 def record_pools(
-    running: Embedded, queries: Path, recipe: str, judged: Collection[str], ranker: PoolRanker
+    running: Embedded, queries: Path, recipe: Recipe, judged: Collection[str], ranker: PoolRanker
 ) -> list[ReadPool]:
     """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one."""
     pools = []
     with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
-        every = events(queries, recipe=recipe, rerank=True, record=True)
+        every = events(queries, recipe, rerank=True, record=True)
         asked = (event for event in every if event["query_id"] in judged)
         for result in query_client.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:

@@ -20,10 +20,12 @@ from flows.cli.evaluate.evaluation import (
 )
 from flows.cli.evaluate.sources import Given
 from operators.evaluation.metrics import separate
+from operators.query.plan import Planner
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import validate
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe
+from schemas.settings.ranking import PROFILES
 
 
 def names(found: list[Variant]) -> list[str]:
@@ -139,7 +141,7 @@ def test_beginnings_that_differ_are_told_apart(tmp_path: Path) -> None:
 def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
     """Every event asks for as many results as are judged, with time enough, and for what the caller wants of all."""
     given = {"query_id": "a", "text": "b", "limit": 3, "timeout_ms": 5, "recipe": "rrf", "namespace": "n"}
-    (event,) = asked(tmp_path, given, recipe="hybrid", rerank=False)
+    (event,) = asked(tmp_path, given, recipe=SHIPPED["hybrid"], rerank=False)
     assert event == {
         "query_id": "a",
         "text": "b",
@@ -151,6 +153,32 @@ def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
         "metadata": {},
     }
     assert validate(QueryEvent, event).page_size == DEPTH
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"score": {"alpha": 0.9}},
+        {"rrf": {"k": 3}, "dedupe": {"limit": 7}},
+        {"composite": {"quality": 0.3}, "max_distance": 0.5},
+        {"mine": {"x": 1}},
+    ],
+)
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_a_recipe_takes_the_overrides_of_its_stages(tmp_path: Path, overrides: dict[str, Any], name: str) -> None:
+    """Queries that are asked and pools that are ranked have one plan: a recipe without the stage is its own."""
+    given = {"query_id": "a", "text": "b", "overrides": overrides}
+    (event,) = asked(tmp_path, given, recipe=SHIPPED[name])
+    planner = Planner(PROFILES)
+
+    def plan(by: dict[str, Any], recipe: Recipe | None) -> str:
+        try:
+            return planner.plan(validate(QueryEvent, by), "default", [], recipe=recipe).recipe.hash
+        except InputError as error:
+            return str(error)
+
+    assert plan(event, None) == plan(given, SHIPPED[name])
+    assert "no such stage" not in plan(event, None)
 
 
 def test_columns_that_an_event_lacks_are_metadata(tmp_path: Path) -> None:
