@@ -125,17 +125,21 @@ def separate(answerable: Sequence[float], others: Sequence[float]) -> Separation
 def parse_qrels(lines: Iterable[str]) -> dict[str, dict[str, int]]:
     """Read `query iteration document grade` lines as query -> document -> grade.
 
-    Raises InputError naming the line that has another form.
+    Raises InputError naming the line that has another form, or that gives a document another grade than a line before.
     """
     qrels: dict[str, dict[str, int]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            query, _, document, grade = line.split()
-            qrels.setdefault(query, {})[document] = int(grade)
+            query, _, document, last = line.split()
+            grade = int(last)
         except ValueError:
             raise InputError(DeadLetterClass.INVALID, f"line {number}: expected `query 0 document grade`") from None
+        before = qrels.setdefault(query, {}).setdefault(document, grade)
+        if before != grade:
+            said = f"line {number}: query {query} has {document} already, with the grade {before}"
+            raise InputError(DeadLetterClass.INVALID, said)
     return qrels
 
 

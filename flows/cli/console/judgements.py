@@ -46,7 +46,10 @@ class Judgements:
                 if "result_id" in query:
                     where = f"{self.queries}:{number}"
                     raise InputError(DeadLetterClass.INVALID, f"{where}: a result without its pool (record: true)")
-                self.set[id_] = query
+                # A topic may hold a recorded result twice.
+                if self.set.setdefault(id_, query) != query:
+                    where = f"{self.queries}:{number}"
+                    raise InputError(DeadLetterClass.INVALID, f"{where}: query_id: another query has {id_}")
 
     def query_of(self, text: str, namespace: str) -> str:
         """The id of a query with this text in this namespace: the set's, or one that is made of both."""

@@ -83,11 +83,15 @@ def events(path: Path, recipe: Recipe | None = None, **asked: Any) -> Iterator[d
     """The file's queries as events, asking for this; columns that an event doesn't have go into its metadata.
 
     A query that is asked by `recipe` keeps the overrides that the recipe can have, as a recorded pool does. Raises
-    InputError for a line that isn't an object with a `query_id`.
+    InputError for a line that isn't an object with a `query_id` of its own.
     """
+    lines: dict[str, int] = {}
     for number, query in numbered_jsonl(path):
         if not isinstance(query.get("query_id"), str):
             raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: query_id: missing, or not a string")
+        if (before := lines.setdefault(query["query_id"], number)) != number:
+            twice = f"{path}:{number}: query_id: line {before} has {query['query_id']}, too"
+            raise InputError(DeadLetterClass.INVALID, twice)
         event = {name: value for name, value in query.items() if name in _EVENT_FIELDS}
         metadata = {name: value for name, value in query.items() if name not in _EVENT_FIELDS}
         if recipe is not None:

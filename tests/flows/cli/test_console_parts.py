@@ -231,6 +231,17 @@ def test_a_set_may_be_of_recorded_results(tmp_path: Path) -> None:
         Judgements(tmp_path / "j.qrels", queries)
 
 
+def test_an_id_of_two_queries_is_refused(tmp_path: Path) -> None:
+    """Grades of one would be the other's; a result that came twice is one."""
+    queries = tmp_path / "q.jsonl"
+    lines = [orjson.dumps({"query_id": "q7", "text": text}) for text in ("moon", "moon", "tide")]
+    queries.write_bytes(b"\n".join(lines[:2]))
+    assert Judgements(tmp_path / "j.qrels", queries).set.keys() == {"q7"}
+    queries.write_bytes(b"\n".join(lines))
+    with pytest.raises(InputError, match=r"q\.jsonl:3: query_id: another query has q7"):
+        Judgements(tmp_path / "j.qrels", queries)
+
+
 def test_legs_are_drawn_side_by_side() -> None:
     """Stages follow one another; the legs begin together, and the next stage behind the slowest of them."""
     times = {"embed": 4.0, "vector": 10.0, "keyword": 2.0, "rank": 1.0}

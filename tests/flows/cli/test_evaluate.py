@@ -220,6 +220,13 @@ def test_the_line_that_is_named_is_the_files(tmp_path: Path) -> None:
         asked(tmp_path, {"query_id": "a", "text": "x"}, b"", {"text": "x"})
 
 
+@pytest.mark.parametrize("second", [{"text": "x"}, {"text": "y"}, {"text": "x", "namespace": "n"}])
+def test_a_query_id_is_one_querys(tmp_path: Path, second: dict[str, Any]) -> None:
+    """The figures of the first would be those of the second: the error has both lines."""
+    with pytest.raises(InputError, match=r"queries\.jsonl:3: query_id: line 1 has a, too"):
+        asked(tmp_path, {"query_id": "a", "text": "x"}, {"query_id": "b", "text": "x"}, {"query_id": "a", **second})
+
+
 # Figures
 
 

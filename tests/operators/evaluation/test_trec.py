@@ -9,8 +9,8 @@ from schemas.errors import DeadLetterClass, InputError
 
 
 def test_judgements_by_query_and_document() -> None:
-    """Tabs or spaces part the columns, empty lines are skipped, the last of two judgements counts."""
-    lines = ["q1 0 a 1\n", "\n", "q1\t0\tb\t-1\n", "q2 Q0 a 3", "q1 0 a 2"]
+    """Tabs or spaces part the columns, empty lines are skipped, and a judgement may be there twice."""
+    lines = ["q1 0 a 2\n", "\n", "q1\t0\tb\t-1\n", "q2 Q0 a 3", "q1 0 a 2"]
     assert parse_qrels(lines) == {"q1": {"a": 2, "b": -1}, "q2": {"a": 3}}
 
 
@@ -20,6 +20,14 @@ def test_a_line_that_is_none_is_named(line: str) -> None:
     with pytest.raises(InputError, match="line 3") as caught:
         parse_qrels(["q1 0 a 1", "", line])
     assert caught.value.kind is DeadLetterClass.INVALID
+
+
+@pytest.mark.parametrize("grades", [(0, 1), (1, 0), (1, 2), (-1, 1)])
+def test_judgements_that_contradict_each_other_are_named(grades: tuple[int, int]) -> None:
+    """Neither of two grades of one document counts: the error says which line has the second."""
+    first, second = grades
+    with pytest.raises(InputError, match=f"line 3: query q has a already, with the grade {first}"):
+        parse_qrels([f"q 0 a {first}", f"r 0 a {second}", f"q 0 a {second}"])
 
 
 def test_a_run_by_hand() -> None:
