@@ -1,6 +1,7 @@
 """Evaluation: documents indexed embedded, queries through the real flow, figures of their results."""
 
 import contextlib
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from rich.console import Console
 
@@ -292,8 +294,13 @@ def make_row(
     """The figures of one way of ranking: query -> documents and their scores, best first."""
     if runs is not None:
         runs.mkdir(parents=True, exist_ok=True)
-        with (runs / f"{name}.run").open("w", encoding="utf-8") as out:
+        with (runs / _run_file(name)).open("w", encoding="utf-8") as out:
             for query in sorted(ranked):
                 out.writelines(run_lines(query, ranked[query], name))
     order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
     return Row(name, evaluate(order, judged), answered, by_query(order, judged))
+
+
+def _run_file(name: str) -> str:
+    """The name of a run's file; recipes may be called `team/a`."""
+    return re.sub(r"[%/\\]", lambda found: quote(found[0], safe=""), name) + ".run"

@@ -196,9 +196,21 @@ def test_judgements_are_what_evaluate_reads(tmp_path: Path) -> None:
     assert [each["text"] for each in again.to_view()["queries"]] == ["moon tide", "bread"]
 
 
+@pytest.mark.parametrize("id_", ["AB 12", "a%20b", "50%", "\u3000", "part\t7\n"])
+def test_any_document_and_query_can_be_judged(tmp_path: Path, id_: str) -> None:
+    """White space in ids is encoded in the file, and read again, by the console and by `evaluate`."""
+    queries, documents = tmp_path / "q.jsonl", tmp_path / "d.jsonl"
+    queries.write_bytes(orjson.dumps({"query_id": id_, "text": "moon", "namespace": "sea"}))
+    documents.write_bytes(orjson.dumps({"id": id_, "text": "t"}))
+    kept = Judgements(tmp_path / "j.qrels", queries)
+    kept.judge("moon", "sea", id_, 2)
+    assert kept.grades == Judgements(tmp_path / "j.qrels", queries).grades == {id_: {id_: 2}}
+    assert read_judgements(kept.qrels, queries, documents) == kept.grades
+
+
 @pytest.mark.parametrize(
     ("text", "id_", "grade", "said"),
-    [("a", "x y", 1, "no ids with spaces"), ("a", "x", 4, "grade: 0 to 3"), (" ", "x", 1, "without a text")],
+    [("a", "", 1, "id: missing"), ("a", "x", 4, "grade: 0 to 3"), (" ", "x", 1, "without a text")],
 )
 def test_what_qrels_cannot_hold_is_refused(tmp_path: Path, text: str, id_: str, grade: int, said: str) -> None:
     """The error says why, and nothing is written."""

@@ -6,9 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluate.evaluation import Row, variants
+from flows.cli.evaluate.compare import read_run
+from flows.cli.evaluate.evaluation import Row, make_row, variants
 from flows.cli.evaluate.sources import Recorded, rank_pools, read_pools
 from flows.cli.rank import PoolRanker
+from operators.evaluation.metrics import evaluate
 from schemas.errors import InputError
 
 RANKER = PoolRanker.of(None, None, explain=False)
@@ -94,6 +96,32 @@ def test_runs_are_written(tmp_path: Path) -> None:
     """In TREC's format, as for queries that run through the flow."""
     rows(read(tmp_path, "a 0 k 1\n", pool("a")), "vector", runs=tmp_path / "runs")
     assert (tmp_path / "runs" / "vector.run").read_text() == "a Q0 v 1 0.9 vector\na Q0 k 2 0.1 vector\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("team/a", "team%2Fa.run"),
+        ("team%2Fa", "team%252Fa.run"),
+        ("../a", "..%2Fa.run"),
+        ("a\\b", "a%5Cb.run"),
+        ("score > dedupe", "score > dedupe.run"),
+    ],
+)
+def test_a_run_is_a_file_of_its_directory(tmp_path: Path, name: str, file: str) -> None:
+    """Whatever its recipe is called; two names are two files."""
+    make_row(name, {"a": [("v", 1.0)]}, {}, {"a": {"v": 1}}, tmp_path / "runs")
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [file]
+
+
+def test_ids_with_white_space_are_judged_and_compared(tmp_path: Path) -> None:
+    """In the qrels as in the runs they are encoded: both commands have the same figures."""
+    hits = [{"id": id_, "score": 1.0 - rank} for rank, id_ in enumerate(("AB%2012", "AB 12"))]
+    line = {**pool("my query"), "legs": [{"name": "keyword", "hits": hits}]}
+    found = read(tmp_path, "my%20query 0 AB%2012 1\n", line)
+    row = rows(found, "keyword", runs=tmp_path / "runs")["keyword"]
+    run = read_run(tmp_path / "runs" / "keyword.run")
+    assert row.figures["MRR@10"] == evaluate(run, found.judged)["MRR@10"] == 0.5
 
 
 @pytest.mark.parametrize(

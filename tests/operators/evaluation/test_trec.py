@@ -1,10 +1,12 @@
 """TREC's formats: judgements read, runs written, and a wrong line named."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.metrics import parse_qrels, parse_run, run_lines
+from operators.evaluation.metrics import parse_qrels, parse_run, qrels_lines, run_lines
 from schemas.errors import DeadLetterClass, InputError
 
 
@@ -39,13 +41,14 @@ def test_a_run_by_hand() -> None:
     ]
 
 
-names = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=8)
+names = st.text(st.characters(codec="utf-8") | st.sampled_from(" \t\u00a0%2509"), min_size=1, max_size=8)
+SPACES = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
 
 
 @given(st.dictionaries(names, st.dictionaries(names, st.integers(-5, 5), min_size=1, max_size=3), max_size=3))
 def test_what_is_written_is_read(qrels: dict[str, dict[str, int]]) -> None:
-    """Judgements with any names without white space come back as they were."""
-    lines = [f"{query} 0 {document} {grade}\n" for query, judged in qrels.items() for document, grade in judged.items()]
+    """Judgements with any names come back as they were."""
+    lines = [line for query, judged in qrels.items() for line in qrels_lines(query, judged)]
     assert parse_qrels(lines) == qrels
 
 
@@ -80,7 +83,28 @@ def test_a_run_that_is_written_is_read(run: dict[str, list[str]], score: float) 
 
 
 def test_white_space_is_no_part_of_a_column() -> None:
-    """A tag has underscores for it, and an id has it percent-encoded: the line can be read again."""
-    lines = list(run_lines("my query", [("my\u00a0\tdoc", 1.0)], "score > composite"))
-    assert lines == ["my%20query Q0 my%C2%A0%09doc 1 1 score_>_composite\n"]
-    assert parse_run(lines) == {"my%20query": ["my%C2%A0%09doc"]}
+    """A tag has underscores for it, and an id has it percent-encoded, with the sign that says so."""
+    lines = list(run_lines("my query", [("my\u00a0\tdoc", 1.0), ("my%20doc", 0.5)], "score > composite"))
+    assert lines == [
+        "my%20query Q0 my%C2%A0%09doc 1 1 score_>_composite\n",
+        "my%20query Q0 my%2520doc 2 0.5 score_>_composite\n",
+    ]
+    assert parse_run(lines) == {"my query": ["my\u00a0\tdoc", "my%20doc"]}
+
+
+@pytest.mark.parametrize("sign", [*SPACES, "%"], ids=ascii)
+def test_every_white_space_comes_back(sign: str) -> None:
+    """Whatever Python takes for white space, in judgements and in runs, also in small letters."""
+    id_ = f"{sign}a{sign}{sign}20"
+    [judgement], [ranked] = list(qrels_lines(id_, {id_: 1})), list(run_lines(id_, [(id_, 1.0)], "x"))
+    assert (len(judgement.split()), len(ranked.split())) == (4, 6)
+    for lower in (False, True):
+        assert parse_qrels([judgement.lower() if lower else judgement]) == {id_: {id_: 1}}
+        assert parse_run([ranked.lower() if lower else ranked]) == {id_: [id_]}
+
+
+@pytest.mark.parametrize("id_", ["https://x/%C3%84", "a%2Fb", "50%", "%", "%zz", "%C2", "%E2%80%99"])
+def test_other_escapes_are_a_part_of_the_id(id_: str) -> None:
+    """Other tools' files have ids as they are: only what would be written is decoded."""
+    assert parse_qrels([f"{id_} 0 {id_} 1"]) == {id_: {id_: 1}}
+    assert parse_run([f"{id_} Q0 {id_} 1 1 x"]) == {id_: [id_]}
