@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
 
-from operators.query.canonical import CanonicalQuery, Shape
+from operators.query.canonical import CanonicalQuery, Shape, shape
 from operators.query.field_map import SAME, FieldMap
 from operators.ranking.grouping import Grouping
 from operators.ranking.run import Facts, Matches, TemporalExpression
@@ -114,11 +114,10 @@ class Planner:
     fields: FieldMap = SAME
     _overridden: OrderedDict[tuple[str, str], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
 
-    @property
-    def grouping_fields(self) -> frozenset[str]:
-        """The fields by which the profiles and the defaults group results."""
-        fields = (self.defaults.group_by, *(profile.group_by for profile in self.profiles.values()))
-        return frozenset(field for field in fields if field is not None)
+    def grouping_field(self, event: QueryEvent) -> str | None:
+        """The field by which the query's results are grouped, if they are."""
+        grouping = self._grouping(event, self.profiles[self.profile(event)])
+        return grouping.field if grouping is not None and shape(event) is Shape.SEARCH else None
 
     def plan(
         self,

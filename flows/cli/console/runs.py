@@ -7,9 +7,10 @@ from typing import Annotated, Any, Final
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.cli.console.columns import COLUMNS, Column
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.parameters import shorten_overrides
-from flows.cli.console.workbench import COLUMNS, Column, Workbench
+from flows.cli.console.workbench import Workbench
 from flows.cli.evaluate.compare import compare_values, moves, summarise
 from flows.cli.evaluate.evaluation import DEPTH
 from flows.cli.evaluate.tune import Rules, parse_wanted, recipes_with, shorten_definition, tune_recipe

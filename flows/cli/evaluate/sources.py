@@ -22,7 +22,6 @@ from flows.cli.evaluate.evaluation import (
     Variant,
     check_documents,
     events,
-    judged_names,
     make_row,
     measure,
     read_judgements,
@@ -145,7 +144,7 @@ class Given:
             return
         queries = self.queries
         assert queries is not None
-        judged = read_judgements(self.qrels, queries, self.documents, ranker.planner.grouping_fields)
+        judged = read_judgements(self.qrels, queries, self.documents, ranker.planner)
         recipes = [variant.recipe for variant in variants]
         with run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
             yield Source(
@@ -238,10 +237,9 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
         # A pool is large: what is ranked and judged doesn't need it as JSON, too.
         pools[query], lines[query] = read._replace(document={}), number
     judged = select_judged(every, pools.keys(), qrels, path)
-    fields = {*ranker.planner.grouping_fields, *(read.pool.query.group_by for read in pools.values())}
-    hits = (hit for read in pools.values() for leg in read.pool.legs for hit in leg.hits)
-    offered = (name for hit in hits for name in judged_names(hit.id, hit.payload, fields))
-    check_documents(judged, offered, qrels, path)
+    fields = {query: ranker.planner.grouping_field(read.pool.query) for query, read in pools.items()}
+    offered = ((hit.id, hit.payload) for read in pools.values() for leg in read.pool.legs for hit in leg.hits)
+    check_documents(judged, fields, offered, qrels, path)
     return Recorded(pools, judged, len(without & every.keys() - pools.keys()))
 
 

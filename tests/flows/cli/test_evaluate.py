@@ -25,6 +25,7 @@ from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import validate
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe
+from schemas.settings import Profile
 from schemas.settings.ranking import PROFILES
 
 
@@ -243,16 +244,42 @@ def judged(directory: Path, qrels: str) -> Any:
     return read_judgements(directory / "qrels", directory / "queries", directory / "documents")
 
 
-def test_groups_are_judged_by_their_keys(tmp_path: Path) -> None:
-    """The qrels may name values of the field by which a query, or its profile, groups; documents alone have ids."""
-    queries, documents, qrels = (tmp_path / name for name in ("queries", "documents", "qrels"))
-    queries.write_text('{"query_id": "q1", "text": "t", "group_by": "parent"}')
-    documents.write_text('{"id": "a", "text": "t", "parent": "p", "page": 7}')
-    for name, grouped in (("a", ()), ("p", ()), ("7", ("page",))):
-        qrels.write_text(f"q1 0 {name} 1\n")
-        assert read_judgements(qrels, queries, documents, grouped) == {"q1": {name: 1}}
-    with pytest.raises(InputError, match="none of its 1 relevant documents"):
-        read_judgements(qrels, queries, documents)
+PAGES = {**PROFILES, "balanced": PROFILES["balanced"].model_copy(update={"group_by": "page"})}
+
+
+@pytest.mark.parametrize(
+    ("asked", "profiles", "name"),
+    [
+        ({}, PROFILES, "a"),
+        ({"group_by": "parent"}, PROFILES, "p"),
+        ({"group_by": "absent"}, PROFILES, "a"),
+        ({"group_by": "several"}, PROFILES, "a"),
+        ({}, PAGES, "7"),
+        ({"group_by": "parent"}, PAGES, "p"),
+        ({"group_size": 0}, PAGES, "a"),
+        ({"profile": "deep"}, PAGES, "a"),
+        ({"text": None, "subject": "s"}, PAGES, "a"),
+        ({"filters": 3}, PAGES, "a"),
+    ],
+)
+def test_groups_are_judged_by_their_keys(
+    tmp_path: Path, asked: dict[str, Any], profiles: dict[str, Profile], name: str
+) -> None:
+    """The qrels name the value of the field by which a query, or its profile, groups, and nothing else counts: the id
+    only of a document that is a result of its own.
+    """
+    queries, documents, qrels = (tmp_path / each for each in ("queries", "documents", "qrels"))
+    queries.write_bytes(orjson.dumps({"query_id": "q1", "text": "t", "group_size": 1, **asked}))
+    documents.write_text('{"id": "a", "text": "t", "parent": "p", "page": 7, "several": ["p", "q"]}')
+    for each in ("a", "p", "7", "q"):
+        qrels.write_text(f"q1 0 {each} 1\n")
+        if each == name:
+            assert read_judgements(qrels, queries, documents, Planner(profiles)) == {"q1": {name: 1}}
+            continue
+        with pytest.raises(InputError, match="none of its 1 relevant documents") as caught:
+            read_judgements(qrels, queries, documents, Planner(profiles))
+        grouped = name in {"p", "7"} or "group_by" in asked
+        assert ("results are grouped: judge values of" in str(caught.value)) == grouped
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,18 @@ def test_what_cannot_be_judged_is_refused(tmp_path: Path, qrels: str, lines: lis
         read(tmp_path, qrels, *lines)
 
 
+@pytest.mark.parametrize(("asked", "name"), [({}, "a#1"), ({"group_by": "doc"}, "a"), ({"group_by": "no"}, "a#1")])
+def test_grouped_pools_are_judged_by_keys(tmp_path: Path, asked: dict[str, Any], name: str) -> None:
+    """A judgement of the other name finds nothing, and is refused."""
+    hits = [{"id": f"{doc}#1", "score": 1.0, "payload": {"doc": doc}} for doc in "ab"]
+    line = {**pool("q", group_size=1, **asked), "legs": [{"name": "keyword", "hits": hits}]}
+    found = read(tmp_path, f"q 0 {name} 1\n", line)
+    assert rows(found, "keyword")["keyword"].figures["MRR@10"] == 1.0
+    for other in {"a", "a#1"} - {name}:
+        with pytest.raises(InputError, match="none of its 1 relevant documents"):
+            read(tmp_path, f"q 0 {other} 1\n", line)
+
+
 def test_a_result_that_came_twice_is_one(tmp_path: Path) -> None:
     """A topic of at-least-once delivery may hold the same pool twice."""
     assert read(tmp_path, "a 0 v 1\n", pool("a"), result("a", pool=pool("a"))).pools.keys() == {"a"}
