@@ -56,7 +56,9 @@ MOST_RERANKED: Final = 1000
 Judgements = Mapping[str, Mapping[str, int]]
 
 _SHIPPED: Final = Planner(PROFILES)
-_EVENT_FIELDS: Final = frozenset(QueryEvent.model_fields)
+_EVENT_FIELDS: Final = frozenset(field.alias or name for name, field in QueryEvent.model_fields.items())
+_UNASKED: Final = frozenset({"cursor", "reply_to", "record", "explain", "debug"})
+"""Fields of a query that change no ranking: it is judged from its beginning, and the caller gets the answer."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Variant:
 
 
 def events(path: Path, recipe: Recipe | None = None, **asked: Any) -> Iterator[dict[str, Any]]:
-    """The file's queries as events, asking for this; columns that an event doesn't have go into its metadata.
+    """The file's queries as events, asking for this.
 
     A query that is asked by `recipe` keeps the overrides that the recipe can have, as a recorded pool does. Raises
     InputError for a line that isn't an object with a `query_id` of its own.
@@ -106,13 +108,20 @@ def events(path: Path, recipe: Recipe | None = None, **asked: Any) -> Iterator[d
         if (before := lines.setdefault(query["query_id"], number)) != number:
             twice = f"{path}:{number}: query_id: line {before} has {query['query_id']}, too"
             raise InputError(DeadLetterClass.INVALID, twice)
-        event = {name: value for name, value in query.items() if name in _EVENT_FIELDS}
-        metadata = {name: value for name, value in query.items() if name not in _EVENT_FIELDS}
+        event = to_event(query)
         if recipe is not None:
             event["recipe"] = recipe.name
             if isinstance(overrides := event.get("overrides"), dict):
                 event["overrides"] = recipe.select_own(overrides)
-        yield {**event, "metadata": metadata, "limit": DEPTH, "timeout_ms": TIMEOUT_MS, **asked}
+        yield {**event, "limit": DEPTH, "timeout_ms": TIMEOUT_MS, **asked}
+
+
+def to_event(query: Mapping[str, Any]) -> dict[str, Any]:
+    """A query of a file as the event that is ranked; columns that an event doesn't have go into its metadata."""
+    event = {name: value for name, value in query.items() if name in _EVENT_FIELDS - _UNASKED}
+    columns = {name: value for name, value in query.items() if name not in _EVENT_FIELDS}
+    own = event.get("metadata")
+    return {**event, "metadata": {**own, **columns} if isinstance(own, dict) else columns}
 
 
 def groups(path: Path, column: str) -> dict[str, str]:

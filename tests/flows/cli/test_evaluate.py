@@ -156,6 +156,14 @@ def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
     assert validate(QueryEvent, event).page_size == DEPTH
 
 
+def test_a_query_is_asked_for_its_ranking_alone(tmp_path: Path) -> None:
+    """A recorded query may have been the second page of another topic: what changes no ranking is left out."""
+    ranked = {"query_id": "a", "text": "b", "group_by": "parent", "return": {"text": "none"}}
+    unranked = {"cursor": "c", "reply_to": "t", "record": True, "explain": True, "debug": True}
+    (event,) = asked(tmp_path, {**ranked, **unranked, "kind": "wish", "metadata": {"own": 1}})
+    assert event == {**ranked, "metadata": {"own": 1, "kind": "wish"}, "limit": DEPTH, "timeout_ms": TIMEOUT_MS}
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
