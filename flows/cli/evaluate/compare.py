@@ -12,7 +12,7 @@ from flows.cli.evaluate.evaluation import Judgements, read_qrels, read_trec, sel
 from flows.cli.evaluate.sources import Qrels, print_report
 from flows.cli.output import Json, emit
 from flows.process import logs
-from operators.evaluation.comparison import CONFIDENCE, ByQuery, Comparison, Verdict
+from operators.evaluation.comparison import CONFIDENCE, LEAST_CHANGED, ByQuery, Comparison, Verdict
 from operators.evaluation.comparison import compare as compare_systems
 from operators.evaluation.metrics import TABLE, by_query, parse_run
 from schemas.errors import DeadLetterClass, InputError
@@ -123,13 +123,20 @@ def signs(comparison: Comparison, second: str) -> str:
     return f"{comparison.metric}: {counted}; sign test p = {p:.2g}"
 
 
+def too_few(comparison: Comparison) -> str:
+    """The reason for which there is no verdict, whatever the interval; empty if enough queries differ."""
+    changed = comparison.changed
+    return f"{changed} queries differ, {LEAST_CHANGED} are needed" if changed < LEAST_CHANGED else ""
+
+
 def describe_comparison(comparison: Comparison, first: str, second: str) -> Iterator[RenderableType]:
     """The comparison of two systems of these names, for a terminal of 80 columns."""
     yield f"A: {first}\nB: {second}"
     yield means_table(comparison, "A", "B", f"{len(comparison.moves)} judged queries")
     yield signs(comparison, "B")
     said, where = _SAID[comparison.verdict]
-    yield f"{said}: the interval of the difference in {comparison.metric} {where} 0."
+    reason = too_few(comparison) or f"the interval of the difference in {comparison.metric} {where} 0"
+    yield f"{said}: {reason}."
     moved = [move for move in comparison.moves if move.first != move.second]
     if moved:
         table = Table(title=f"Queries whose {comparison.metric} moved most", title_justify="left")

@@ -15,7 +15,7 @@ import yaml
 from rich.console import Console, RenderableType
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from flows.cli.evaluate.compare import Metric, means_table, moves, signs, summarise
+from flows.cli.evaluate.compare import Metric, means_table, moves, signs, summarise, too_few
 from flows.cli.evaluate.evaluation import Judgements, variants
 from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, print_report
 from flows.cli.output import Json, emit, say, stderr
@@ -87,7 +87,8 @@ class Tuned:
         """The verdict of the held-out half, in a sentence."""
         metric = self.rules.metric
         difference, (low, high) = self.comparison.means[metric][2:]
-        measured = f"{metric} {difference:+.3f}, interval {low:+.3f} to {high:+.3f}"
+        figures = f"{metric} {difference:+.3f}, interval {low:+.3f} to {high:+.3f}"
+        measured = "; ".join(filter(None, (figures, too_few(self.comparison))))
         if not self.found.setting:
             return f"{self.recipe.name}: no value that was tried is better than the recipe's own."
         if self.comparison.verdict is Verdict.BETTER:

@@ -68,7 +68,7 @@ def test_a_terminal_has_80_columns(files: tuple[Path, Path, Path]) -> None:
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "[red]" in text
     assert "better on 2 queries, worse on 0, equal on 2; sign test p = 0.5" in " ".join(text.split())
-    assert "Neither is shown to be better" in text
+    assert "Neither is shown to be better: 2 queries differ, 6 are needed." in text
     moved = text[text.index("Queries whose MRR@10 moved most") :]
     assert (moved.count("+1.000"), moved.count("+0.500")) == (1, 1)
     assert "q3" not in moved

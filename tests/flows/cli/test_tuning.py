@@ -102,14 +102,14 @@ def test_the_better_value_is_chosen_on_one_half_and_judged_on_the_other() -> Non
     """By hand: all that is tuned on want what the keyword leg prefers, all that is held out what the vector leg does.
     At the recipe's own alpha both score the same, and the vector leg's comes first.
     """
-    first, second = split(8)
+    first, second = split(12)
     found = tuned({**dict.fromkeys(first, "k"), **dict.fromkeys(second, "v")})
     assert found.found.setting == {"score.alpha": 0.25}
     assert (found.own, found.found.figure, found.found.tried) == (0.5, 1.0, 2)
     report = found.report()
-    assert (report["chosen_on"], report["judged_on"]) == (4, 4)
+    assert (report["chosen_on"], report["judged_on"]) == (6, 6)
     assert (report["before"]["MRR@10"], report["after"]["MRR@10"]) == (1.0, 0.5)
-    assert report["sign_test"] == {"wins": 0, "losses": 4, "ties": 0, "p": 2 / 16}
+    assert report["sign_test"] == {"wins": 0, "losses": 6, "ties": 0, "p": 2 / 64}
     assert report["verdict"] is Verdict.WORSE
     assert "NOT better" in found.verdict()
 
@@ -217,6 +217,15 @@ def test_a_querys_factor_of_reflections_does_not_count_where_it_is_tuned() -> No
     assert (found.own, found.found.figure) == (0.5, 1.0)
 
 
+def test_few_held_out_queries_show_nothing() -> None:
+    """Five that are better are too few, and the verdict says so; six are enough."""
+    few = tuned({f"q{number}": "k" for number in range(10)})
+    assert few.report()["verdict"] is Verdict.UNDECIDED
+    assert "is not shown to be better on the held-out queries" in few.verdict()
+    assert few.verdict().endswith("; 5 queries differ, 6 are needed).")
+    assert "is better on the held-out queries" in tuned({f"q{number}": "k" for number in range(12)}).verdict()
+
+
 def test_a_search_ends_at_its_trials() -> None:
     """The report says that it was not over."""
     found = tuned({f"q{number}": "k" for number in range(4)}, Wanted("all"), rules=replace(RULES, trials=3))
@@ -294,7 +303,7 @@ def test_what_was_tuned_can_be_printed() -> None:
 
 def test_what_is_written_is_a_configuration(tmp_path: Path) -> None:
     """The file loads as it is, and its recipe ranks as the tuned one; a file that is there already stays."""
-    wanting = {f"q{number}": "k" for number in range(6)}
+    wanting = {f"q{number}": "k" for number in range(12)}
     found = tuned(wanting, Wanted("score"), ALPHA, Wanted("rerank"))
     path = tmp_path / "tuned.yaml"
     recipe_file.write_recipes(path, {"hybrid": found.recipe, "signals": SHIPPED["signals"]}, [found.verdict()])
