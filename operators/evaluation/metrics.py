@@ -14,6 +14,9 @@ Judgements = Mapping[str, int]
 Ranking = Sequence[str]
 """Documents, best first, none twice."""
 
+_NOTHING: Final = "%none"
+"""The document of an empty ranking; `%` is encoded in all others."""
+
 _ENCODED: Final = re.compile(
     "%(?:25|09|0[A-D]|1[C-F]|20|C2%85|C2%A0|E1%9A%80|E2%80%(?:8[0-9A]|A[89F])|E2%81%9F|E3%80%80)", re.IGNORECASE
 )
@@ -159,13 +162,16 @@ def parse_run(lines: Iterable[str]) -> dict[str, list[str]]:
         if not line.strip():
             continue
         try:
-            query, _, document, rank, score, _ = map(_decode, line.split())
+            query, _, column, rank, score, _ = line.split()
             place = -float(score), int(rank)
         except ValueError:
             place = math.nan, 0
         if math.isnan(place[0]):
             raise InputError(DeadLetterClass.INVALID, f"line {number}: expected `query Q0 document rank score tag`")
+        query, document = _decode(query), _decode(column)
         documents = ranked.setdefault(query, {})
+        if column == _NOTHING:
+            continue
         if document in documents:
             raise InputError(DeadLetterClass.INVALID, f"line {number}: query {query} has {document} already")
         documents[document] = place
@@ -180,11 +186,13 @@ def qrels_lines(query: str, judged: Judgements) -> Iterator[str]:
 def run_lines(query: str, ranked: Iterable[tuple[str, float]], tag: str) -> Iterator[str]:
     """Write one query's ranking of (document, score) as `query Q0 document rank score tag` lines.
 
-    Ids are encoded; the tag, which nothing reads back, has underscores for white space.
+    Ids are encoded; the tag, which nothing reads back, has underscores for white space. An empty ranking has a line of
+    no document, as TREC asks for: a query without a line was not asked.
     """
     tag, query = "_".join(tag.split()), _encode(query)
-    for rank, (document, score) in enumerate(ranked, 1):
-        yield f"{query} Q0 {_encode(document)} {rank} {score:.9g} {tag}\n"
+    lines = [(_encode(document), score) for document, score in ranked] or [(_NOTHING, 0.0)]
+    for rank, (document, score) in enumerate(lines, 1):
+        yield f"{query} Q0 {document} {rank} {score:.9g} {tag}\n"
 
 
 def _encode(id_: str) -> str:

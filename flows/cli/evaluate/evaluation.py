@@ -320,7 +320,7 @@ def measure(
                 ranked[result["query_id"]] = [(judged_hit(hit), hit["score"]) for hit in result["results"]]
                 best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)
                 answered[result["status"]] += 1
-        with_answer = [best[query] for query in judged if query in best and query not in unanswerable]
+        with_answer = [best[query] for query in relevant(judged) if query in best and query not in unanswerable]
         found = separate(with_answer, [best[query] for query in unanswerable if query in best])
         yield replace(make_row(variant.name, ranked, answered, judged, runs), separation=found)
 

@@ -65,6 +65,21 @@ def test_the_runs_of_rows_are_compared(judged: Path) -> None:
     assert "B is better: the interval of the difference in MRR@10 is above 0." in printed("compare", *files)
 
 
+def test_queries_without_a_result_count_in_both_commands(judged: Path) -> None:
+    """The flow was asked and found nothing: the figures of `compare` are those of `evaluate`."""
+    nothing = {"query": {"query_id": "none", "text": "x"}, "now": 0, "legs": [{"name": "keyword", "hits": []}]}
+    with (judged / "pools.jsonl").open("ab") as pools, (judged / "qrels").open("a") as qrels:
+        pools.write(b"\n" + orjson.dumps(nothing))
+        qrels.write("none 0 k 1\nabsent 0 k 1\n")
+    asked = ("--pools", "pools.jsonl", "--recipe", "keyword", "--recipe", "hybrid", "--run", "runs")
+    rows = objects(printed("evaluate", *asked, "--json"))
+    (compared,) = objects(printed("compare", "runs/keyword.run", "runs/hybrid.run", "--json"))
+    assert [row["judged"] for row in rows] == [compared["judged"]] * 2 == [13, 13]
+    assert compared["in_neither"] == 1
+    for metric, means in compared["means"].items():
+        assert [means["first"], means["second"]] == [row[metric] for row in rows]
+
+
 def test_a_recipe_is_tuned_and_written(judged: Path) -> None:
     """The file configures the tuned recipe, and says on its first line what the held-out queries say."""
     asked = ("fuse", "--pools", "pools.jsonl", "--recipe", "hybrid", "--metric", "MRR@10")

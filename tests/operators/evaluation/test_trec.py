@@ -52,6 +52,14 @@ def test_what_is_written_is_read(qrels: dict[str, dict[str, int]]) -> None:
     assert parse_qrels(lines) == qrels
 
 
+def test_an_empty_ranking_has_a_line() -> None:
+    """The query was asked, and other tools count it: its line has a document that nothing judges."""
+    assert list(run_lines("q 1", [], "x")) == ["q%201 Q0 %none 1 0 x\n"]
+    assert parse_run(["q%201 Q0 %none 1 0 x", "r Q0 a 1 1 x"]) == {"q 1": [], "r": ["a"]}
+    [line] = run_lines("q", [("%none", 1.0)], "x")
+    assert parse_run([line]) == {"q": ["%none"]}
+
+
 def test_a_run_is_read_by_score() -> None:
     """By hand: the greater score goes first, of equal ones the smaller rank, whatever order the lines have."""
     lines = ["q2 Q0 z 1 0.5 x", "", "q1 Q0 b 2 3 x", "q1 Q0 a 3 3.0 x\n", "q1\tQ0\tc 9 1e1 x", "q1 Q0 d 1 -1 x"]
@@ -71,7 +79,7 @@ def test_a_document_twice_is_named() -> None:
         parse_run(["q Q0 a 1 0.5 x", "r Q0 a 1 0.5 x", "q Q0 a 2 0.4 x"])
 
 
-@given(st.dictionaries(names, st.lists(names, unique=True, min_size=1, max_size=5), max_size=3), st.floats(-1, 1))
+@given(st.dictionaries(names, st.lists(names, unique=True, max_size=5), max_size=3), st.floats(-1, 1))
 def test_a_run_that_is_written_is_read(run: dict[str, list[str]], score: float) -> None:
     """Rankings come back in their order, with equal scores too."""
     lines = [
