@@ -15,7 +15,7 @@ from flows.cli.evaluate.compare import compare_values, moves, summarise
 from flows.cli.evaluate.evaluation import DEPTH, to_event
 from flows.cli.evaluate.tune import Rules, parse_wanted, recipes_with, shorten_definition, tune_recipe
 from flows.cli.rank import ReadPool
-from operators.evaluation.metrics import TABLE, by_query
+from operators.evaluation.metrics import TABLE, by_query, relevant
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
 
 AT_ONCE: Final = 8
@@ -130,7 +130,8 @@ class Tuner:
     def _run(self, tuning: Tuning, wanted: Sequence[Any]) -> None:
         bench = self._bench
         recipe = bench.recipe(tuning.column)
-        judged = {query: grades for query, grades in bench.judgements.grades.items() if query in bench.judgements.set}
+        grades = relevant(bench.judgements.grades)
+        judged = {query: grades[query] for query in grades if query in bench.judgements.set}
         tried = 0
 
         def note() -> None:

@@ -34,6 +34,7 @@ from flows.cli.output import out, reread, stderr
 from flows.cli.query_client import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from flows.process.embedded import Embedded
+from operators.evaluation.metrics import relevant
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import Settings, load
@@ -89,6 +90,12 @@ class Source:
     rows: Iterator[Row]
     pools: Callable[[Recipe], Iterable[ReadPool]]
     note: str
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of judged queries, which have a relevant document, and of the others in the qrels, as JSON."""
+        counted = len(relevant(self.judged))
+        return {"judged": counted, "not_relevant": len(self.judged) - counted}
 
 
 @dataclass(frozen=True)
@@ -151,15 +158,15 @@ class Given:
                 judged,
                 ranker,
                 measure(running, queries, variants, judged, run_dir),
-                lambda recipe: record_pools(running, queries, recipe, judged, ranker),
-                f"{len(judged)} queries are judged",
+                lambda recipe: record_pools(running, queries, recipe, relevant(judged), ranker),
+                _count(judged),
             )
 
     @staticmethod
     def _from_pools(
         recorded: "Recorded", ranker: PoolRanker, variants: Sequence[Variant], run_dir: Path | None
     ) -> Source:
-        note = f"{len(recorded.judged)} queries are judged; {recorded.reranked} of their pools hold rerank scores"
+        note = _count(recorded.judged, f"; {recorded.reranked} of their pools hold rerank scores")
         if recorded.unrecorded:
             note += f"; {recorded.unrecorded} judged queries have results without a pool, and don't count"
         return Source(
@@ -169,6 +176,13 @@ class Given:
             lambda _: [with_rerank(read, rerank=True) for read in recorded.pools.values()],
             note,
         )
+
+
+def _count(judged: Judgements, more: str = "") -> str:
+    """The number of judged queries, `more` about them, and that of queries that can't tell rankings apart."""
+    counted = len(relevant(judged))
+    left = f"; {len(judged) - counted} have no relevant document, and don't count" if counted < len(judged) else ""
+    return f"{counted} queries are judged{more}{left}"
 
 
 def print_report(parts: Iterable[RenderableType]) -> None:
@@ -206,8 +220,8 @@ class Recorded:
 
     @property
     def reranked(self) -> int:
-        """The number of pools with rerank scores."""
-        return sum(read.pool.rerank is not None for read in self.pools.values())
+        """The number of judged queries' pools with rerank scores."""
+        return sum(self.pools[query].pool.rerank is not None for query in relevant(self.judged))
 
 
 def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
@@ -240,7 +254,7 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     fields = {query: ranker.planner.grouping_field(read.pool.query) for query, read in pools.items()}
     offered = ((hit.id, hit.payload) for read in pools.values() for leg in read.pool.legs for hit in leg.hits)
     check_documents(judged, fields, offered, qrels, path)
-    return Recorded(pools, judged, len(without & every.keys() - pools.keys()))
+    return Recorded(pools, judged, len(without & relevant(every).keys() - pools.keys()))
 
 
 def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None) -> Iterator[Row]:

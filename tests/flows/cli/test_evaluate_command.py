@@ -80,6 +80,26 @@ def test_queries_without_a_result_count_in_both_commands(judged: Path) -> None:
         assert [means["first"], means["second"]] == [row[metric] for row in rows]
 
 
+def test_a_judged_query_has_a_relevant_document(judged: Path) -> None:
+    """One that has none is in no figure, and every command says one number; how many were left out is said apart."""
+    lines = (judged / "pools.jsonl").read_bytes().splitlines()
+    more = [{**orjson.loads(lines[0]), "query": {"query_id": name, "text": name}, "rerank": {"k": 1}} for name in "xy"]
+    (judged / "pools.jsonl").write_bytes(b"\n".join([*lines, *map(orjson.dumps, more)]))
+    with (judged / "qrels").open("a") as qrels:
+        qrels.write("x 0 k 0\ny 0 v -1\n")
+    asked = ("--pools", "pools.jsonl", "--recipe", "keyword")
+    rows = objects(printed("evaluate", *asked, "--run", "runs", "--json"))
+    assert [(row["recipe"], row["judged"], row["not_relevant"], row["MRR@10"]) for row in rows] == [
+        ("keyword", 12, 2, 1.0)
+    ]
+    (compared,) = objects(printed("compare", "runs/keyword.run", "runs/keyword.run", "--json"))
+    assert (compared["judged"], compared["in_neither"]) == (12, 0)
+    (tuned,) = objects(printed("tune", "score.alpha=0.2", "--pools", "pools.jsonl", "--recipe", "hybrid", "--json"))
+    assert tuned["chosen_on"] + tuned["judged_on"] == 12
+    note = "12 queries are judged; 0 of their pools hold rerank scores; 2 have no relevant document, and don't count"
+    assert note in " ".join(printed("evaluate", *asked).split())
+
+
 def test_a_recipe_is_tuned_and_written(judged: Path) -> None:
     """The file configures the tuned recipe, and says on its first line what the held-out queries say."""
     asked = ("fuse", "--pools", "pools.jsonl", "--recipe", "hybrid", "--metric", "MRR@10")

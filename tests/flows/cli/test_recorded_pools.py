@@ -51,11 +51,12 @@ def test_pools_and_results_that_carry_them_are_judged(tmp_path: Path) -> None:
     """
     found = read(
         tmp_path,
-        "a 0 v 1\nb 0 k 1\nc 0 v 1\nabsent 0 v 1\n",
+        "a 0 v 1\nb 0 k 1\nc 0 v 1\nabsent 0 v 1\nd 0 v 0\n",
         pool("a"),
         b"",
         result("b", pool=pool("b")),
         result("c"),
+        result("d"),
         pool("unjudged"),
         result("unjudged too"),
     )
