@@ -20,7 +20,7 @@ _NOTHING: Final = "%none"
 _ENCODED: Final = re.compile(
     "%(?:25|09|0[A-D]|1[C-F]|20|C2%85|C2%A0|E1%9A%80|E2%80%(?:8[0-9A]|A[89F])|E2%81%9F|E3%80%80)", re.IGNORECASE
 )
-"""What an id is encoded to, and nothing else: the ids of other tools may be URLs, which hold other escapes."""
+"""Escapes that encoding an id gives, and no others: the ids of other tools may be URLs, which hold more."""
 
 
 def any_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
