@@ -2,6 +2,7 @@
 overlap. Pure.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,6 +14,9 @@ from operators.evaluation.metrics import mean
 
 RESAMPLES: Final = 10_000
 CONFIDENCE: Final = 0.95
+
+LEAST_CHANGED: Final = math.ceil(1 - math.log2(1 - CONFIDENCE))
+"""Queries that must differ for a verdict: with fewer, not even wins alone are significant by the sign test."""
 
 _AT_A_TIME: Final = 1 << 21
 """Values that are drawn at a time: it bounds the memory, whatever the number of queries."""
@@ -81,7 +85,7 @@ ByQuery = Mapping[str, Mapping[str, float]]
 
 
 class Verdict(StrEnum):
-    """The judgement of the second system by the interval of the difference."""
+    """The judgement of the second system by the interval of the difference, if enough queries differ."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -118,8 +122,18 @@ class Comparison:
     moves: tuple[Move, ...]
 
     @property
+    def changed(self) -> int:
+        """The number of queries on which the systems differ."""
+        return self.signs.wins + self.signs.losses
+
+    @property
     def verdict(self) -> Verdict:
-        """Better or worse if the interval of the difference doesn't contain 0. Source: own."""
+        """Better or worse if the interval of the difference doesn't contain 0, and `LEAST_CHANGED` queries differ.
+
+        The percentile interval of few queries is too narrow: that of one query has no width. Source: own.
+        """
+        if self.changed < LEAST_CHANGED:
+            return Verdict.UNDECIDED
         low, high = self.means[self.metric].interval
         if low > 0:
             return Verdict.BETTER

@@ -3,8 +3,8 @@
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
-from urllib.parse import quote
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
 
 from schemas.errors import DeadLetterClass, InputError
 
@@ -13,6 +13,14 @@ Judgements = Mapping[str, int]
 
 Ranking = Sequence[str]
 """Documents, best first, none twice."""
+
+_NOTHING: Final = "%none"
+"""The document of an empty ranking; `%` is encoded in all others."""
+
+_ENCODED: Final = re.compile(
+    "%(?:25|09|0[A-D]|1[C-F]|20|C2%85|C2%A0|E1%9A%80|E2%80%(?:8[0-9A]|A[89F])|E2%81%9F|E3%80%80)", re.IGNORECASE
+)
+"""Escapes that encoding an id gives, and no others: the ids of other tools may be URLs, which hold more."""
 
 
 def any_at(ranking: Ranking, judged: Judgements, depth: int) -> float:
@@ -123,24 +131,28 @@ def separate(answerable: Sequence[float], others: Sequence[float]) -> Separation
 
 
 def parse_qrels(lines: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Read `query iteration document grade` lines as query -> document -> grade.
+    """Read `query iteration document grade` lines as query -> document -> grade; ids are decoded.
 
-    Raises InputError naming the line that has another form.
+    Raises InputError naming the line that has another form, or that gives a document another grade than a line before.
     """
     qrels: dict[str, dict[str, int]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            query, _, document, grade = line.split()
-            qrels.setdefault(query, {})[document] = int(grade)
+            query, _, document, last = map(_decode, line.split())
+            grade = int(last)
         except ValueError:
             raise InputError(DeadLetterClass.INVALID, f"line {number}: expected `query 0 document grade`") from None
+        before = qrels.setdefault(query, {}).setdefault(document, grade)
+        if before != grade:
+            said = f"line {number}: query {query} has {document} already, with the grade {before}"
+            raise InputError(DeadLetterClass.INVALID, said)
     return qrels
 
 
 def parse_run(lines: Iterable[str]) -> dict[str, list[str]]:
-    """Read `query Q0 document rank score tag` lines as query -> documents, best first.
+    """Read `query Q0 document rank score tag` lines as query -> documents, best first; ids are decoded.
 
     The order is by score, descending, and of equal scores by rank. (trec_eval orders equal scores by document.) Raises
     InputError naming the line that has another form, or a document that its query has already.
@@ -150,28 +162,43 @@ def parse_run(lines: Iterable[str]) -> dict[str, list[str]]:
         if not line.strip():
             continue
         try:
-            query, _, document, rank, score, _ = line.split()
+            query, _, column, rank, score, _ = line.split()
             place = -float(score), int(rank)
         except ValueError:
             place = math.nan, 0
         if math.isnan(place[0]):
             raise InputError(DeadLetterClass.INVALID, f"line {number}: expected `query Q0 document rank score tag`")
+        query, document = _decode(query), _decode(column)
         documents = ranked.setdefault(query, {})
+        if column == _NOTHING:
+            continue
         if document in documents:
             raise InputError(DeadLetterClass.INVALID, f"line {number}: query {query} has {document} already")
         documents[document] = place
     return {query: sorted(documents, key=documents.__getitem__) for query, documents in ranked.items()}
 
 
+def qrels_lines(query: str, judged: Judgements) -> Iterator[str]:
+    """Write one query's judgements as `query 0 document grade` lines; ids are encoded."""
+    return (f"{_encode(query)} 0 {_encode(document)} {grade}\n" for document, grade in judged.items())
+
+
 def run_lines(query: str, ranked: Iterable[tuple[str, float]], tag: str) -> Iterator[str]:
     """Write one query's ranking of (document, score) as `query Q0 document rank score tag` lines.
 
-    White space separates columns: a tag has underscores for it, and an id has it percent-encoded.
+    Ids are encoded; the tag, which nothing reads back, has underscores for white space. An empty ranking has a line of
+    no document, as TREC asks for: a query without a line was not asked.
     """
-    tag, query = "_".join(tag.split()), _column(query)
-    for rank, (document, score) in enumerate(ranked, 1):
-        yield f"{query} Q0 {_column(document)} {rank} {score:.9g} {tag}\n"
+    tag, query = "_".join(tag.split()), _encode(query)
+    lines = [(_encode(document), score) for document, score in ranked] or [(_NOTHING, 0.0)]
+    for rank, (document, score) in enumerate(lines, 1):
+        yield f"{query} Q0 {document} {rank} {score:.9g} {tag}\n"
 
 
-def _column(id_: str) -> str:
-    return re.sub(r"\s", lambda found: quote(found[0]), id_)
+def _encode(id_: str) -> str:
+    """The id without white space, which separates columns: that and `%` are percent-encoded."""
+    return re.sub(r"[\s%]", lambda found: quote(found[0]), id_)
+
+
+def _decode(column: str) -> str:
+    return _ENCODED.sub(lambda found: unquote(found[0]), column)

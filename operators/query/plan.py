@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
 
-from operators.query.canonical import CanonicalQuery, Shape
+from operators.query.canonical import CanonicalQuery, Shape, shape
 from operators.query.field_map import SAME, FieldMap
 from operators.ranking.grouping import Grouping
 from operators.ranking.run import Facts, Matches, TemporalExpression
@@ -114,11 +114,10 @@ class Planner:
     fields: FieldMap = SAME
     _overridden: OrderedDict[tuple[str, str], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
 
-    @property
-    def grouping_fields(self) -> frozenset[str]:
-        """The fields by which the profiles and the defaults group results."""
-        fields = (self.defaults.group_by, *(profile.group_by for profile in self.profiles.values()))
-        return frozenset(field for field in fields if field is not None)
+    def grouping_field(self, event: QueryEvent) -> str | None:
+        """The field by which the query's results are grouped, if they are."""
+        grouping = self._grouping(event, self.profiles[self.profile(event)])
+        return grouping.field if grouping is not None and shape(event) is Shape.SEARCH else None
 
     def plan(
         self,
@@ -142,7 +141,7 @@ class Planner:
         overrides: dict[str, Any] = dict(event.overrides or {})
         if recipe is not None:
             # They were said of the query's own recipe.
-            overrides = {stage: each for stage, each in overrides.items() if stage in {*recipe.written, MAX_DISTANCE}}
+            overrides = recipe.select_own(overrides)
         if overrides or event.reflection_boost is not None:
             allowed = policy.overrides if policy.overrides is not None else self.allowed
             chosen = self._override(chosen, overrides, event.reflection_boost, allowed)

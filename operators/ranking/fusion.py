@@ -183,7 +183,8 @@ def linear(legs: Sequence[Leg], stage: Linear, run: Run) -> list[Candidate]:
     """alpha * cosine + (1 - alpha) * BM25 / the greatest BM25, at most 1; a leg that did not answer leaves all weight
     to the other.
 
-    A candidate that the vector leg did not return counts its bound, one that the keyword leg did not return counts 0.
+    A candidate that the vector leg did not return counts its bound, one that the keyword leg did not return counts 0,
+    and so does a cosine or a BM25 below 0.
     Source: MemPalace's `reranker.rerank`, which works on the distance that a search returned; the similarity is our
     own.
     """
@@ -198,7 +199,8 @@ def linear(legs: Sequence[Leg], stage: Linear, run: Run) -> list[Candidate]:
     greatest = max(bm25.values(), default=0.0)
     candidates = list_candidates(found)
     similar = [max(0.0, cosines.get(candidate.id, least)) for candidate in candidates]
-    matching = [bm25.get(candidate.id, 0.0) / greatest if greatest > 0 else 0.0 for candidate in candidates]
+    matches = [max(0.0, bm25.get(candidate.id, 0.0)) for candidate in candidates]
+    matching = [match / greatest if greatest > 0 else 0.0 for match in matches]
     for candidate, cosine, share in zip(candidates, similar, matching, strict=True):
         candidate.score = min(1.0, weights[VECTOR] * cosine + weights[KEYWORD] * share)
     if run.explanations is not None:

@@ -130,6 +130,10 @@ class Recipe:
                 written[stage] = {**written[stage], **changes}
         return self._of(self.name, written, max_distance)
 
+    def select_own(self, overrides: Overrides) -> dict[str, Any]:
+        """Those of the overrides that this recipe can have: a query's may be said of the stages of another one."""
+        return {stage: changes for stage, changes in overrides.items() if stage in {*self.written, MAX_DISTANCE}}
+
     def fusing(self) -> "Recipe":
         """The recipe's fusion alone, without a greatest distance."""
         return self._of(self.name, {self.fusion.name: self.written[self.fusion.name]}, 0.0)

@@ -1,11 +1,15 @@
-"""Columns of the page: a result as cards, and several results of one query compared."""
+"""Columns of the page: one way to rank each, its result as cards, and several results of one query compared."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from flows.cli.console.explanation import share_score
+from flows.cli.evaluate.evaluation import judged_hit
 from operators.evaluation.comparison import jaccard, rank_biased_overlap
 
+COLUMNS: Final = 3
 DEPTH: Final = 10
 """Results over which two lists are compared."""
 
@@ -13,8 +17,52 @@ _OWN: Final = frozenset({"title", "namespace", "destination"})
 _LATE: Final = frozenset({"created_at", "updated_at", "accessed_at", "lang"})
 """Fields that stand behind the others."""
 
+_PARTS: Final = {"passages": 2, "text": 300}
 _LONGEST: Final = 600
 """Characters of a text or a field that a card shows at most."""
+
+
+class Column(BaseModel):
+    """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    config: str = ""
+    recipe: str = ""
+    profile: str = ""
+    overrides: dict[str, JsonValue] = {}
+    rerank: bool = True
+    min_relevance: float | None = None
+
+
+class Search(BaseModel):
+    """A search of the page: fields of a query event, which the search flow judges, and the columns."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    columns: Annotated[list[Column], Field(min_length=1, max_length=COLUMNS)]
+    text: Any = None
+    namespace: Any = None
+    limit: Any = None
+    filters: Any = None
+
+    def events(self) -> list[dict[str, Any]]:
+        """The query events, one for each column, without their ids."""
+        same = {name: each for name, each in self.model_dump(exclude={"columns"}).items() if each is not None}
+        asked = {"explain": True, "debug": True, "record": True, "return": dict(_PARTS)}
+        return [{**same, **asked, **event_fields(column)} for column in self.columns]
+
+
+def event_fields(column: Column) -> dict[str, Any]:
+    """The fields of a query event that a column says."""
+    said: dict[str, Any] = {name: getattr(column, name) for name in ("recipe", "profile") if getattr(column, name)}
+    if column.overrides:
+        said["overrides"] = column.overrides
+    if not column.rerank:
+        said["rerank"] = False
+    if column.min_relevance is not None:
+        said["min_relevance"] = column.min_relevance
+    return said
 
 
 def to_cards(result: Mapping[str, Any], grades: Mapping[str, int], known: Mapping[str, Mapping[str, Any]]) -> list[Any]:
@@ -30,9 +78,10 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
     for step in explanation["stages"] if explanation else ():
         for word, found in (step["values"].get("words") or {}).items():
             words[word] = list(found.get("fields") or ())
-    group = hit.get("group")
+    group, judged = hit.get("group"), judged_hit(hit)
     return {
         "id": hit["id"],
+        "judged": judged,
         "rank": hit["rank"],
         "score": hit["score"],
         "relevance": hit.get("relevance"),
@@ -47,7 +96,7 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
         "legs": {name: leg["rank"] + 1 for name, leg in hit["legs"].items()},
         "parts": share_score(explanation) if explanation else [],
         "words": words,
-        "grade": grades.get(hit["id"]),
+        "grade": grades.get(judged),
         "group": {"key": _text(group["key"]), "count": group["count"]} if group else None,
     }
 
@@ -87,8 +136,8 @@ def to_column(result: Mapping[str, Any], cards: list[Any]) -> dict[str, Any]:
 def compare_columns(lists: Sequence[Sequence[str]], ranked: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
     """Each further column compared with the first: overlap, what moved, and what one of both has alone.
 
-    `lists` are the ids on each page; `ranked` has the rank of every candidate of each column, those behind the page
-    included.
+    `lists` are the names on each page by which results are judged; `ranked` has the rank of every candidate of each
+    column, those behind the page included.
     """
     first = lists[0]
     found = []

@@ -16,6 +16,7 @@ import orjson
 
 from flows.cli.evaluate.evaluation import read_qrels
 from flows.cli.ingestion import numbered_jsonl
+from operators.evaluation.metrics import qrels_lines
 from schemas.errors import DeadLetterClass, InputError
 from schemas.texts import nfc
 
@@ -46,7 +47,10 @@ class Judgements:
                 if "result_id" in query:
                     where = f"{self.queries}:{number}"
                     raise InputError(DeadLetterClass.INVALID, f"{where}: a result without its pool (record: true)")
-                self.set[id_] = query
+                # A topic may hold a recorded result twice.
+                if self.set.setdefault(id_, query) != query:
+                    where = f"{self.queries}:{number}"
+                    raise InputError(DeadLetterClass.INVALID, f"{where}: query_id: another query has {id_}")
 
     def query_of(self, text: str, namespace: str) -> str:
         """The id of a query with this text in this namespace: the set's, or one that is made of both."""
@@ -67,12 +71,10 @@ class Judgements:
             raise InputError(DeadLetterClass.INVALID, f"grade: 0 to {GRADES[-1]} is expected ({grade})")
         if not text.strip():
             raise InputError(DeadLetterClass.INVALID, "text: a query without a text can't be judged")
-        if not document or document != "".join(document.split()):
-            raise InputError(DeadLetterClass.INVALID, f"id: qrels have no ids with spaces ({document[:80]!r})")
+        if not document:
+            raise InputError(DeadLetterClass.INVALID, "id: missing")
         with self._lock:
             query = self.query_of(text, namespace)
-            if any(each.isspace() for each in query):
-                raise InputError(DeadLetterClass.INVALID, f"query_id: qrels have no ids with spaces ({query[:80]!r})")
             before = self.grades_of(query).get(document)
             changed = {id_: dict(grades) for id_, grades in self.grades.items()}
             of_query = changed.setdefault(query, {})
@@ -90,7 +92,7 @@ class Judgements:
 
     def _write(self, grades: Mapping[str, Mapping[str, int]]) -> None:
         """Write all grades to a file of its own first: nobody reads half of them."""
-        lines = [f"{query} 0 {id_} {grade}\n" for query, of in grades.items() for id_, grade in of.items()]
+        lines = (line for query, of in grades.items() for line in qrels_lines(query, of))
         temporary = self.qrels.with_name(f".{self.qrels.name}.{os.getpid()}")
         temporary.write_text("".join(lines), encoding="utf-8")
         temporary.replace(self.qrels)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from flows.cli.evaluate.evaluation import judged_name
 from flows.cli.rank import PoolRanker, ReadPool
 from operators.query.outcome import Outcome
 from operators.ranking.content import identify_content
@@ -25,10 +26,11 @@ _ALL: Final = {"min_relevance": 0.0, "group_size": 0, "explain": False, "order_b
 class Fate:
     """One candidate: its place in each leg, its rank among all results, from 1, or the stage that lost it, and why.
 
-    `read`: the model has read it; None if no model read any.
+    `judged` is the name by which it is judged. `read`: the model has read it; None if no model read any.
     """
 
     id: str
+    judged: str
     legs: Mapping[str, tuple[int, float]]
     rank: int | None = None
     lost_at: str | None = None
@@ -40,11 +42,15 @@ class Fate:
 
 @dataclass(frozen=True)
 class Fates:
-    """Every candidate of a pool, the results first; the page ends with rank `page_end`."""
+    """Every candidate of a pool, the results first; the page ends with rank `page_end`.
+
+    `grouped_by` is the field by which the results are grouped, if they are.
+    """
 
     by_id: Mapping[str, Fate]
     page_end: int
     read: int
+    grouped_by: str | None
 
     @property
     def lost(self) -> list[Fate]:
@@ -79,14 +85,16 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
         lost.pop(each.id, None)
     read_by_model = outcome.rerank_scores.read if outcome.rerank_scores is not None else 0
     scored = set(outcome.rerank_scores.scores) if outcome.rerank_scores is not None else set()
-    titles = _titles(pool)
+    grouped_by = outcome.grouping.field if outcome.grouping is not None else None
+    payloads = {hit.id: hit.payload for leg in pool.legs for hit in leg.hits}
     fates: dict[str, Fate] = {}
 
     def add(id_: str, rank: int | None, stage: str | None, why: str) -> None:
         known = whole.relevance.of(id_) if whole.relevance is not None else None
-        fates[id_] = Fate(
-            id_, offered.get(id_, {}), rank, stage, why, known, id_ in scored if scored else None, titles.get(id_)
-        )
+        judged, title = judged_name(id_, payloads[id_], grouped_by), payloads[id_].get("title")
+        by_model = id_ in scored if scored else None
+        named = title if isinstance(title, str) else None
+        fates[id_] = Fate(id_, judged, offered[id_], rank, stage, why, known, by_model, named)
 
     for rank, each in enumerate(outcome.candidates, pool.skip + 1):
         add(each.id, rank, None, "")
@@ -96,13 +104,7 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     for id_ in offered:
         if id_ not in fates:
             add(id_, None, *lost.get(id_, (recipe.stages[-1].name, "the recipe leaves it out")))
-    return Fates(fates, pool.skip + event.page_size, read_by_model)
-
-
-def _titles(pool: CandidatePool) -> dict[str, str]:
-    return {
-        hit.id: title for leg in pool.legs for hit in leg.hits if isinstance(title := hit.payload.get("title"), str)
-    }
+    return Fates(fates, pool.skip + event.page_size, read_by_model, grouped_by)
 
 
 def _beginnings(recipe: Recipe) -> Sequence[Recipe]:

@@ -7,20 +7,24 @@ from typing import Annotated, Any, Final
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.cli.console.columns import COLUMNS, Column
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.parameters import shorten_overrides
-from flows.cli.console.workbench import COLUMNS, Column, Workbench
+from flows.cli.console.workbench import Workbench
 from flows.cli.evaluate.compare import compare_values, moves, summarise
-from flows.cli.evaluate.evaluation import DEPTH
+from flows.cli.evaluate.evaluation import DEPTH, to_event
 from flows.cli.evaluate.tune import Rules, parse_wanted, recipes_with, shorten_definition, tune_recipe
 from flows.cli.rank import ReadPool
-from operators.evaluation.metrics import TABLE, by_query
+from operators.evaluation.metrics import TABLE, by_query, relevant
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
 
 AT_ONCE: Final = 8
 """Queries under way at a time: pools are large, and an embedded broker drops what it can't hold."""
 
 TRIALS: Final = 60
+
+_OWN: Final = frozenset({"query_id", "timeout_ms", *Column.model_fields})
+"""Fields of a query of the set that a run has its own of; a column says all of its own, also by leaving one empty."""
 
 
 class Batch(BaseModel):
@@ -72,8 +76,8 @@ def measure_batch(bench: Workbench, batch: Batch) -> list[dict[str, dict[str, fl
 def _query_fields(judgements: Judgements, query: str) -> dict[str, Any]:
     if query not in judgements.set:
         raise InputError(DeadLetterClass.INVALID, f"queries: the set has none of this id ({query[:80]!r})")
-    asked = judgements.set[query]
-    return {name: asked[name] for name in ("text", "namespace", "filters") if asked.get(name) is not None}
+    event = to_event(judgements.set[query])
+    return {name: value for name, value in event.items() if name not in _OWN} | {"limit": DEPTH}
 
 
 def compare_runs(compared: Compared) -> dict[str, Any]:
@@ -126,7 +130,8 @@ class Tuner:
     def _run(self, tuning: Tuning, wanted: Sequence[Any]) -> None:
         bench = self._bench
         recipe = bench.recipe(tuning.column)
-        judged = {query: grades for query, grades in bench.judgements.grades.items() if query in bench.judgements.set}
+        grades = relevant(bench.judgements.grades)
+        judged = {query: grades[query] for query in grades if query in bench.judgements.set}
         tried = 0
 
         def note() -> None:

@@ -32,8 +32,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from flows.cli.console.columns import Column, Search
 from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
-from flows.cli.console.workbench import Column, Search, Workbench
+from flows.cli.console.workbench import Workbench
 from flows.cli.query_client import Unanswered
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError

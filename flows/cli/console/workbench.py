@@ -5,20 +5,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from opentelemetry.trace import Tracer, format_trace_id
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from flows.assembly.delivery import connect
 from flows.cli.console import losses
-from flows.cli.console.columns import compare_columns, to_cards, to_column
+from flows.cli.console.columns import Column, Search, compare_columns, event_fields, to_cards, to_column
 from flows.cli.console.explanation import waterfall
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.overview import Overview
 from flows.cli.console.parameters import controls, shorten_overrides, write_forms
 from flows.cli.console.timeline import SpansOf, timeline
+from flows.cli.evaluate.evaluation import judged_hit, judged_name
 from flows.cli.query_client import Event, QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from operators.delivery.client import KafkaClient
@@ -27,14 +27,11 @@ from schemas.recipes import Recipe, RecipeError
 from schemas.settings import KafkaSettings, Settings
 from schemas.settings.ranking import BALANCED
 
-COLUMNS: Final = 3
 _POOLS: Final = 32
 """Pools that are kept; the page of an older one asks again."""
 
 TIMEOUT: Final = 30.0
 """Seconds to wait for an answer, as `rankstream query` does by default."""
-
-_PARTS: Final = {"passages": 2, "text": 300}
 
 
 class Answers(NamedTuple):
@@ -45,49 +42,6 @@ class Answers(NamedTuple):
 
 
 Searcher = Callable[[Sequence[Mapping[str, Any]]], Answers]
-
-
-class Column(BaseModel):
-    """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    config: str = ""
-    recipe: str = ""
-    profile: str = ""
-    overrides: dict[str, JsonValue] = {}
-    rerank: bool = True
-    min_relevance: float | None = None
-
-
-class Search(BaseModel):
-    """A search of the page: fields of a query event, which the search flow judges, and the columns."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    columns: Annotated[list[Column], Field(min_length=1, max_length=COLUMNS)]
-    text: Any = None
-    namespace: Any = None
-    limit: Any = None
-    filters: Any = None
-
-    def events(self) -> list[dict[str, Any]]:
-        """The query events, one for each column, without their ids."""
-        same = {name: each for name, each in self.model_dump(exclude={"columns"}).items() if each is not None}
-        asked = {"explain": True, "debug": True, "record": True, "return": dict(_PARTS)}
-        return [{**same, **asked, **_event_fields(column)} for column in self.columns]
-
-
-def _event_fields(column: Column) -> dict[str, Any]:
-    """The fields of a query event that a column says."""
-    said: dict[str, Any] = {name: getattr(column, name) for name in ("recipe", "profile") if getattr(column, name)}
-    if column.overrides:
-        said["overrides"] = column.overrides
-    if not column.rerank:
-        said["rerank"] = False
-    if column.min_relevance is not None:
-        said["min_relevance"] = column.min_relevance
-    return said
 
 
 @dataclass
@@ -301,7 +255,7 @@ class Workbench:
         every = [self.recall(key) for key in keys]
         if len(every) < 2:
             return {"comparisons": []}
-        ids = [[hit["id"] for hit in each.result["results"]] for each in every]
+        ids = [[judged_hit(hit) for hit in each.result["results"]] for each in every]
         return {"comparisons": compare_columns(ids, [self._ranks(each) for each in every])}
 
     def _ranks(self, shelved: Shelved) -> dict[str, int]:
@@ -339,9 +293,10 @@ class Workbench:
         shelved = self.recall(key)
         ranker, read = self._prepare(shelved)
         fates, profiles = losses.trace(ranker, read), self.of(shelved.column).settings.profiles
-        grade: dict[str, Any] = {"grade": self._grades(shelved.event).get(id_)}
         if id_ in fates.by_id:
-            return grade | losses.describe(fates.by_id[id_], fates.page_end, fates.read, profiles)
+            fate = fates.by_id[id_]
+            said = losses.describe(fate, fates.page_end, fates.read, profiles)
+            return said | self._judgement(shelved, fate.judged)
         event, own = shelved.event, {"field": "id", "op": "eq", "value": id_}
         namespace, filters = self._namespace(event), list(event.get("filters") or ())
         others = [each for each in self.overview.namespaces if each != namespace][:20]
@@ -358,7 +313,12 @@ class Workbench:
         failing = [_put_into_words(each) for each, hits in zip(filters, rest, strict=False) if not hits["results"]]
         there = [each for each, hits in zip(others, rest[len(filters) :], strict=True) if hits["results"]]
         document = found["results"][0] if found["results"] else None
-        return grade | losses.missing(id_, namespace, document, alone, read.pool, failing, there, profiles)
+        judged = judged_name(id_, document["payload"] if document is not None else {}, fates.grouped_by)
+        said = losses.missing(id_, namespace, document, alone, read.pool, failing, there, profiles)
+        return said | self._judgement(shelved, judged)
+
+    def _judgement(self, shelved: Shelved, name: str) -> dict[str, Any]:
+        return {"judged": name, "grade": self._grades(shelved.event).get(name)}
 
     def time(self, key: str) -> dict[str, Any]:
         """The waterfall of a query's time. Raises InputError."""
@@ -373,7 +333,7 @@ class Workbench:
         assert ask is not None
         found = []
         events = [
-            self._adapt(column, {**query, "record": True, **_bare(), **_event_fields(column)}) for query in queries
+            self._adapt(column, {**query, "record": True, **_bare(), **event_fields(column)}) for query in queries
         ]
         for result in ask(events).results:
             if "pool" not in result:
@@ -382,16 +342,16 @@ class Workbench:
         return found
 
     def order(self, column: Column, queries: Sequence[Mapping[str, Any]], depth: int) -> list[list[str]]:
-        """The ids of each query's first results by a column. Raises RankstreamError and OSError."""
+        """The names by which each query's first results by a column are judged. Raises RankstreamError and OSError."""
         own = self.of(column)
         if own.ask is None:
             ranker = replace(own.ranker, recipe=self.recipe(column), explain=False)
             return [[id_ for id_, _ in ranker.order(read).ranked[:depth]] for read in self.record(column, queries)]
-        results = own.ask([{**query, "limit": depth, **_bare(), **_event_fields(column)} for query in queries]).results
+        results = own.ask([{**query, "limit": depth, **_bare(), **event_fields(column)} for query in queries]).results
         for result in results:
             if result["status"] in {"invalid", "denied", "failed"}:
                 raise InputError(DeadLetterClass.INVALID, f"a query was not answered: {_failure(result)}")
-        return [[hit["id"] for hit in result["results"]] for result in results]
+        return [[judged_hit(hit) for hit in result["results"]] for result in results]
 
     def parameters(self, column: Column) -> dict[str, Any]:
         """The controls of the column's recipe. Raises InputError."""
@@ -402,7 +362,7 @@ class Workbench:
         """The column's recipe as YAML, query event and producer. Raises InputError."""
         recipe, plain = self.recipe(column), self.plain_recipe(column)
         short = shorten_overrides(plain, column.overrides)
-        event = {"query_id": "q-1", **search, **_event_fields(column.model_copy(update={"overrides": short}))}
+        event = {"query_id": "q-1", **search, **event_fields(column.model_copy(update={"overrides": short}))}
         return write_forms(recipe, event, self.of(column).settings)
 
 

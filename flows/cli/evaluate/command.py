@@ -53,7 +53,7 @@ def evaluate(
                     figures["nothing"] = row.separation._asdict()
                 if grouped:
                     figures["by"] = {name: {**some, "judged": count} for name, count, some in row.split(grouped)}
-                emit({**figures, "judged": len(source.judged), "answers": row.answered})
+                emit({**figures, **source.counts, "answers": row.answered})
             else:
                 say(stderr, f"{row.name}: done")
     if not as_json:

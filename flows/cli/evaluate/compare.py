@@ -12,9 +12,9 @@ from flows.cli.evaluate.evaluation import Judgements, read_qrels, read_trec, sel
 from flows.cli.evaluate.sources import Qrels, print_report
 from flows.cli.output import Json, emit
 from flows.process import logs
-from operators.evaluation.comparison import CONFIDENCE, ByQuery, Comparison, Verdict
+from operators.evaluation.comparison import CONFIDENCE, LEAST_CHANGED, ByQuery, Comparison, Verdict
 from operators.evaluation.comparison import compare as compare_systems
-from operators.evaluation.metrics import TABLE, by_query, parse_run
+from operators.evaluation.metrics import TABLE, by_query, parse_run, relevant
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import TelemetrySettings
 from schemas.texts import printable
@@ -50,13 +50,24 @@ def compare(
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
     # Each is read once: it may be a pipe.
     runs = {path: read_run(path) for path in (first, second)}
-    judged = judgements_of_runs(qrels, runs)
+    judged, absent = judgements_of_runs(qrels, runs)
     values = [by_query(runs[path], judged) for path in (first, second)]
     comparison = compare_values(values[0], values[1], metric, seed)
     if as_json:
-        emit({"first": str(first), "second": str(second), **summarise(comparison), "queries": moves(comparison)})
+        counts = {"judged": len(comparison.moves), "in_neither": absent}
+        emit(
+            {
+                "first": str(first),
+                "second": str(second),
+                **counts,
+                **summarise(comparison),
+                "queries": moves(comparison),
+            }
+        )
     else:
         print_report(describe_comparison(comparison, str(first), str(second)))
+        if absent:
+            print_report([f"{absent} more judged queries are in neither run, and do not count"])
 
 
 def read_run(path: Path) -> dict[str, list[str]]:
@@ -64,12 +75,15 @@ def read_run(path: Path) -> dict[str, list[str]]:
     return read_trec(path, parse_run)
 
 
-def judgements_of_runs(qrels: Path, runs: Mapping[Path, Mapping[str, object]]) -> Judgements:
-    """The judgements of queries that are in one of the runs, by their files; a query that a run lacks counts 0 there.
+def judgements_of_runs(qrels: Path, runs: Mapping[Path, Mapping[str, object]]) -> tuple[Judgements, int]:
+    """The judgements of queries that are in one of the runs, by their files, and the number of other judged queries.
 
+    A query that a run lacks counts 0 there. One that both lack was hardly asked: qrels may be those of a larger set.
     Raises InputError if there are none.
     """
-    return select_judged(read_qrels(qrels), {query for run in runs.values() for query in run}, qrels, *runs)
+    every = read_qrels(qrels)
+    judged = select_judged(every, {query for run in runs.values() for query in run}, qrels, *runs)
+    return judged, len(relevant(every).keys() - judged.keys())
 
 
 def compare_values(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparison:
@@ -123,13 +137,20 @@ def signs(comparison: Comparison, second: str) -> str:
     return f"{comparison.metric}: {counted}; sign test p = {p:.2g}"
 
 
+def too_few(comparison: Comparison) -> str:
+    """The reason for which there is no verdict, whatever the interval; empty if enough queries differ."""
+    changed = comparison.changed
+    return f"{changed} queries differ, {LEAST_CHANGED} are needed" if changed < LEAST_CHANGED else ""
+
+
 def describe_comparison(comparison: Comparison, first: str, second: str) -> Iterator[RenderableType]:
     """The comparison of two systems of these names, for a terminal of 80 columns."""
     yield f"A: {first}\nB: {second}"
     yield means_table(comparison, "A", "B", f"{len(comparison.moves)} judged queries")
     yield signs(comparison, "B")
     said, where = _SAID[comparison.verdict]
-    yield f"{said}: the interval of the difference in {comparison.metric} {where} 0."
+    reason = too_few(comparison) or f"the interval of the difference in {comparison.metric} {where} 0"
+    yield f"{said}: {reason}."
     moved = [move for move in comparison.moves if move.first != move.second]
     if moved:
         table = Table(title=f"Queries whose {comparison.metric} moved most", title_justify="left")

@@ -1,6 +1,7 @@
 """Evaluation: documents indexed embedded, queries through the real flow, figures of their results."""
 
 import contextlib
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from rich.console import Console
 
@@ -17,9 +19,20 @@ from flows.cli.query_client import QueryClient
 from flows.cli.rank import find_recipe
 from flows.process.embedded import Embedded, start_embedded, start_with_settings
 from operators.evaluation.comparison import ByQuery
-from operators.evaluation.metrics import Separation, by_query, evaluate, mean, parse_qrels, run_lines, separate
+from operators.evaluation.metrics import (
+    Separation,
+    by_query,
+    evaluate,
+    mean,
+    parse_qrels,
+    relevant,
+    run_lines,
+    separate,
+)
+from operators.query.plan import Planner
 from operators.ranking.grouping import key_of
 from schemas.errors import ConfigError, DeadLetterClass, InputError
+from schemas.event import validate
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
 from schemas.recipes.stages import Rerank
@@ -42,7 +55,10 @@ MOST_RERANKED: Final = 1000
 
 Judgements = Mapping[str, Mapping[str, int]]
 
-_EVENT_FIELDS: Final = frozenset(QueryEvent.model_fields)
+_SHIPPED: Final = Planner(PROFILES)
+_EVENT_FIELDS: Final = frozenset(field.alias or name for name, field in QueryEvent.model_fields.items())
+_UNASKED: Final = frozenset({"cursor", "reply_to", "record", "explain", "debug"})
+"""Fields of a query that change no ranking: it is judged from its beginning, and the caller gets the answer."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +95,33 @@ class Variant:
         return f"{self.recipe.name}+rerank" if self.rerank else self.recipe.name
 
 
-def events(path: Path, **asked: Any) -> Iterator[dict[str, Any]]:
-    """The file's queries as events, asking for this; columns that an event doesn't have go into its metadata.
+def events(path: Path, recipe: Recipe | None = None, **asked: Any) -> Iterator[dict[str, Any]]:
+    """The file's queries as events, asking for this.
 
-    Raises InputError for a line that isn't an object with a `query_id`.
+    A query that is asked by `recipe` keeps the overrides that the recipe can have, as a recorded pool does. Raises
+    InputError for a line that isn't an object with a `query_id` of its own.
     """
+    lines: dict[str, int] = {}
     for number, query in numbered_jsonl(path):
         if not isinstance(query.get("query_id"), str):
             raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: query_id: missing, or not a string")
-        event = {name: value for name, value in query.items() if name in _EVENT_FIELDS}
-        metadata = {name: value for name, value in query.items() if name not in _EVENT_FIELDS}
-        yield {**event, "metadata": metadata, "limit": DEPTH, "timeout_ms": TIMEOUT_MS, **asked}
+        if (before := lines.setdefault(query["query_id"], number)) != number:
+            twice = f"{path}:{number}: query_id: line {before} has {query['query_id']}, too"
+            raise InputError(DeadLetterClass.INVALID, twice)
+        event = to_event(query)
+        if recipe is not None:
+            event["recipe"] = recipe.name
+            if isinstance(overrides := event.get("overrides"), dict):
+                event["overrides"] = recipe.select_own(overrides)
+        yield {**event, "limit": DEPTH, "timeout_ms": TIMEOUT_MS, **asked}
+
+
+def to_event(query: Mapping[str, Any]) -> dict[str, Any]:
+    """A query of a file as the event that is ranked; columns that an event doesn't have go into its metadata."""
+    event = {name: value for name, value in query.items() if name in _EVENT_FIELDS - _UNASKED}
+    columns = {name: value for name, value in query.items() if name not in _EVENT_FIELDS}
+    own = event.get("metadata")
+    return {**event, "metadata": {**own, **columns} if isinstance(own, dict) else columns}
 
 
 def groups(path: Path, column: str) -> dict[str, str]:
@@ -177,29 +209,40 @@ def run_flow(
         yield running
 
 
-def read_judgements(
-    qrels: Path, queries: Path, documents: Path | None, grouped: Collection[str | None] = ()
-) -> Judgements:
-    """The judgements in a TREC file about these queries; `grouped` are fields by which results are grouped.
+def read_judgements(qrels: Path, queries: Path, documents: Path | None, planner: Planner = _SHIPPED) -> Judgements:
+    """The judgements in a TREC file about these queries, which are planned by `planner`.
 
     Raises InputError for none, or if none of the documents, where they are given, is one that they find relevant: every
-    figure would be 0. With groups, qrels judge their keys.
+    figure would be 0.
     """
     every = read_qrels(qrels)
-    asked = list(events(queries))
-    judged = select_judged(every, {event["query_id"] for event in asked}, qrels, queries)
+    asked = {event["query_id"]: event for event in events(queries)}
+    judged = select_judged(every, asked, qrels, queries)
     if documents is not None:
-        fields = {*grouped, *(field for event in asked if isinstance(field := event.get("group_by"), str))}
-        there = (name for each in read_jsonl(documents) for name in judged_names(str(each.get("id")), each, fields))
-        check_documents(judged, there, qrels, documents)
+        fields = {query: _grouping_field(asked[query], planner) for query in judged}
+        there = ((str(each.get("id")), each) for each in read_jsonl(documents))
+        check_documents(judged, fields, there, qrels, documents)
     return judged
 
 
-def judged_names(id_: str, payload: Mapping[str, Any], fields: Collection[str | None]) -> Iterator[str]:
-    """The names by which qrels may judge a document: its id, and its groups' keys in these fields."""
-    yield id_
-    keys = (key_of(payload, each) for each in fields if each is not None)
-    yield from (str(key) for key in keys if key is not None)
+def _grouping_field(event: dict[str, Any], planner: Planner) -> str | None:
+    try:
+        return planner.grouping_field(validate(QueryEvent, event))
+    except InputError:
+        # The flow says so, too, and more of it.
+        return None
+
+
+def judged_name(id_: str, payload: Mapping[str, Any], field: str | None) -> str:
+    """The name by which qrels judge a document: the key of its group in the field, if it has one, and else its id."""
+    key = key_of(payload, field) if field is not None else None
+    return id_ if key is None else str(key)
+
+
+def judged_hit(hit: Mapping[str, Any]) -> str:
+    """The same of a result, which carries the key of its group."""
+    key = hit.get("group", {}).get("key")
+    return hit["id"] if key is None else str(key)
 
 
 def read_qrels(path: Path) -> Judgements:
@@ -227,17 +270,32 @@ def select_judged(judged: Judgements, queries: Collection[str], qrels: Path, *as
     return found
 
 
-def check_documents(judged: Judgements, documents: Iterable[str], qrels: Path, file: Path) -> None:
-    """Raise InputError if none of these documents, which were read from `file`, is relevant to a query."""
-    relevant = {document for grades in judged.values() for document, grade in grades.items() if grade > 0}
-    if relevant.isdisjoint(documents):
-        raise _foreign(qrels, "relevant documents", relevant, file)
+def check_documents(
+    judged: Judgements,
+    fields: Mapping[str, str | None],
+    documents: Iterable[tuple[str, Mapping[str, Any]]],
+    qrels: Path,
+    file: Path,
+) -> None:
+    """Raise InputError if none of these documents, which were read from `file`, is relevant to a query.
+
+    A document is its id and its payload; `fields` are those by which each query's results are grouped, None: by none.
+    """
+    names: dict[str | None, set[str]] = {}
+    for query, grades in relevant(judged).items():
+        names.setdefault(fields[query], set()).update(name for name, grade in grades.items() if grade > 0)
+    if not any(judged_name(*each, field) in own for each in documents for field, own in names.items()):
+        grouped = sorted(field for field in names if field is not None)
+        hint = f"; results are grouped: judge values of {', '.join(grouped)}" if grouped else ""
+        raise _foreign(qrels, "relevant documents", set().union(*names.values()), file, hint=hint)
 
 
-def _foreign(qrels: Path, what: str, judged: Collection[str], *files: Path) -> InputError:
+def _foreign(qrels: Path, what: str, judged: Collection[str], *files: Path, hint: str = "") -> InputError:
     example = f", such as {min(judged)}," if judged else ""
     where = " or ".join(map(str, files))
-    return InputError(DeadLetterClass.INVALID, f"{qrels}: none of its {len(judged)} {what}{example} is in {where}")
+    return InputError(
+        DeadLetterClass.INVALID, f"{qrels}: none of its {len(judged)} {what}{example} is in {where}{hint}"
+    )
 
 
 def measure(
@@ -257,20 +315,14 @@ def measure(
         ranked: dict[str, list[tuple[str, float]]] = {}
         answered: Counter[str] = Counter()
         with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
-            asked = events(queries, recipe=variant.recipe.name, rerank=variant.rerank)
+            asked = events(queries, variant.recipe, rerank=variant.rerank)
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
-                ranked[result["query_id"]] = [(_judged_id(hit), hit["score"]) for hit in result["results"]]
+                ranked[result["query_id"]] = [(judged_hit(hit), hit["score"]) for hit in result["results"]]
                 best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)
                 answered[result["status"]] += 1
-        with_answer = [best[query] for query in judged if query in best and query not in unanswerable]
+        with_answer = [best[query] for query in relevant(judged) if query in best and query not in unanswerable]
         found = separate(with_answer, [best[query] for query in unanswerable if query in best])
         yield replace(make_row(variant.name, ranked, answered, judged, runs), separation=found)
-
-
-def _judged_id(hit: Mapping[str, Any]) -> str:
-    """The id by which a result is judged: the key of its group, if it has one, and else its document's."""
-    key = hit.get("group", {}).get("key")
-    return hit["id"] if key is None else str(key)
 
 
 def make_row(
@@ -283,8 +335,13 @@ def make_row(
     """The figures of one way of ranking: query -> documents and their scores, best first."""
     if runs is not None:
         runs.mkdir(parents=True, exist_ok=True)
-        with (runs / f"{name}.run").open("w", encoding="utf-8") as out:
+        with (runs / _run_file(name)).open("w", encoding="utf-8") as out:
             for query in sorted(ranked):
                 out.writelines(run_lines(query, ranked[query], name))
     order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
     return Row(name, evaluate(order, judged), answered, by_query(order, judged))
+
+
+def _run_file(name: str) -> str:
+    """The name of a run's file; recipes may be called `team/a`."""
+    return re.sub(r"[%/\\]", lambda found: quote(found[0], safe=""), name) + ".run"

@@ -22,7 +22,6 @@ from flows.cli.evaluate.evaluation import (
     Variant,
     check_documents,
     events,
-    judged_names,
     make_row,
     measure,
     read_judgements,
@@ -35,6 +34,7 @@ from flows.cli.output import out, reread, stderr
 from flows.cli.query_client import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from flows.process.embedded import Embedded
+from operators.evaluation.metrics import relevant
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import Settings, load
@@ -91,6 +91,12 @@ class Source:
     pools: Callable[[Recipe], Iterable[ReadPool]]
     note: str
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of judged queries, which have a relevant document, and of the others in the qrels, as JSON."""
+        counted = len(relevant(self.judged))
+        return {"judged": counted, "not_relevant": len(self.judged) - counted}
+
 
 @dataclass(frozen=True)
 class Given:
@@ -145,22 +151,22 @@ class Given:
             return
         queries = self.queries
         assert queries is not None
-        judged = read_judgements(self.qrels, queries, self.documents, ranker.planner.grouping_fields)
+        judged = read_judgements(self.qrels, queries, self.documents, ranker.planner)
         recipes = [variant.recipe for variant in variants]
         with run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
             yield Source(
                 judged,
                 ranker,
                 measure(running, queries, variants, judged, run_dir),
-                lambda recipe: record_pools(running, queries, recipe.name, judged, ranker),
-                f"{len(judged)} queries are judged",
+                lambda recipe: record_pools(running, queries, recipe, relevant(judged), ranker),
+                _count(judged),
             )
 
     @staticmethod
     def _from_pools(
         recorded: "Recorded", ranker: PoolRanker, variants: Sequence[Variant], run_dir: Path | None
     ) -> Source:
-        note = f"{len(recorded.judged)} queries are judged; {recorded.reranked} of their pools hold rerank scores"
+        note = _count(recorded.judged, f"; {recorded.reranked} of their pools hold rerank scores")
         if recorded.unrecorded:
             note += f"; {recorded.unrecorded} judged queries have results without a pool, and don't count"
         return Source(
@@ -172,6 +178,13 @@ class Given:
         )
 
 
+def _count(judged: Judgements, more: str = "") -> str:
+    """The number of judged queries, `more` about them, and that of queries that can't tell rankings apart."""
+    counted = len(relevant(judged))
+    left = f"; {len(judged) - counted} have no relevant document, and don't count" if counted < len(judged) else ""
+    return f"{counted} queries are judged{more}{left}"
+
+
 def print_report(parts: Iterable[RenderableType]) -> None:
     """Print the parts of a report."""
     for part in parts:
@@ -179,12 +192,12 @@ def print_report(parts: Iterable[RenderableType]) -> None:
 
 
 def record_pools(
-    running: Embedded, queries: Path, recipe: str, judged: Collection[str], ranker: PoolRanker
+    running: Embedded, queries: Path, recipe: Recipe, judged: Collection[str], ranker: PoolRanker
 ) -> list[ReadPool]:
     """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one."""
     pools = []
     with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
-        every = events(queries, recipe=recipe, rerank=True, record=True)
+        every = events(queries, recipe, rerank=True, record=True)
         asked = (event for event in every if event["query_id"] in judged)
         for result in query_client.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:
@@ -207,8 +220,8 @@ class Recorded:
 
     @property
     def reranked(self) -> int:
-        """The number of pools with rerank scores."""
-        return sum(read.pool.rerank is not None for read in self.pools.values())
+        """The number of judged queries' pools with rerank scores."""
+        return sum(self.pools[query].pool.rerank is not None for query in relevant(self.judged))
 
 
 def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
@@ -238,11 +251,10 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
         # A pool is large: what is ranked and judged doesn't need it as JSON, too.
         pools[query], lines[query] = read._replace(document={}), number
     judged = select_judged(every, pools.keys(), qrels, path)
-    fields = {*ranker.planner.grouping_fields, *(read.pool.query.group_by for read in pools.values())}
-    hits = (hit for read in pools.values() for leg in read.pool.legs for hit in leg.hits)
-    offered = (name for hit in hits for name in judged_names(hit.id, hit.payload, fields))
-    check_documents(judged, offered, qrels, path)
-    return Recorded(pools, judged, len(without & every.keys() - pools.keys()))
+    fields = {query: ranker.planner.grouping_field(read.pool.query) for query, read in pools.items()}
+    offered = ((hit.id, hit.payload) for read in pools.values() for leg in read.pool.legs for hit in leg.hits)
+    check_documents(judged, fields, offered, qrels, path)
+    return Recorded(pools, judged, len(without & relevant(every).keys() - pools.keys()))
 
 
 def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None) -> Iterator[Row]:

@@ -15,7 +15,7 @@ import yaml
 from rich.console import Console, RenderableType
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from flows.cli.evaluate.compare import Metric, means_table, moves, signs, summarise
+from flows.cli.evaluate.compare import Metric, means_table, moves, signs, summarise, too_few
 from flows.cli.evaluate.evaluation import Judgements, variants
 from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, print_report
 from flows.cli.output import Json, emit, say, stderr
@@ -29,7 +29,9 @@ from operators.evaluation.search_space import Dimension, Setting, Wanted, dimens
 from operators.ranking.content import content, fingerprint
 from schemas.document import CONTENT
 from schemas.errors import ConfigError
+from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, Recipe, RecipeError
+from schemas.recipes.stages import Reflections
 from schemas.settings import TelemetrySettings
 from schemas.texts import nfkc, printable
 
@@ -85,7 +87,8 @@ class Tuned:
         """The verdict of the held-out half, in a sentence."""
         metric = self.rules.metric
         difference, (low, high) = self.comparison.means[metric][2:]
-        measured = f"{metric} {difference:+.3f}, interval {low:+.3f} to {high:+.3f}"
+        figures = f"{metric} {difference:+.3f}, interval {low:+.3f} to {high:+.3f}"
+        measured = "; ".join(filter(None, (figures, too_few(self.comparison))))
         if not self.found.setting:
             return f"{self.recipe.name}: no value that was tried is better than the recipe's own."
         if self.comparison.verdict is Verdict.BETTER:
@@ -220,12 +223,15 @@ def tune_recipe(
     called for each setting. Raises ConfigError for a parameter that the recipe can't have, and for fewer queries than
     halves.
     """
-    graded = relevant(judged)
-    read = {each.pool.query.query_id: _with_fingerprints(each) for each in pools if each.pool.query.query_id in graded}
+    graded, search = relevant(judged), search_space(recipe, wanted)
+    read = {
+        each.pool.query.query_id: _without_own_values(_with_fingerprints(each), search)
+        for each in pools
+        if each.pool.query.query_id in graded
+    }
     split = halves(map(_judged_query, read.values()), rules.hold_out, rules.seed)
     if not (split.tuning and split.held_out):
         raise ConfigError(f"tuning needs {rules.hold_out} for two halves: {len(read)} judged queries are not enough")
-    search = search_space(recipe, wanted)
     metric = TABLE[rules.metric]
 
     def figure(setting: Setting) -> float:
@@ -303,6 +309,25 @@ def _with_fingerprints(read: ReadPool) -> ReadPool:
         for leg in read.pool.legs
     ]
     return read._replace(pool=read.pool.model_copy(update={"legs": legs}))
+
+
+def _without_own_values(read: ReadPool, search: Iterable[Dimension]) -> ReadPool:
+    """The pool, as if its query said nothing of the parameters that are tuned: its value would go before each trial's.
+
+    A mapping in an override takes the place of the whole parameter, so no key of it stays.
+    """
+    query, said = read.pool.query, dict[str, Any]()
+    tuned = {tuple(dimension.path.split(".", 2)[:2]) for dimension in search}
+    if query.overrides is not None:
+        said["overrides"] = {
+            stage: {name: value for name, value in changes.items() if (stage, name) not in tuned}
+            if isinstance(changes, Mapping)
+            else changes
+            for stage, changes in query.overrides.items()
+        }
+    # These have fields of the query, too.
+    said |= {name: None for stage, name in tuned if stage == Reflections.name and name in QueryEvent.model_fields}
+    return read._replace(pool=read.pool.model_copy(update={"query": query.model_copy(update=said)}))
 
 
 def _judged_query(read: ReadPool) -> JudgedQuery:

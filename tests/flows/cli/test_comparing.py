@@ -20,7 +20,7 @@ from flows.cli.evaluate.compare import (
 from flows.cli.evaluate.evaluation import read_qrels
 from flows.cli.main import command_line
 from flows.process import logs
-from operators.evaluation.metrics import by_query
+from operators.evaluation.metrics import by_query, run_lines
 from schemas.errors import InputError
 from tests.flows.cli.terminal import printed
 
@@ -40,7 +40,7 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
 def test_two_run_files_by_hand(files: tuple[Path, Path, Path]) -> None:
     """MRR: q1 1/2 -> 1, q2 1 in both, q3 0 in both, q4 0 -> 1, which the first run lacks; q5 is in neither."""
     first, second, qrels = files
-    judged = judgements_of_runs(qrels, {each: read_run(each) for each in (first, second)})
+    judged, _ = judgements_of_runs(qrels, {each: read_run(each) for each in (first, second)})
     found = compare_values(by_query(read_run(first), judged), by_query(read_run(second), judged), "MRR@10", 0)
     told = orjson.loads(orjson.dumps({**summarise(found), "queries": moves(found)}))
     assert told["means"]["MRR@10"]["first"] == 0.375
@@ -62,13 +62,13 @@ def test_a_terminal_has_80_columns(files: tuple[Path, Path, Path]) -> None:
     long = "[red]" + "q" * 90
     for path in files:
         path.write_text(path.read_text().replace("q1", long))
-    judged = judgements_of_runs(qrels, {each: read_run(each) for each in (first, second)})
+    judged, _ = judgements_of_runs(qrels, {each: read_run(each) for each in (first, second)})
     found = compare_values(by_query(read_run(first), judged), by_query(read_run(second), judged), "MRR@10", 0)
     text = printed(describe_comparison(found, str(first), "b" * 100))
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "[red]" in text
     assert "better on 2 queries, worse on 0, equal on 2; sign test p = 0.5" in " ".join(text.split())
-    assert "Neither is shown to be better" in text
+    assert "Neither is shown to be better: 2 queries differ, 6 are needed." in text
     moved = text[text.index("Queries whose MRR@10 moved most") :]
     assert (moved.count("+1.000"), moved.count("+0.500")) == (1, 1)
     assert "q3" not in moved
@@ -76,7 +76,8 @@ def test_a_terminal_has_80_columns(files: tuple[Path, Path, Path]) -> None:
 
 def against_itself(qrels: Path, first: Path, second: Path) -> None:
     """A run compared with itself, by the judgements of two."""
-    values = by_query(read_run(first), judgements_of_runs(qrels, {each: read_run(each) for each in (first, second)}))
+    judged, _ = judgements_of_runs(qrels, {each: read_run(each) for each in (first, second)})
+    values = by_query(read_run(first), judged)
     compare_values(values, values, "MRR@10", 0)
 
 
@@ -129,3 +130,24 @@ def test_another_encoding_is_one_line(files: tuple[Path, Path, Path]) -> None:
     files[2].write_bytes("q1 0 Größe 1\n".encode("cp1252"))
     with pytest.raises(InputError, match=r"qrels: UTF-8 is expected$"):
         read_qrels(files[2])
+
+
+def test_judged_queries_of_neither_run_are_counted_apart(
+    files: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Qrels may be those of a larger set, whose other queries would make every figure smaller: the output says how many
+    have a relevant document, and the figures are of those that one of the runs has.
+    """
+    monkeypatch.setattr(logs, "configure", lambda *_: None)
+    before = compared(*files)
+    assert (before["judged"], before["in_neither"]) == (4, 1)
+    files[2].write_text(QRELS + "q6 0 r 1\nq7 0 r 0\n")
+    after = compared(*files)
+    assert (after["judged"], after["in_neither"], after["means"]) == (4, 2, before["means"])
+    shown = CliRunner().invoke(command_line(), ["compare", *map(str, files[:2]), "--qrels", str(files[2])]).stdout
+    assert "2 more judged queries are in neither run, and do not count" in shown
+    # A run that answers one of them with nothing counts it.
+    files[0].write_text(A + "".join(run_lines("q6", [], "a")))
+    counted = compared(*files)
+    assert (counted["judged"], counted["in_neither"]) == (5, 1)
+    assert counted["means"]["MRR@10"]["first"] == before["means"]["MRR@10"]["first"] * 4 / 5

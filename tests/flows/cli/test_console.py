@@ -21,6 +21,7 @@ from schemas.errors import ConfigError, FatalDelivery
 from schemas.result import Status
 from tests.flows.cli.browsing import JSON, SEARCH, WITHIN, Asked, Served, ask, nothing, serving, workbench
 from tests.flows.cli.running import Command
+from tests.integration.deployment import wait_until
 
 
 class Elements(HTMLParser):
@@ -157,6 +158,44 @@ def test_a_search_is_a_query_for_each_column(served: Served, asked: Asked) -> No
             {**same, "profile": "deep", "rerank": False, "min_relevance": 0.2},
         ]
     ]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"text": "moon", "namespace": "sea", "filters": [{"field": "year", "op": "eq", "value": 1}]},
+        {"text": "moon", "group_by": "page", "group_size": 2, "group_score": "sum"},
+        {"vector": [0.5, 0.5], "destination": "d", "collection": "c", "source": "s"},
+        {"text": "moon", "now": "2024-01-01T00:00:00Z", "current_cycle": 5, "reflection_boost": 2.0},
+        {"subject": "x", "actor_type": "y", "order_by": {"field": "year"}},
+        {"text": "moon", "post": False, "include_reflections": False, "reflections_only": True},
+    ],
+)
+def test_runs_and_tuning_ask_the_queries_of_the_set(served: Served, asked: Asked, own: dict[str, Any]) -> None:
+    """All fields of the event reach the flow but those that the column says or leaves empty, as with `evaluate`; the
+    answer comes to the console, from the first result on.
+    """
+    columns = {"profile": "deep", "recipe": "rrf", "overrides": {}, "rerank": False, "min_relevance": 0.5}
+    unasked = {"reply_to": "t", "cursor": "c", "timeout_ms": 1, "limit": 3, "record": True, "explain": True}
+    judgements = served.bench.judgements
+    judgements.set |= {each: {"query_id": each, **own, **columns, **unasked, "kind": "wish"} for each in ("q1", "q2")}
+    judgements.grades |= {"q1": {"a": 1}, "q2": {"a": 1}}
+    bare = {"return": {"fields": [], "text": "none"}}
+    served.post("run", {"columns": [{"recipe": "keyword"}], "queries": ["q1"]})
+    assert asked == [[{**own, "metadata": {"kind": "wish"}, "limit": 100, **bare, "recipe": "keyword"}]]
+    asked.clear()
+    assert served.post("tune", {"column": {"recipe": "hybrid"}, "wanted": ["fuse"]}).status == 200
+    wait_until(lambda: served.get("tuning").json["state"] == "failed")
+    for query, event in zip(("q1", "q2"), asked[0], strict=True):
+        assert event == {
+            **own,
+            "metadata": {"kind": "wish"},
+            "limit": 100,
+            "record": True,
+            **bare,
+            "recipe": "hybrid",
+            "query_id": query,
+        }
 
 
 def test_recipes_and_profiles_are_listed(served: Served) -> None:

@@ -1,6 +1,8 @@
 """The console's pure parts: shares of scores, fates of candidates, controls, written forms, judgements."""
 
 import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,13 +12,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.cli.console.columns import compare_columns
+from flows.cli.console.columns import Column, Search, compare_columns
 from flows.cli.console.explanation import share_score, waterfall
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.losses import describe, to_view, trace
 from flows.cli.console.parameters import controls, shorten_overrides, write_forms
+from flows.cli.console.runs import Batch, measure_batch
 from flows.cli.console.timeline import timeline
-from flows.cli.console.workbench import Answers, Column, Search
+from flows.cli.console.workbench import Answers, Workbench, configure
 from flows.cli.evaluate.evaluation import read_judgements
 from flows.cli.rank import PoolRanker
 from operators.evaluation.metrics import parse_qrels
@@ -180,6 +183,55 @@ def test_a_change_of_weights_drops_no_candidate(tmp_path: Path) -> None:
     assert bench.why(column["key"], "f")["grade"] == 3
 
 
+def grouped(directory: Path, hits: list[dict[str, Any]], **fields: Any) -> Workbench:
+    """A workbench whose flow groups by `page`, and finds these hits."""
+    qdrant = {"url": "http://127.0.0.1:9", "indexes": {"page": "integer"}}
+    profiles = {"balanced": {"group_by": "page"}}
+    settings = load(None, {"qdrant": qdrant, "embedder": {"kind": "none"}, "profiles": profiles, **fields})
+
+    def answer(searches: Sequence[Mapping[str, Any]]) -> Answers:
+        legs = [{"name": "keyword", "hits": hits}]
+        pools = [{"query": {"query_id": "q", **search}, "now": NOW, "legs": legs} for search in searches]
+        ranker = PoolRanker.of(settings, None, explain=True)
+        return Answers([{**ranker(orjson.dumps(each)), "pool": each} for each in pools], None)
+
+    return workbench(directory, answer, settings)
+
+
+def test_a_grouped_result_is_judged_by_its_key(tmp_path: Path) -> None:
+    """On its card, in the answer to *why is it not here*, in runs, and between columns: the key, as in `evaluate`; a
+    document without the field by its id.
+    """
+    parts = [("a#1", 7), ("b#1", 8), ("a#2", 7), ("c", None)]
+    hits = [
+        {"id": id_, "score": 9.0 - rank, "payload": {"text": id_, **({"page": page} if page else {})}}
+        for rank, (id_, page) in enumerate(parts)
+    ]
+    bench = grouped(tmp_path, hits)
+    asked = Search.model_validate({"text": "moon", "columns": [{"recipe": "keyword"}, {"recipe": "rrf"}]})
+    [column, _] = bench.search(asked)["columns"]
+    assert [(card["id"], card["judged"]) for card in column["cards"]] == [("a#1", "7"), ("b#1", "8"), ("c", "c")]
+    bench.judgements.judge("moon", "default", "7", 2)
+    found = bench.search(asked)
+    assert [card["grade"] for card in found["columns"][0]["cards"]] == [2, None, None]
+    assert found["comparisons"][0]["moved"].keys() == {"7", "8", "c"}
+    why = bench.why(found["columns"][0]["key"], "a#2")
+    assert (why["judged"], why["grade"]) == ("7", 2)
+    [query] = bench.judgements.set
+    for columns in ([Column(recipe="keyword")], [Column(recipe="keyword"), Column(recipe="rrf")]):
+        values = measure_batch(bench, Batch(columns=columns, queries=[query]))
+        assert [each["MRR@10"] for each in values] == [{query: 1.0}] * len(columns)
+
+
+def test_a_column_of_another_configuration_is_judged_by_keys(tmp_path: Path) -> None:
+    """It ranks the flow's candidates in this process."""
+    hits = [{"id": f"{key}#{rank}", "score": 9.0 - rank, "payload": {"page": key}} for rank, key in enumerate((7, 8))]
+    bench = grouped(tmp_path, hits)
+    other = {"main": bench.main, "other": configure("other", bench.main.settings, None)}
+    bench = replace(bench, configurations=other)
+    assert bench.order(Column(config="other", recipe="keyword"), [{"text": "moon"}], 10) == [["7", "8"]]
+
+
 def test_judgements_are_what_evaluate_reads(tmp_path: Path) -> None:
     """Grades and queries are in two files that `evaluate` takes; a grade is taken back, and they are read again."""
     kept = Judgements(tmp_path / "j.qrels")
@@ -196,9 +248,21 @@ def test_judgements_are_what_evaluate_reads(tmp_path: Path) -> None:
     assert [each["text"] for each in again.to_view()["queries"]] == ["moon tide", "bread"]
 
 
+@pytest.mark.parametrize("id_", ["AB 12", "a%20b", "50%", "\u3000", "part\t7\n"])
+def test_any_document_and_query_can_be_judged(tmp_path: Path, id_: str) -> None:
+    """White space in ids is encoded in the file, and read again, by the console and by `evaluate`."""
+    queries, documents = tmp_path / "q.jsonl", tmp_path / "d.jsonl"
+    queries.write_bytes(orjson.dumps({"query_id": id_, "text": "moon", "namespace": "sea"}))
+    documents.write_bytes(orjson.dumps({"id": id_, "text": "t"}))
+    kept = Judgements(tmp_path / "j.qrels", queries)
+    kept.judge("moon", "sea", id_, 2)
+    assert kept.grades == Judgements(tmp_path / "j.qrels", queries).grades == {id_: {id_: 2}}
+    assert read_judgements(kept.qrels, queries, documents) == kept.grades
+
+
 @pytest.mark.parametrize(
     ("text", "id_", "grade", "said"),
-    [("a", "x y", 1, "no ids with spaces"), ("a", "x", 4, "grade: 0 to 3"), (" ", "x", 1, "without a text")],
+    [("a", "", 1, "id: missing"), ("a", "x", 4, "grade: 0 to 3"), (" ", "x", 1, "without a text")],
 )
 def test_what_qrels_cannot_hold_is_refused(tmp_path: Path, text: str, id_: str, grade: int, said: str) -> None:
     """The error says why, and nothing is written."""
@@ -228,6 +292,17 @@ def test_a_set_may_be_of_recorded_results(tmp_path: Path) -> None:
     assert Judgements(tmp_path / "j.qrels", queries).set == {"q7": asked}
     queries.write_bytes(orjson.dumps({"result_id": "r", "query_id": "q7"}))
     with pytest.raises(InputError, match=r"results\.jsonl:1: a result without its pool"):
+        Judgements(tmp_path / "j.qrels", queries)
+
+
+def test_an_id_of_two_queries_is_refused(tmp_path: Path) -> None:
+    """Grades of one would be the other's; a result that came twice is one."""
+    queries = tmp_path / "q.jsonl"
+    lines = [orjson.dumps({"query_id": "q7", "text": text}) for text in ("moon", "moon", "tide")]
+    queries.write_bytes(b"\n".join(lines[:2]))
+    assert Judgements(tmp_path / "j.qrels", queries).set.keys() == {"q7"}
+    queries.write_bytes(b"\n".join(lines))
+    with pytest.raises(InputError, match=r"q\.jsonl:3: query_id: another query has q7"):
         Judgements(tmp_path / "j.qrels", queries)
 
 

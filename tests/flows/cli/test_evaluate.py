@@ -20,10 +20,13 @@ from flows.cli.evaluate.evaluation import (
 )
 from flows.cli.evaluate.sources import Given
 from operators.evaluation.metrics import separate
+from operators.query.plan import Planner
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.event import validate
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe
+from schemas.settings import Profile
+from schemas.settings.ranking import PROFILES
 
 
 def names(found: list[Variant]) -> list[str]:
@@ -139,7 +142,7 @@ def test_beginnings_that_differ_are_told_apart(tmp_path: Path) -> None:
 def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
     """Every event asks for as many results as are judged, with time enough, and for what the caller wants of all."""
     given = {"query_id": "a", "text": "b", "limit": 3, "timeout_ms": 5, "recipe": "rrf", "namespace": "n"}
-    (event,) = asked(tmp_path, given, recipe="hybrid", rerank=False)
+    (event,) = asked(tmp_path, given, recipe=SHIPPED["hybrid"], rerank=False)
     assert event == {
         "query_id": "a",
         "text": "b",
@@ -151,6 +154,40 @@ def test_a_query_is_asked_for_deep_and_patiently(tmp_path: Path) -> None:
         "metadata": {},
     }
     assert validate(QueryEvent, event).page_size == DEPTH
+
+
+def test_a_query_is_asked_for_its_ranking_alone(tmp_path: Path) -> None:
+    """A recorded query may have been the second page of another topic: what changes no ranking is left out."""
+    ranked = {"query_id": "a", "text": "b", "group_by": "parent", "return": {"text": "none"}}
+    unranked = {"cursor": "c", "reply_to": "t", "record": True, "explain": True, "debug": True}
+    (event,) = asked(tmp_path, {**ranked, **unranked, "kind": "wish", "metadata": {"own": 1}})
+    assert event == {**ranked, "metadata": {"own": 1, "kind": "wish"}, "limit": DEPTH, "timeout_ms": TIMEOUT_MS}
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"score": {"alpha": 0.9}},
+        {"rrf": {"k": 3}, "dedupe": {"limit": 7}},
+        {"composite": {"quality": 0.3}, "max_distance": 0.5},
+        {"mine": {"x": 1}},
+    ],
+)
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_a_recipe_takes_the_overrides_of_its_stages(tmp_path: Path, overrides: dict[str, Any], name: str) -> None:
+    """Queries that are asked and pools that are ranked have one plan: a recipe without the stage is its own."""
+    given = {"query_id": "a", "text": "b", "overrides": overrides}
+    (event,) = asked(tmp_path, given, recipe=SHIPPED[name])
+    planner = Planner(PROFILES)
+
+    def plan(by: dict[str, Any], recipe: Recipe | None) -> str:
+        try:
+            return planner.plan(validate(QueryEvent, by), "default", [], recipe=recipe).recipe.hash
+        except InputError as error:
+            return str(error)
+
+    assert plan(event, None) == plan(given, SHIPPED[name])
+    assert "no such stage" not in plan(event, None)
 
 
 def test_columns_that_an_event_lacks_are_metadata(tmp_path: Path) -> None:
@@ -192,6 +229,13 @@ def test_the_line_that_is_named_is_the_files(tmp_path: Path) -> None:
         asked(tmp_path, {"query_id": "a", "text": "x"}, b"", {"text": "x"})
 
 
+@pytest.mark.parametrize("second", [{"text": "x"}, {"text": "y"}, {"text": "x", "namespace": "n"}])
+def test_a_query_id_is_one_querys(tmp_path: Path, second: dict[str, Any]) -> None:
+    """The figures of the first would be those of the second: the error has both lines."""
+    with pytest.raises(InputError, match=r"queries\.jsonl:3: query_id: line 1 has a, too"):
+        asked(tmp_path, {"query_id": "a", "text": "x"}, {"query_id": "b", "text": "x"}, {"query_id": "a", **second})
+
+
 # Figures
 
 
@@ -208,16 +252,42 @@ def judged(directory: Path, qrels: str) -> Any:
     return read_judgements(directory / "qrels", directory / "queries", directory / "documents")
 
 
-def test_groups_are_judged_by_their_keys(tmp_path: Path) -> None:
-    """The qrels may name values of the field by which a query, or its profile, groups; documents alone have ids."""
-    queries, documents, qrels = (tmp_path / name for name in ("queries", "documents", "qrels"))
-    queries.write_text('{"query_id": "q1", "text": "t", "group_by": "parent"}')
-    documents.write_text('{"id": "a", "text": "t", "parent": "p", "page": 7}')
-    for name, grouped in (("a", ()), ("p", ()), ("7", ("page",))):
-        qrels.write_text(f"q1 0 {name} 1\n")
-        assert read_judgements(qrels, queries, documents, grouped) == {"q1": {name: 1}}
-    with pytest.raises(InputError, match="none of its 1 relevant documents"):
-        read_judgements(qrels, queries, documents)
+PAGES = {**PROFILES, "balanced": PROFILES["balanced"].model_copy(update={"group_by": "page"})}
+
+
+@pytest.mark.parametrize(
+    ("asked", "profiles", "name"),
+    [
+        ({}, PROFILES, "a"),
+        ({"group_by": "parent"}, PROFILES, "p"),
+        ({"group_by": "absent"}, PROFILES, "a"),
+        ({"group_by": "several"}, PROFILES, "a"),
+        ({}, PAGES, "7"),
+        ({"group_by": "parent"}, PAGES, "p"),
+        ({"group_size": 0}, PAGES, "a"),
+        ({"profile": "deep"}, PAGES, "a"),
+        ({"text": None, "subject": "s"}, PAGES, "a"),
+        ({"filters": 3}, PAGES, "a"),
+    ],
+)
+def test_groups_are_judged_by_their_keys(
+    tmp_path: Path, asked: dict[str, Any], profiles: dict[str, Profile], name: str
+) -> None:
+    """The qrels name the value of the field by which a query, or its profile, groups, and nothing else counts: the id
+    only of a document that is a result of its own.
+    """
+    queries, documents, qrels = (tmp_path / each for each in ("queries", "documents", "qrels"))
+    queries.write_bytes(orjson.dumps({"query_id": "q1", "text": "t", "group_size": 1, **asked}))
+    documents.write_text('{"id": "a", "text": "t", "parent": "p", "page": 7, "several": ["p", "q"]}')
+    for each in ("a", "p", "7", "q"):
+        qrels.write_text(f"q1 0 {each} 1\n")
+        if each == name:
+            assert read_judgements(qrels, queries, documents, Planner(profiles)) == {"q1": {name: 1}}
+            continue
+        with pytest.raises(InputError, match="none of its 1 relevant documents") as caught:
+            read_judgements(qrels, queries, documents, Planner(profiles))
+        grouped = name in {"p", "7"} or "group_by" in asked
+        assert ("results are grouped: judge values of" in str(caught.value)) == grouped
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluate.evaluation import Row, variants
+from flows.cli.evaluate.compare import read_run
+from flows.cli.evaluate.evaluation import Row, make_row, variants
 from flows.cli.evaluate.sources import Recorded, rank_pools, read_pools
 from flows.cli.rank import PoolRanker
+from operators.evaluation.metrics import evaluate
 from schemas.errors import InputError
 
 RANKER = PoolRanker.of(None, None, explain=False)
@@ -49,11 +51,12 @@ def test_pools_and_results_that_carry_them_are_judged(tmp_path: Path) -> None:
     """
     found = read(
         tmp_path,
-        "a 0 v 1\nb 0 k 1\nc 0 v 1\nabsent 0 v 1\n",
+        "a 0 v 1\nb 0 k 1\nc 0 v 1\nabsent 0 v 1\nd 0 v 0\n",
         pool("a"),
         b"",
         result("b", pool=pool("b")),
         result("c"),
+        result("d"),
         pool("unjudged"),
         result("unjudged too"),
     )
@@ -97,6 +100,32 @@ def test_runs_are_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("team/a", "team%2Fa.run"),
+        ("team%2Fa", "team%252Fa.run"),
+        ("../a", "..%2Fa.run"),
+        ("a\\b", "a%5Cb.run"),
+        ("score > dedupe", "score > dedupe.run"),
+    ],
+)
+def test_a_run_is_a_file_of_its_directory(tmp_path: Path, name: str, file: str) -> None:
+    """Whatever its recipe is called; two names are two files."""
+    make_row(name, {"a": [("v", 1.0)]}, {}, {"a": {"v": 1}}, tmp_path / "runs")
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [file]
+
+
+def test_ids_with_white_space_are_judged_and_compared(tmp_path: Path) -> None:
+    """In the qrels as in the runs they are encoded: both commands have the same figures."""
+    hits = [{"id": id_, "score": 1.0 - rank} for rank, id_ in enumerate(("AB%2012", "AB 12"))]
+    line = {**pool("my query"), "legs": [{"name": "keyword", "hits": hits}]}
+    found = read(tmp_path, "my%20query 0 AB%2012 1\n", line)
+    row = rows(found, "keyword", runs=tmp_path / "runs")["keyword"]
+    run = read_run(tmp_path / "runs" / "keyword.run")
+    assert row.figures["MRR@10"] == evaluate(run, found.judged)["MRR@10"] == 0.5
+
+
+@pytest.mark.parametrize(
     ("qrels", "lines", "said"),
     [
         ("x 0 v 1\n", [pool("a")], "qrels.txt: none of its 1 queries, such as x, is in .*pools.jsonl"),
@@ -112,6 +141,18 @@ def test_what_cannot_be_judged_is_refused(tmp_path: Path, qrels: str, lines: lis
     """Judgements of another set, lines that are no pool, and two pools of one query, each by file and line."""
     with pytest.raises(InputError, match=said):
         read(tmp_path, qrels, *lines)
+
+
+@pytest.mark.parametrize(("asked", "name"), [({}, "a#1"), ({"group_by": "doc"}, "a"), ({"group_by": "no"}, "a#1")])
+def test_grouped_pools_are_judged_by_keys(tmp_path: Path, asked: dict[str, Any], name: str) -> None:
+    """A judgement of the other name finds nothing, and is refused."""
+    hits = [{"id": f"{doc}#1", "score": 1.0, "payload": {"doc": doc}} for doc in "ab"]
+    line = {**pool("q", group_size=1, **asked), "legs": [{"name": "keyword", "hits": hits}]}
+    found = read(tmp_path, f"q 0 {name} 1\n", line)
+    assert rows(found, "keyword")["keyword"].figures["MRR@10"] == 1.0
+    for other in {"a", "a#1"} - {name}:
+        with pytest.raises(InputError, match="none of its 1 relevant documents"):
+            read(tmp_path, f"q 0 {other} 1\n", line)
 
 
 def test_a_result_that_came_twice_is_one(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Tuning: which values are chosen, on which queries, and what is said of the others."""
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -36,10 +38,16 @@ ELSEWHERE = {"qdrant": {"url": "http://127.0.0.1:9"}}
 RANKER = PoolRanker(Planner(PROFILES), Limits())
 
 
-def pool(query_id: str, rerank: dict[str, float] | None = None, namespace: str = "n", **hits: Any) -> bytes:
+def pool(
+    query_id: str,
+    rerank: dict[str, float] | None = None,
+    namespace: str = "n",
+    asked: Mapping[str, Any] = MappingProxyType({}),
+    **hits: Any,
+) -> bytes:
     """A pool in which the vector leg prefers `v` and the keyword leg `k`, unless it has other hits."""
     legs = [{"name": name, "hits": found} for name, found in {**HITS, **hits}.items()]
-    query = {"query_id": query_id, "text": f"text of {query_id}", "namespace": namespace, "record": True}
+    query = {"query_id": query_id, "text": f"text of {query_id}", "namespace": namespace, "record": True, **asked}
     return orjson.dumps(
         {"query": query, "now": 0, "legs": legs, **({"rerank": rerank, "measure": "share"} if rerank else {})}
     )
@@ -94,14 +102,14 @@ def test_the_better_value_is_chosen_on_one_half_and_judged_on_the_other() -> Non
     """By hand: all that is tuned on want what the keyword leg prefers, all that is held out what the vector leg does.
     At the recipe's own alpha both score the same, and the vector leg's comes first.
     """
-    first, second = split(8)
+    first, second = split(12)
     found = tuned({**dict.fromkeys(first, "k"), **dict.fromkeys(second, "v")})
     assert found.found.setting == {"score.alpha": 0.25}
     assert (found.own, found.found.figure, found.found.tried) == (0.5, 1.0, 2)
     report = found.report()
-    assert (report["chosen_on"], report["judged_on"]) == (4, 4)
+    assert (report["chosen_on"], report["judged_on"]) == (6, 6)
     assert (report["before"]["MRR@10"], report["after"]["MRR@10"]) == (1.0, 0.5)
-    assert report["sign_test"] == {"wins": 0, "losses": 4, "ties": 0, "p": 2 / 16}
+    assert report["sign_test"] == {"wins": 0, "losses": 6, "ties": 0, "p": 2 / 64}
     assert report["verdict"] is Verdict.WORSE
     assert "NOT better" in found.verdict()
 
@@ -168,6 +176,54 @@ def test_without_a_better_value_the_recipe_stays() -> None:
     assert found.found.setting == {}
     assert found.recipe == SHIPPED["hybrid"]
     assert found.verdict() == "hybrid: no value that was tried is better than the recipe's own."
+
+
+@pytest.mark.parametrize(
+    ("recipe", "wanted", "asked"),
+    [
+        ("hybrid", ALPHA, {"overrides": {"score": {"alpha": 0.9}}}),
+        ("hybrid", ALPHA, {"overrides": {"score": {"alpha": 0.9, "fuzzy": 0.0}, "dedupe": {"limit": 9}}}),
+        ("hybrid", Wanted("fuse"), {"overrides": {"score": {"alpha": 0.9}}}),
+        ("rrf", Wanted("rrf", "weights", "vector"), {"overrides": {"rrf": {"weights": {"vector": 5, "keyword": 1}}}}),
+        ("rrf", Wanted("rrf", "weights"), {"overrides": {"rrf": {"weights": {"vector": 5}}}}),
+    ],
+)
+def test_what_queries_say_of_a_tuned_parameter_does_not_count(
+    recipe: str, wanted: Wanted, asked: dict[str, Any]
+) -> None:
+    """The values are chosen as for queries without overrides, which would make all trials equal."""
+    wanting = {f"q{number}": "k" for number in range(12)}
+    plain, own = (tuned(wanting, wanted, recipe=recipe, asked=each) for each in ({}, asked))
+    assert own.found == plain.found
+    assert own.found.setting
+    assert own.report() == plain.report()
+
+
+def test_what_queries_say_of_other_parameters_counts() -> None:
+    """An override of a parameter that is not tuned holds in every trial: here no trial can find what is cut off."""
+    hits: Any = {name: [*found, {"id": "x", "score": 0.05}] for name, found in HITS.items()}
+    found = tuned({f"q{number}": "x" for number in range(4)}, asked={"overrides": {"dedupe": {"limit": 1}}}, **hits)
+    assert (found.own, found.found.figure) == (0, 0)
+
+
+def test_a_querys_factor_of_reflections_does_not_count_where_it_is_tuned() -> None:
+    """It is a field of the query, not an override, and would go before each trial's value, too."""
+    recipe = Recipe.parse("mine", {"stages": ["keyword", {"reflections": {"reflection_boost": 1.0}}]})
+    hits: Any = {"keyword": [{"id": "k", "score": 3.0}, {"id": "v", "score": 2.0, "payload": {"type": "reflection"}}]}
+    reads = [RANKER.read(pool(f"q{number}", asked={"reflection_boost": 1.0}, **hits)) for number in range(4)]
+    judged = {read.pool.query.query_id: {"v": 1} for read in reads}
+    wanted = [Wanted("reflections", "reflection_boost", None, (2.0,))]
+    found = tune_recipe(RANKER, recipe, reads, wanted, judged, RULES)
+    assert (found.own, found.found.figure) == (0.5, 1.0)
+
+
+def test_few_held_out_queries_show_nothing() -> None:
+    """Five that are better are too few, and the verdict says so; six are enough."""
+    few = tuned({f"q{number}": "k" for number in range(10)})
+    assert few.report()["verdict"] is Verdict.UNDECIDED
+    assert "is not shown to be better on the held-out queries" in few.verdict()
+    assert few.verdict().endswith("; 5 queries differ, 6 are needed).")
+    assert "is better on the held-out queries" in tuned({f"q{number}": "k" for number in range(12)}).verdict()
 
 
 def test_a_search_ends_at_its_trials() -> None:
@@ -247,7 +303,7 @@ def test_what_was_tuned_can_be_printed() -> None:
 
 def test_what_is_written_is_a_configuration(tmp_path: Path) -> None:
     """The file loads as it is, and its recipe ranks as the tuned one; a file that is there already stays."""
-    wanting = {f"q{number}": "k" for number in range(6)}
+    wanting = {f"q{number}": "k" for number in range(12)}
     found = tuned(wanting, Wanted("score"), ALPHA, Wanted("rerank"))
     path = tmp_path / "tuned.yaml"
     recipe_file.write_recipes(path, {"hybrid": found.recipe, "signals": SHIPPED["signals"]}, [found.verdict()])

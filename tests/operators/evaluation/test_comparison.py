@@ -2,6 +2,7 @@
 
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +34,34 @@ def test_what_is_better_on_every_query_is_better() -> None:
     assert found.means["MRR@10"].interval == Interval(0.5, 0.5)
     assert found.signs.p == 2 / 1024
     assert swapped.verdict is Verdict.WORSE
+
+
+@pytest.mark.parametrize("ties", [0, 3, 40])
+@pytest.mark.parametrize("changed", range(9))
+def test_few_queries_are_no_evidence(changed: int, ties: int) -> None:
+    """Six queries that differ can be significant by the sign test, five cannot, whatever their bootstrap says."""
+    if not changed + ties:
+        return
+    first = {"MRR@10": {f"q{number:02}": 0.0 for number in range(changed + ties)}}
+    second = {"MRR@10": {f"q{number:02}": float(number < changed) for number in range(changed + ties)}}
+    found, swapped = compare(first, second, "MRR@10", 0), compare(second, first, "MRR@10", 0)
+    assert (found.changed, found.signs.p <= 0.05) == (changed, changed >= 6)
+    expected = (Verdict.BETTER, Verdict.WORSE) if changed >= 6 else (Verdict.UNDECIDED,) * 2
+    assert (found.verdict, swapped.verdict) == expected
+
+
+@pytest.mark.parametrize("queries", [1, 2, 3, 5, 6, 8])
+def test_equal_systems_are_seldom_told_apart(queries: int) -> None:
+    """Of 300 pairs whose ranks are drawn alike, one in six or fewer has a verdict, with few queries, too."""
+    draw = np.random.default_rng(queries)
+    told = 0
+    for _ in range(300):
+        first, second = (1 / draw.integers(1, 7, queries) for _ in range(2))
+        values = [
+            {"MRR@10": dict(zip(map(str, range(queries)), each.tolist(), strict=True))} for each in (first, second)
+        ]
+        told += compare(values[0], values[1], "MRR@10", 0).verdict is not Verdict.UNDECIDED
+    assert told <= 50
 
 
 rankings = st.fixed_dictionaries({query: st.permutations("abcdexy") for query in QRELS})

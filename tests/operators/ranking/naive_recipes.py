@@ -183,7 +183,7 @@ def linear(legs: Sequence[Leg], alpha: float) -> Pairs:
     for leg in naive.ordered(legs):
         for _, id_, _ in naive.hits(leg):
             cosine = 0.0 if cosines is None else max(0.0, cosines.get(id_, bound(cosines)))
-            matching = (words or {}).get(id_, 0.0) / largest if largest > 0 else 0.0
+            matching = max(0.0, (words or {}).get(id_, 0.0)) / largest if largest > 0 else 0.0
             if cosines is None:
                 found[id_] = matching
             elif words is None:

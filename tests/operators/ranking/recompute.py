@@ -78,7 +78,7 @@ def _linear(legs: Legs, parameters: Parameters, values: Values, before: float) -
     weights = values["weights"]["vector"], values["weights"]["keyword"]
     assert weights in {(alpha, 1 - alpha), (0.0, 1.0), (1.0, 0.0), (0.0, 0.0)}
     cosine = max(0.0, legs["vector"]["score"]) if "vector" in legs else values["bound"]
-    matches = legs["keyword"]["score"] if "keyword" in legs else 0.0
+    matches = max(0.0, legs["keyword"]["score"]) if "keyword" in legs else 0.0
     of_greatest = matches / values["greatest"] if values["greatest"] > 0 else 0.0
     return float(min(1.0, weights[0] * cosine + weights[1] * of_greatest))
 

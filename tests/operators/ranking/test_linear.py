@@ -1,9 +1,10 @@
 """Linear fusion: an absolute similarity by hand, the bound of what the vector leg left out, and what never moves it."""
 
+import sys
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Leg
@@ -69,6 +70,27 @@ def test_a_cosine_below_zero_counts_zero() -> None:
         ("a", 0.3),
         ("c", 0.1),
     ]
+
+
+def test_a_match_below_zero_counts_zero() -> None:
+    """As a cosine does: .6 * .5 is left of b."""
+    assert fused([vector(("a", 0.9), ("b", 0.5)), keyword(("a", 4.0), ("b", -8.0))]) == [("a", 0.94), ("b", 0.3)]
+
+
+TINY, HUGE = 5e-324, sys.float_info.max
+finite = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([TINY, -TINY, 1e-300, -1e20, HUGE, -HUGE])
+
+
+@given(st.lists(finite, min_size=2, max_size=4), st.lists(finite, min_size=2, max_size=4), st.floats(0, 1))
+@example([0.5, 0.4], [1e-300, -1e20], 0.6)
+@example([HUGE, -HUGE], [TINY, -HUGE], 0.0)
+def test_finite_scores_have_a_similarity(cosines: list[float], matches: list[float], alpha: float) -> None:
+    """From 0 to 1, whatever the legs' scores are: a tiny greatest match makes no other one infinite."""
+    legs = [
+        of(*((f"d{place}", value) for place, value in enumerate(sorted(values, reverse=True))))
+        for of, values in ((vector, cosines), (keyword, matches))
+    ]
+    assert all(0 <= value <= 1 for _, value in scores(linear(legs, Linear(alpha=alpha), run())))
 
 
 def test_a_similarity_is_at_most_one() -> None:

@@ -37,16 +37,16 @@ function marked(text, words) {
 }
 function movement(card, at, comparison) {
   if (!comparison) return null;
-  if (at === 0) return card.id in comparison.only_first ? el("small", { class: "gone", title: `not in B${comparison.only_first[card.id] ? `: rank ${comparison.only_first[card.id]} there` : ""}` }, "gone") : null;
-  if (card.id in comparison.only_other) return el("small", { class: "up", title: `not on A's page${comparison.only_other[card.id] ? `: rank ${comparison.only_other[card.id]} there` : ""}` }, "new");
-  const by = comparison.moved[card.id];
+  if (at === 0) return card.judged in comparison.only_first ? el("small", { class: "gone", title: `not in B${comparison.only_first[card.judged] ? `: rank ${comparison.only_first[card.judged]} there` : ""}` }, "gone") : null;
+  if (card.judged in comparison.only_other) return el("small", { class: "up", title: `not on A's page${comparison.only_other[card.judged] ? `: rank ${comparison.only_other[card.judged]} there` : ""}` }, "new");
+  const by = comparison.moved[card.judged];
   return by === 0 ? el("small", { class: "quiet", title: "same rank as in A" }, "=") : el("small", { class: by > 0 ? "up" : "down", title: `${Math.abs(by)} ${by > 0 ? "up" : "down"} from A` }, by > 0 ? `▲${by}` : `▼${-by}`);
 }
 export const grades = (each, judge) => el("span", { class: "grades", role: "group", "aria-label": "Grade" }, [0, 1, 2, 3].map((grade) => button(String(grade), () => judge(grade), { "aria-pressed": String(each.grade === grade), "aria-label": `Grade ${grade}` })));
 export function card(each, at, context) {
   const { comparison, greatest, fields, actions } = context;
   const chosen = Object.entries(each.fields).filter(([name, value]) => value !== null && (fields ? fields.includes(name) : true)).slice(0, fields ? 40 : 6);
-  return el("li", { class: "card", tabindex: "0", "data-id": each.id, "data-column": String(at) },
+  return el("li", { class: "card", tabindex: "0", "data-id": each.id, "data-judged": each.judged, "data-column": String(at) },
     el("div", { class: "rank" }, String(each.rank), movement(each, at, comparison)),
     el("div", {},
       el("h3", { dir: "auto" }, each.title ? marked(each.title, each.words) : each.id),

@@ -86,14 +86,14 @@ async function judge(at, card, grade) {
   const state = readState();
   const namespace = state.namespace || begin.defaults.namespace;
   const wanted = card.grade === grade ? null : grade;
-  if (await grading(state.text, namespace, card.id, wanted, true)) card.grade = wanted;
+  if (await grading(state.text, namespace, card.judged, wanted, true)) card.grade = wanted;
 }
 async function grading(text, namespace, id, grade, note) {
   try {
     const { before } = await post("judge", { text, namespace, id, grade });
     if (note) undo.push({ text, namespace, id, grade: before });
-    for (const column of page.columns) for (const each of column.cards) if (each.id === id) each.grade = grade;
-    for (const each of document.querySelectorAll("[data-id]")) if (each.dataset.id === id) each.querySelectorAll(".grades button").forEach((one) => one.setAttribute("aria-pressed", String(one.textContent === String(grade))));
+    for (const column of page.columns) for (const each of column.cards) if (each.judged === id) each.grade = grade;
+    for (const each of document.querySelectorAll("[data-judged]")) if (each.dataset.judged === id) each.querySelectorAll(".grades button").forEach((one) => one.setAttribute("aria-pressed", String(one.textContent === String(grade))));
     say(grade === null ? `The grade of ${id} was taken back.` : `${id} has grade ${grade}. u undoes it.`);
     return true;
   } catch (error) { say(error.message, "bad"); return false; }
