@@ -227,6 +227,14 @@ class Topics(Section):
             raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
         return topics
 
+    @model_validator(mode="after")
+    def _one_role_each(self) -> Self:
+        # A flow that writes to the topic which it reads answers itself for ever.
+        roles: dict[str, list[str]] = {}
+        for role in (name for name in type(self).model_fields if name != "reply_to"):
+            roles.setdefault(getattr(self, role), []).append(role)
+        return _sound(self, [f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1])
+
 
 class KafkaSettings(Section):
     """The Kafka client, its connection, and the membership in the consumer group. Times are in seconds."""
@@ -235,10 +243,12 @@ class KafkaSettings(Section):
         default="librdkafka", description="Kafka client library; docs/why/delivery.md compares the two."
     )
     bootstrap_servers: str = Field(
-        default="localhost:9092", pattern=r"^[^@]*$", description="host:port of brokers, comma-separated."
+        default="localhost:9092", pattern=r"^[^@]*$", min_length=1, description="host:port of brokers, comma-separated."
     )
     group_id: str = Field(
-        default="rankstream", description="Consumer group of the search flow; indexing appends -indexing to it."
+        default="rankstream",
+        min_length=1,
+        description="Consumer group of the search flow; indexing appends -indexing to it.",
     )
     security_protocol: Protocol = Field(default="PLAINTEXT", description="How the client talks to the broker.")
     tls: TlsSettings = TlsSettings()
@@ -346,6 +356,7 @@ class DeliverySettings(Section):
     mode: DeliveryMode = Field(default="exactly_once", description="at_least_once: for brokers without transactions.")
     replica: str = Field(
         default_factory=socket.gethostname,
+        min_length=1,
         description="Name of the replica, different for each and the same after a restart; default: the host's name.",
     )
     max_in_flight: Annotated[int, Field(ge=1, le=1024)] = Field(

@@ -79,8 +79,8 @@ DELIMITER: Final = "__"
 class Defaults(Section):
     """Values for queries and documents that do not name their own."""
 
-    namespace: str = Field(default="default", description="Namespace of events that name none.")
-    destination: str = Field(default="default", description="Destination of events that name none.")
+    namespace: str = Field(default="default", min_length=1, description="Namespace of events that name none.")
+    destination: str = Field(default="default", min_length=1, description="Destination of events that name none.")
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
         default=0.0,
         description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",

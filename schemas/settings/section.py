@@ -17,8 +17,16 @@ Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
 TokenUrl = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$")]
 """An issuer's, whose query is a part of its address; it is masked where it is shown."""
 
-TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
-TopicPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*?-]{1,249}$")]
+
+def _no_path(name: str) -> str:
+    # The broker names directories after topics.
+    if name in {".", ".."}:
+        raise ValueError("no topic can have this name")
+    return name
+
+
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_no_path)]
+TopicPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*?-]{1,249}$"), AfterValidator(_no_path)]
 """A topic's name, or a pattern of names: `*` stands for any characters, `?` for one."""
 
 KafkaHeader = Annotated[str, Field(min_length=1, max_length=200)]
