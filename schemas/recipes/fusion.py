@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
+from schemas.fields import refuse_switch
 from schemas.recipes.stages import FusionStage, Legs, RecipeStage, Share, Span, Weight
 from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
 
@@ -171,6 +172,8 @@ class DecayTier(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
     enabled: bool = Field(default=False, description="Turns decay on; so does a half-life.")
     mode: DecayMode | None = Field(default=None, description="Shape of the decay; null in all tiers: exponential.")

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from schemas.fields import refuse_switch
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
@@ -137,6 +138,8 @@ class Settings(BaseSettings):
         frozen=True,
         hide_input_in_errors=True,
     )
+
+    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
     kafka: KafkaSettings = KafkaSettings()
     delivery: DeliverySettings = DeliverySettings()

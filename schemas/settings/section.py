@@ -6,7 +6,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+
+from schemas.fields import refuse_switch
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -48,9 +59,11 @@ def is_pattern(name: str) -> bool:
 
 
 class Section(BaseModel):
-    """A section: an unknown key is an error, and values do not change after the start."""
+    """A section: an unknown key is an error, numbers are finite, and values do not change after the start."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
     @classmethod
     def secrets(cls) -> frozenset[str]:
