@@ -55,11 +55,11 @@ def join_first(first: Iterable[str], more: int, between: str = "; ") -> str:
     return between.join([*first, f"and {more} more"] if more else first)
 
 
-def unknown(name: str, known: Sequence[str]) -> str:
+def unknown(name: str, known: Sequence[str], kind: str = "key") -> str:
     """That there is no such name, with the one that was likely meant, else with all."""
     if (near := likely(name, known)) is not None:
-        return f"no such key; did you mean {near}?"
-    return f"no such key; there are {', '.join(known)}" if known else "no such key"
+        return f"no such {kind}; did you mean {near}?"
+    return f"no such {kind}; there are {', '.join(known)}" if known else f"no such {kind}"
 
 
 def likely(name: str, known: Sequence[str]) -> str | None:

@@ -15,10 +15,10 @@ from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
-from schemas.settings.policies import FirewallSettings, PolicySettings
+from schemas.settings.policies import OPERATION, FirewallSettings, PolicySettings
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
-from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section, matches
+from schemas.settings.section import Amount, Count, ModelServer, Seconds, Secret, Section, matches
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -32,11 +32,11 @@ class CacheSettings(Section):
         description="Seconds that an answer is cached. The firewall checks a cached answer by the payloads that were "
         "cached with it: lower it if programs other than `rankstream index` change the classification of documents.",
     )
-    exact_mib: Annotated[int, Field(ge=0)] = Field(default=64, description="MiB of the exact cache; 0: no cache.")
-    semantic_mib: Annotated[int, Field(ge=0)] = Field(
+    exact_mib: Amount = Field(default=64, description="MiB of the exact cache; 0: no cache.")
+    semantic_mib: Amount = Field(
         default=64, description="MiB of the semantic cache, its vectors included; 0: no cache."
     )
-    payload_mib: Annotated[int, Field(ge=0)] = Field(
+    payload_mib: Amount = Field(
         default=64, description="MiB of documents' payloads, fetched again only when their points change; 0: no cache."
     )
     threshold: Annotated[float, Field(gt=0, le=1)] = Field(
@@ -192,6 +192,8 @@ class Settings(BaseSettings):
         ]:
             if field is not None and not self.qdrant.of_another_tool and field not in self.qdrant.grouping_fields:
                 raise ValueError(f"{path}.group_by: {field}: nothing to group by; add it to qdrant.indexes")
+        if self.defaults.destination not in {*self.qdrant.destinations, Defaults().destination}:
+            raise ValueError("defaults.destination: not in qdrant.destinations")
         if unknown := sorted(self.decay.destinations.keys() - self.qdrant.destinations.keys()):
             raise ValueError(f"decay.destinations: {', '.join(unknown)}: not in qdrant.destinations")
         for destination, tiers in self.decay.collections.items():
@@ -227,6 +229,11 @@ class Settings(BaseSettings):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in profiles")
             if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.destinations")
+            parts = {name for each in self.qdrant.collections.values() for name in each}
+            if unknown := sorted({*policy.collections, *denied.collections} - parts):
+                raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.collections")
+            if unknown := sorted({*policy.operations, *denied.operations} - {OPERATION}):
+                raise ValueError(f"policies.{path}: {', '.join(unknown)}: no operation; there is {OPERATION}")
             topics = (self.kafka.topics.results, *self.kafka.topics.reply_to)
             if unknown := sorted(each for each in {*policy.reply_to} if not matches(each, topics)):
                 raise ValueError(

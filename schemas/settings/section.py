@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final, Self, get_args
 
+import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -21,7 +22,10 @@ from schemas.fields import refuse_switch
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Concurrency = Annotated[int, Field(le=1_000_000, description="Requests in flight at a time; 0 or less: no bound.")]
+Amount = Annotated[int, Field(ge=0, le=1_000_000_000)]
+Concurrency = Annotated[
+    int, Field(ge=-1_000_000, le=1_000_000, description="Requests in flight at a time; 0 or less: no bound.")
+]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
 """Without user, password and query: they would be a secret that is no Secret."""
 
@@ -152,6 +156,21 @@ class Backend(Section):
         return {**self.headers, **{name: read_secret(path) for name, path in self.header_files.items()}}
 
 
+def _writable(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    try:
+        # NaN is written as null.
+        same = orjson.loads(orjson.dumps(values)) == values
+    except TypeError:
+        same = False
+    if not same:
+        raise ValueError("the values must be JSON, with finite numbers and integers of 64 bits")
+    return values
+
+
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_writable)]
+"""Fields of requests that a server gets as they are written."""
+
+
 def _not_ours(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if wrong := sorted(body.keys() & _TEXTS):
         raise ValueError(f"{', '.join(wrong)}: a field that rankstream sets itself")
@@ -174,7 +193,7 @@ class ModelServer(Backend):
         repr=False,
         description="Query parameters of each request, such as api-version. Their values are not shown.",
     )
-    body: Annotated[dict[str, JsonValue], AfterValidator(_not_ours)] = Field(
+    body: Annotated[JsonObject, AfterValidator(_not_ours)] = Field(
         default={}, description="Further fields of each request's body; an object is merged into one of the same name."
     )
 

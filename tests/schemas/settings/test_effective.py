@@ -58,7 +58,7 @@ def test_what_is_printed_is_the_same_configuration(file: Path, tmp_path: Path) -
         "documents: {expire_after: {no: 1e9, '012': 5, '': 2, 'a.b: c#': 1e-9, 'true': 4}}",
         "policies: {default: {filters: [{any_of: [{field: a, op: any_of, value: [no, 012, 'true', '0o7']}]}]}}",
         "policies: {default: {filters: [{none_of: [{all_of: [{field: a, op: exists, value: true}]}]}]}}",
-        "policies: {sources: {a: {filters: [{field: a, op: nested, value: [{all_of: [{field: b, op: eq, value: 1.5e-9}]}]}]}}}",
+        "policies: {default: {filters: [{field: a, op: nested, value: [{all_of: [{field: b, op: eq, value: 1}]}]}]}}",
         "policies: {sources: {no: {filters: [{field: a, op: date_range, value: {gt: 2026-01-01T00:00:00Z}}]}}}",
         "embedder: {query_prefix: 'a\u2028\u0085\t é 😀', body: {}, kind: tei, url: http://e}\nrerank: {kind: none}",
         "kafka: {options: {a.b: yes, c: 1e-5, d: 'off', e: 1e5, f: 2026-01-01}}",
