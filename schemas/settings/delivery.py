@@ -258,16 +258,23 @@ class KafkaSettings(Section):
     session_timeout: float = Field(
         default=6.0, ge=6, le=10, description="Seconds without heartbeats until the group removes a member."
     )
-    heartbeat_interval: Seconds = Field(default=2.0, description="Seconds between two heartbeats.")
-    max_poll_interval: Seconds = Field(
+    heartbeat_interval: float = Field(
+        default=2.0, ge=0.1, lt=10, description="Seconds between two heartbeats; less than session_timeout."
+    )
+    max_poll_interval: float = Field(
         default=30.0,
+        ge=6,
+        le=3600,
         description="Most seconds between two polls before the group removes the member; a group that is unstable for"
-        " longer ends the process.",
+        " longer ends the process. At least session_timeout.",
     )
-    transaction_timeout: Seconds = Field(
-        default=10.0, description="Seconds after which the broker aborts an open transaction."
+    # A transaction's records gather for a second, and have half of its time to be taken.
+    transaction_timeout: float = Field(
+        default=10.0, ge=3, le=3600, description="Seconds after which the broker aborts an open transaction."
     )
-    request_timeout: Seconds = Field(default=30.0, description="Seconds to wait for the answer to one request.")
+    request_timeout: float = Field(
+        default=30.0, ge=1.5, le=300, description="Seconds to wait for the answer to one request."
+    )
     offset_metadata: Annotated[int, Field(ge=256, le=1_048_576)] = Field(
         default=4096,
         description="Bytes that a commit may carry about messages that were answered out of order: at most the broker's"
@@ -317,8 +324,12 @@ class KafkaSettings(Section):
         return {**self.options, **self.producer_options}
 
     @model_validator(mode="after")
-    def _one_security(self) -> Self:
+    def _fits_together(self) -> Self:
         problems = contradictions(self.security_protocol, self.tls, self.sasl)
+        if self.heartbeat_interval >= self.session_timeout:
+            problems.append("heartbeat_interval must be less than session_timeout")
+        if self.max_poll_interval < self.session_timeout:
+            problems.append("max_poll_interval must be session_timeout at least")
         for key in ("options", "consumer_options", "producer_options"):
             problems += refusals(key, getattr(self, key))
         return _sound(self, problems)
