@@ -96,7 +96,7 @@ def _parse(recipes: Any) -> Mapping[str, Recipe]:
     def refuse(name: object, path: str, what: str) -> None:
         # No error of the configuration repeats a value.
         error = PydanticCustomError("recipe", "{what}", {"what": what})
-        below = path.split(".") if path and path != name else []
+        below = [int(part) if part.isdigit() else part for part in path.split(".")] if path and path != name else []
         wrong.append({"type": error, "loc": (str(name), *below), "input": None})
 
     for name, definition in recipes.items():

@@ -134,6 +134,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
         env_nested_delimiter=DELIMITER,
+        env_parse_none_str="null",
         extra="forbid",
         frozen=True,
         hide_input_in_errors=True,
@@ -247,12 +248,12 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],  # noqa: ARG003  the signature is pydantic-settings'
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Environment variables override the file."""
-        return env_settings, init_settings
+        """The environment is read with the file."""
+        return (init_settings,)
 
     def index_hash(self) -> str:
         """SHA-256 of every value that can change what the index stores of a document."""
