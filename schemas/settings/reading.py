@@ -163,7 +163,7 @@ def _secrets_of(section: type[BaseModel], path: tuple[str, ...]) -> Iterator[tup
 def _is_secret(path: Loc) -> bool:
     """True for the path of a secret, and for one of the same name in what a server gets as the user writes it."""
     known = secrets()
-    written = path[:3] == _EXTENSIONS or (path[0] in _backends() and path[1:2] == ("body",))
+    written = path[:3] == _EXTENSIONS or (path[0] in _backends() and path[1:2] in {("body",), ("parameters",)})
     return path in known or (written and path[-1] in {each[-1] for each in known})
 
 

@@ -201,7 +201,7 @@ class ModelServer(Backend):
 def read_secret(path: Path) -> str:
     """The content of the file without surrounding white space. Raises OSError, also if it is not UTF-8 text."""
     try:
-        return path.read_text(encoding="utf-8-sig").strip()
+        return path.expanduser().read_text(encoding="utf-8-sig").strip()
     except UnicodeDecodeError:
         # The original error quotes the content of the file.
         raise OSError(errno.EILSEQ, "not UTF-8", str(path)) from None

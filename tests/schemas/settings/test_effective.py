@@ -98,6 +98,22 @@ def test_what_a_server_gets_may_hold_a_secret(tmp_path: Path, monkeypatch: pytes
     assert "dimensions: 3" in printed
 
 
+def test_parameters_of_a_chat_model_may_hold_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key among them is refused in the file, and masked where a variable has it, as in a body."""
+    file = tmp_path / "c.yaml"
+    chat = {"kind": "openai", "url": "http://c", "model": "m"}
+    file.write_text(
+        yaml.safe_dump({"qdrant": {"url": "http://q"}, "chat": {**chat, "parameters": {"api_key": "canary"}}})
+    )
+    with pytest.raises(ConfigError, match=r"chat\.parameters\.api_key: secrets come from the environment"):
+        load(file)
+    file.write_text(yaml.safe_dump({"qdrant": {"url": "http://q"}, "chat": chat}))
+    monkeypatch.setenv("RANKSTREAM_CHAT__PARAMETERS", '{"api_key": "canary", "top_p": 0.5}')
+    printed = "\n".join(yaml_lines(effective(file)))
+    assert "canary" not in printed
+    assert "top_p: 0.5" in printed
+
+
 def test_names_that_users_choose_are_no_secrets(tmp_path: Path) -> None:
     """A field, a source, a profile or a destination may be called like a secret, or like headers of a backend."""
     file = tmp_path / "c.yaml"
