@@ -217,7 +217,7 @@ class Group(Strict):
     none_of: "Members" = Field(default_factory=list)
 
     @model_serializer(mode="wrap")
-    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _dump_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # The empty lists of the other two would be refused.
         return {self.kind: dump(self)[self.kind]}
 

@@ -56,7 +56,7 @@ def test_what_kafka_takes_for_no_topic_is_refused(name: str) -> None:
     ],
 )
 def test_no_name_is_empty(section: type[Section], name: str) -> None:
-    """What is addressed or told apart by its name has one."""
+    """A setting by which something is addressed or told apart is at least one character."""
     said = refusal(section, **{name: ""})
     assert name in said
     assert "at least 1 character" in said

@@ -41,7 +41,7 @@ def test_a_boolean_is_no_number(tmp_path: Path, path: str, document: str) -> Non
 
 @pytest.mark.parametrize("word", ["off", "no", "yes", "1:30", "0b11"])
 def test_a_word_is_no_number(tmp_path: Path, word: str) -> None:
-    """What YAML 1.1 read as a number, or as a boolean that counts as one, is refused."""
+    """A word that YAML 1.1 reads as a number, or as a boolean in place of one, is refused."""
     for document in (f"telemetry: {{port: {word}}}", f"delivery: {{drain_timeout: {word}}}"):
         with pytest.raises(ConfigError, match="Input should be a valid"):
             read(tmp_path, document)
