@@ -224,11 +224,11 @@ def _source(path: Loc, document: Mapping[str, Any], variables: Mapping[Loc, str]
     return variable or ("file" if _sets(document, path) else "default")
 
 
-def _setter(path: Loc, variables: Mapping[Loc, str], place: Loc) -> tuple[str | None, Loc]:
-    """The variable that sets the value at `place`, by itself or in its JSON, and the rest of `path` below it."""
-    for length in range(len(place), 0, -1):
-        variable = variables.get(tuple(str(name).lower() for name in place[:length]))
-        if variable is not None and (length == len(place) or _sets(_read_json(os.environ[variable]), place[length:])):
+def _setter(path: Loc, variables: Mapping[Loc, str], target: Loc) -> tuple[str | None, Loc]:
+    """The variable that sets the value at `target`, by itself or in its JSON, and the rest of `path` below it."""
+    for length in range(len(target), 0, -1):
+        variable = variables.get(tuple(str(name).lower() for name in target[:length]))
+        if variable is not None and (length == len(target) or _sets(_read_json(os.environ[variable]), target[length:])):
             return variable, path[length:]
     return None, path
 
