@@ -44,7 +44,7 @@ _WHY: Final = {
     names.CLASS: f"Class: one of {', '.join(DeadLetterClass)}.",
     names.MESSAGE: f"What is wrong, at most {names.MAX_MESSAGE_CHARS} characters.",
     names.TRACE_ID: "Trace of the message, in 32 hexadecimal digits; missing without one.",
-    names.TIMESTAMP: "The message's timestamp in ms, if the topic refused it; missing otherwise.",
+    names.TIMESTAMP: "The message's timestamp in ms, if its topic refused it or it is over a day old; else missing.",
     names.REFUSED: "Why the topic refused the dead letter in an earlier form; missing if it was the first.",
 }
 

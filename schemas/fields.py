@@ -4,9 +4,9 @@ Times on the wire are RFC 3339 with an offset, or Unix seconds; never without an
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import orjson
 from pydantic import (
@@ -18,6 +18,7 @@ from pydantic import (
     JsonValue,
     StringConstraints,
     TypeAdapter,
+    ValidationInfo,
 )
 
 SCHEMA_VERSION: Final = 1
@@ -146,6 +147,29 @@ def metadata(value: object) -> dict[str, Any] | None:
         return valid if orjson.loads(orjson.dumps(valid)) == valid else None
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def refuse_switch(section: type[BaseModel], value: Any, info: ValidationInfo) -> Any:
+    """The value of a field. Raises ValueError for true or false in a field of numbers, which reads them as 1 and 0."""
+    types = set(_types(section.model_fields[info.field_name or ""].annotation))
+    if types & {int, float} and bool not in types and any(isinstance(each, bool) for each in _members(value)):
+        raise ValueError("a number is expected, not true or false")
+    return value
+
+
+def _types(annotation: Any) -> Iterator[Any]:
+    """The types that an annotation is made of."""
+    yield annotation
+    for each in get_args(annotation):
+        yield from _types(each)
+
+
+def _members(value: Any) -> Iterator[Any]:
+    """The value, and those in it."""
+    yield value
+    if isinstance(value, Mapping | list):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _members(each)
 
 
 def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,10 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    SerializerFunctionWrapHandler,
     StringConstraints,
     Tag,
+    model_serializer,
     model_validator,
 )
 
@@ -227,6 +229,11 @@ class Group(Strict):
     any_of: "Members" = Field(default_factory=list)
     all_of: "Members" = Field(default_factory=list)
     none_of: "Members" = Field(default_factory=list)
+
+    @model_serializer(mode="wrap")
+    def _dump_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # The empty lists of the other two would be refused.
+        return {self.kind: dump(self)[self.kind]}
 
     @property
     def kind(self) -> str:

@@ -16,6 +16,8 @@ MAX_WORDED: Final = 20
 _LONGEST_NAME: Final = 80
 """Characters of a name that are compared. No name of ours is half as long."""
 
+_MAPS: Final = (dict, Mapping)
+
 _EXPECTED: Final = {
     "missing": "missing",
     "dict_type": "a mapping is expected",
@@ -55,11 +57,11 @@ def join_first(first: Iterable[str], more: int, between: str = "; ") -> str:
     return between.join([*first, f"and {more} more"] if more else first)
 
 
-def unknown(name: str, known: Sequence[str]) -> str:
+def unknown(name: str, known: Sequence[str], kind: str = "key") -> str:
     """That there is no such name, with the one that was likely meant, else with all."""
     if (near := likely(name, known)) is not None:
-        return f"no such key; did you mean {near}?"
-    return f"no such key; there are {', '.join(known)}" if known else "no such key"
+        return f"no such {kind}; did you mean {near}?"
+    return f"no such {kind}; there are {', '.join(known)}" if known else f"no such {kind}"
 
 
 def likely(name: str, known: Sequence[str]) -> str | None:
@@ -73,18 +75,28 @@ def names(root: type[BaseModel], path: Loc) -> list[str]:
     return sorted(_fields(model)) if model is not None else []
 
 
+def holds_names(root: type[BaseModel], path: Loc) -> bool:
+    """True if the value at `path` is a map whose names are the user's own."""
+    return any(get_origin(each) in _MAPS for each in _alternatives(_at(root, path)))
+
+
 def _fields(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
     """The fields by the names that they have in documents."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _model(root: type[BaseModel], path: Loc) -> type[BaseModel] | None:
+    return next(filter(_is_model, _alternatives(_at(root, path))), None)
+
+
+def _at(root: type[BaseModel], path: Loc) -> Any:
+    """The annotation of the value at `path`."""
     at: Any = root
     for name in path:
         # The alternatives of a list are those of its items.
         if isinstance(name, str):
             at = _below(at, name)
-    return next(filter(_is_model, _alternatives(at)), None)
+    return at
 
 
 def _below(at: Any, name: str) -> Any:
@@ -95,7 +107,7 @@ def _below(at: Any, name: str) -> Any:
             return field.annotation
     if (tagged := next((model for model in models if _has_tag(model, name)), None)) is not None:
         return tagged
-    return next((get_args(each)[1] for each in _alternatives(at) if get_origin(each) is dict), None)
+    return next((get_args(each)[1] for each in _alternatives(at) if get_origin(each) in _MAPS), None)
 
 
 def _has_tag(model: type[BaseModel], tag: str) -> bool:
@@ -107,7 +119,7 @@ def _alternatives(annotation: Any) -> Iterator[Any]:
     """The alternatives of an annotation: the members of a union, each without its metadata."""
     if hasattr(annotation, "__metadata__"):
         yield from _alternatives(annotation.__origin__)
-    elif get_origin(annotation) is not None and get_origin(annotation) is not dict:
+    elif get_origin(annotation) not in {None, *_MAPS}:
         for each in get_args(annotation):
             yield from _alternatives(each)
     else:

@@ -24,7 +24,10 @@ are in the [glossary](../glossary.md).
 - **File and variables.** The configuration is one YAML file (`--config`). Environment variables override it. The name
   of a variable is `RANKSTREAM_` and the path of the key in upper case, its parts joined by two underscores. A variable
   for a list or a map holds JSON, and so does one for a whole section: `RANKSTREAM_KAFKA__TOPICS`. A key below a name of
-  your own, such as `<profile>`, is set in the file, or with the variable of the map.
+  your own, such as `<profile>`, is set in the file, or with the variable of the map. Maps and sections of the file and
+  of a variable are merged, name by name; a list replaces the other. The word `null` in a variable is null, not a text.
+- **YAML** is read by the core schema of YAML 1.2: only `true` and `false` are booleans, so that `no` is a text, as in a
+  list of languages. A setting that is a boolean may be written as `yes`, `no`, `on` or `off`, too.
 - **Errors.** An unknown key or variable, or a value that does not fit, is an error: the process names all of them, each
   by its path, and exits with 2.
 - **Secrets** come from a variable or from the file that the key `..._file` names, never from the YAML.

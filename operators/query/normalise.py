@@ -19,10 +19,8 @@ from operators.query.trace import Headers
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.query import QueryEvent
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy
+from schemas.settings.policies import OPERATION
 from schemas.settings.ranking import BALANCED
-
-READ: Final = "read"
-"""The operation that every query is, in policies."""
 
 _UNSAID: Final = {"recipe": None, "overrides": None, "reflection_boost": None, "cursor": None, "group_by": None}
 
@@ -91,7 +89,7 @@ class Normaliser:
 
     def _request(self, event: QueryEvent, query: CanonicalQuery) -> Asked:
         profile = self.planner.profile(event)
-        return Asked(query.source, query.destination, query.collection, query.namespace, READ, profile)
+        return Asked(query.source, query.destination, query.collection, query.namespace, OPERATION, profile)
 
     def _scope(self, event: QueryEvent, query: CanonicalQuery, plan: RankingPlan, policy: SourcePolicy) -> Scope:
         filters = [each.model_dump(mode="json") for each in query.filters]

@@ -1,11 +1,14 @@
 """Fusion, the first stage of a recipe: one list of hits per leg in, one list of candidates out."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
+from schemas.fields import refuse_switch
 from schemas.recipes.stages import FusionStage, Legs, RecipeStage, Share, Span, Weight
 from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
+from schemas.wording import likely
 
 LegName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Weights = dict[LegName, Weight]
@@ -28,6 +31,22 @@ class WeighingStage(FusionStage):
         """Vector and keyword; also structured, fuzzy, learned and the context legs if they have a weight."""
         given = {**(weights or {}), FUZZY: self.fuzzy}
         return (VECTOR, KEYWORD, *(leg for leg in (*WEIGHED_LEGS, STRUCTURED) if given.get(leg)))
+
+    def find_slips(self, weights: Weights | None) -> Iterator[tuple[str, str]]:
+        """The weights that cannot be meant, by their path below the stage, with what is wrong.
+
+        A leg of another name is one of recorded pools, unless its name is nearly that of a leg of ours.
+        """
+        if not weights:
+            return
+        for name in weights:
+            if name not in _WEIGHED and (near := likely(name, _WEIGHED)) is not None:
+                yield f"weights.{name}", f"no such leg; did you mean {near}?"
+        if not self.fuzzy and not any({VECTOR: 1.0, KEYWORD: 1.0, **weights}.values()):
+            yield "weights", "no leg has a weight above 0"
+
+
+_WEIGHED: Final = (VECTOR, KEYWORD, STRUCTURED, *WEIGHED_LEGS)
 
 
 class Rrf(WeighingStage):
@@ -171,6 +190,8 @@ class DecayTier(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
     enabled: bool = Field(default=False, description="Turns decay on; so does a half-life.")
     mode: DecayMode | None = Field(default=None, description="Shape of the decay; null in all tiers: exponential.")

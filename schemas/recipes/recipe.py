@@ -12,9 +12,10 @@ The shipped recipes are there in every installation. A deployment may add recipe
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -35,11 +36,12 @@ from schemas.recipes.stages import (
     SimilarityStage,
     Temporal,
 )
-from schemas.wording import MAX_WORDED, explain_problem, join_first
+from schemas.wording import MAX_WORDED, explain_problem, join_first, unknown
 
 STAGES: Final[Mapping[str, type[RecipeStage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
 MAX_STAGES: Final = 32
 MAX_DISTANCE: Final = "max_distance"
+_KEYS: Final = ("stages", MAX_DISTANCE)
 _STAMPS: Final = frozenset({"accessed_at", "confirmed_at", "created_at", "updated_at"})
 
 Parameters = Mapping[str, JsonValue]
@@ -80,36 +82,45 @@ class Recipe:
         """Read `{stages: [...], max_distance: 0}`. Raises RecipeError."""
         if not isinstance(definition, Mapping):
             raise RecipeError(Problem(name, "a mapping with `stages` is expected", definition))
-        if unknown := sorted(map(str, definition.keys() - {"stages", MAX_DISTANCE})):
-            raise RecipeError(Problem(name, "no such key", ", ".join(unknown)))
+        problems = [
+            Problem(str(key), unknown(str(key), _KEYS), value) for key, value in definition.items() if key not in _KEYS
+        ]
         listed = definition.get("stages")
         if not isinstance(listed, list) or not 0 < len(listed) <= MAX_STAGES:
-            raise RecipeError(Problem("stages", f"a list of 1 to {MAX_STAGES} stages is expected", listed))
+            problems.append(Problem("stages", f"a list of 1 to {MAX_STAGES} stages is expected", listed))
+            raise RecipeError(*problems)
         written: dict[str, Parameters] = {}
-        for item in listed:
-            stage, parameters = _split_stage(item)
+        for index, item in enumerate(listed):
+            try:
+                stage, parameters = _split_stage(f"stages.{index}", item)
+            except RecipeError as error:
+                problems += error.problems
+                continue
             if stage in written:
-                raise RecipeError(Problem("stages", "a stage is named twice", stage))
+                problems.append(Problem(f"stages.{index}", "a stage is named twice", stage))
             written[stage] = parameters
-        return cls._of(name, written, definition.get(MAX_DISTANCE, 0.0))
+        return cls._of(name, written, definition.get(MAX_DISTANCE, 0.0), problems)
 
     @classmethod
-    def _of(cls, name: str, written: Mapping[str, Parameters], max_distance: object) -> "Recipe":
-        problems: list[Problem] = []
+    def _of(
+        cls, name: str, written: Mapping[str, Parameters], max_distance: object, found: Sequence[Problem] = ()
+    ) -> "Recipe":
+        """The recipe of these stages. Raises RecipeError with all problems, those that were `found` before first."""
+        problems = [*found]
         more = 0
         stages = []
         for stage, parameters in written.items():
             try:
                 stages.append(STAGES[stage].model_validate(dict(parameters)))
             except ValidationError as error:
-                found = error.errors(include_url=False)
-                first = found[: MAX_WORDED - len(problems)]
+                errors = error.errors(include_url=False)
+                first = errors[: max(MAX_WORDED - len(problems), 0)]
                 problems += _problems(stage, first)
-                more += len(found) - len(first)
+                more += len(errors) - len(first)
         distance = _distance(max_distance)
         if distance is None:
             problems.append(Problem(MAX_DISTANCE, "a number from 0 to 1000000 is expected", max_distance))
-        elif len(stages) == len(written):
+        elif not problems and not more:
             problems += _check_order(stages)
         if problems or distance is None:
             raise RecipeError(*problems, more=more)
@@ -254,15 +265,15 @@ def _distance(value: object) -> float | None:
     return float(value)
 
 
-def _split_stage(item: object) -> tuple[str, Parameters]:
+def _split_stage(path: str, item: object) -> tuple[str, Parameters]:
     if isinstance(item, str):
         name, parameters = item, None
     elif isinstance(item, Mapping) and len(item) == 1:
         name, parameters = next(iter(item.items()))
     else:
-        raise RecipeError(Problem("stages", "a stage is its name, or its name with its parameters", item))
+        raise RecipeError(Problem(path, "a stage is its name, or its name with its parameters", item))
     if name not in STAGES:
-        raise RecipeError(Problem("stages", f"no such stage; there are {', '.join(STAGES)}", name))
+        raise RecipeError(Problem(path, unknown(str(name), [*STAGES], "stage"), name))
     if parameters is not None and not isinstance(parameters, Mapping):
         raise RecipeError(Problem(name, "a mapping of parameters is expected", parameters))
     return name, parameters or {}
@@ -275,22 +286,30 @@ def _problems(stage: str, found: Iterable[ErrorDetails]) -> Iterator[Problem]:
 
 
 def _check_order(stages: list[RecipeStage]) -> Iterator[Problem]:
+    def wrong(index: int, what: str) -> Problem:
+        return Problem(f"stages.{index}", what, stages[index].name)
+
     if not isinstance(stages[0], FusionStage):
-        yield Problem("stages", "the first must be a fusion: one of " + _names(FUSION), stages[0].name)
-    for stage in stages[1:]:
-        if isinstance(stage, FusionStage):
-            yield Problem("stages", "only the first may be a fusion", stage.name)
-    places = [index for index, stage in enumerate(stages) if _computes(stage)]
-    if places and places[-1] - places[0] + 1 != len(places):
-        yield Problem("stages", "the distance stages must stand together", ", ".join(stages[i].name for i in places))
-    if any(isinstance(stage, LlmRerank) for stage in stages[:-1]):
-        yield Problem("stages", "must be the last", LlmRerank.name)
-    comparing = next((index for index, stage in enumerate(stages) if isinstance(stage, SimilarityStage)), len(stages))
-    if any(isinstance(stage, Rerank) for stage in stages[comparing:]):
-        yield Problem("stages", f"must stand before {stages[comparing].name}", Rerank.name)
+        yield wrong(0, "the first must be a fusion: one of " + _names(FUSION))
+    yield from (
+        wrong(index, "only the first may be a fusion")
+        for index, stage in enumerate(stages[1:], 1)
+        if isinstance(stage, FusionStage)
+    )
+    computing = [index for index, stage in enumerate(stages) if _computes(stage)]
+    yield from (
+        wrong(index, f"the distance stages must stand together, and {stages[index - 1].name} is no such")
+        for before, index in pairwise(computing)
+        if index - before > 1
+    )
     kinds = [type(stage) for stage in stages]
+    if LlmRerank in kinds[:-1]:
+        yield wrong(kinds.index(LlmRerank), "must be the last")
+    comparing = next((index for index, stage in enumerate(stages) if isinstance(stage, SimilarityStage)), len(stages))
+    if Rerank in kinds[comparing:]:
+        yield wrong(kinds.index(Rerank), f"must stand before {stages[comparing].name}")
     if Rerank in kinds and LlmRerank in kinds:
-        yield Problem("stages", "one model at most may rank", f"{Rerank.name}, {LlmRerank.name}")
+        yield wrong(kinds.index(LlmRerank), f"one model at most may rank, and {Rerank.name} does")
 
 
 def _computes(stage: RecipeStage) -> bool:

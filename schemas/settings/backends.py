@@ -1,13 +1,12 @@
 """Sections `embedder`, `sparse_encoder`, `rerank` and `chat`: the models that the flows call."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
 
-from schemas.settings.section import Concurrency, Count, ModelServer, Seconds, Url
+from schemas.settings.section import Amount, Concurrency, Count, JsonObject, ModelServer, Seconds, Url
 
 
 class EmbedderSettings(ModelServer):
@@ -47,8 +46,8 @@ class EmbedderSettings(ModelServer):
     timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, its wait in the queue included.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
-    cache_mib: int = Field(
-        default=64, ge=0, description="MiB of query embeddings to cache, by namespace and text; 0: no cache."
+    cache_mib: Amount = Field(
+        default=64, description="MiB of query embeddings to cache, by namespace and text; 0: no cache."
     )
 
     @property
@@ -127,8 +126,8 @@ class SparseEncoderSettings(ModelServer):
     timeout: Seconds = Field(default=2.0, description="Seconds to encode a query, its wait in the queue included.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
-    cache_mib: int = Field(
-        default=64, ge=0, description="MiB of encoded queries to cache, by namespace and text; 0: no cache."
+    cache_mib: Amount = Field(
+        default=64, description="MiB of encoded queries to cache, by namespace and text; 0: no cache."
     )
 
     @property
@@ -200,9 +199,9 @@ class RerankSettings(ModelServer):
     max_concurrency: Concurrency | None = Field(
         default=None, description="Calls in flight; 0 or less: no bound. Default: onnx 1, vllm_score 2, others 16."
     )
-    max_doc_chars: int = Field(default=0, ge=0, description="Code points read of a document; 0: all of them.")
-    max_batch_chars: int = Field(
-        default=0, ge=0, description="Code points of query and documents in a call; 0: no bound. Stay in the context."
+    max_doc_chars: Amount = Field(default=0, description="Code points read of a document; 0: all of them.")
+    max_batch_chars: Amount = Field(
+        default=0, description="Code points of query and documents in a call; 0: no bound. Stay in the context."
     )
     trusted: bool = Field(
         default=False, description="For vllm_score and tei_predict: one call may mix documents of several namespaces."
@@ -230,8 +229,8 @@ class RerankSettings(ModelServer):
     document_template: str | None = Field(
         default=None, description="Text to send for a document, with {document}; null: that of `prompts`."
     )
-    cache: int = Field(
-        default=50_000, ge=0, description="Scores of rerankers and chat models to cache, by query and texts; 0: none."
+    cache: Amount = Field(
+        default=50_000, description="Scores of rerankers and chat models to cache, by query and texts; 0: none."
     )
 
     @property
@@ -336,7 +335,7 @@ class ChatSettings(ModelServer):
         description="Structured output, for servers that have it: by a JSON schema (response_format; output_config), or"
         " by a tool that the model must call; none: the answer is read as a text.",
     )
-    parameters: dict[str, Any] = Field(
+    parameters: JsonObject = Field(
         default={},
         description="Parameters of each request, such as top_p or reasoning_effort; null leaves one out, such as"
         " temperature: null.",
@@ -352,13 +351,9 @@ class ChatSettings(ModelServer):
 
     @field_validator("parameters")
     @classmethod
-    def _sets_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+    def _sets_parameters(cls, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if set_elsewhere := sorted(_NO_PARAMETERS & parameters.keys()):
             raise ValueError(f"{', '.join(set_elsewhere)}: no parameters that can be set here")
-        try:
-            json.dumps(parameters, allow_nan=False)
-        except (TypeError, ValueError):
-            raise ValueError("the values must be JSON") from None
         return parameters
 
 

@@ -227,6 +227,14 @@ class Topics(Section):
             raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
         return topics
 
+    @model_validator(mode="after")
+    def _one_role_each(self) -> Self:
+        # A flow that writes to the topic which it reads answers itself for ever.
+        roles: dict[str, list[str]] = {}
+        for role in (name for name in type(self).model_fields if name != "reply_to"):
+            roles.setdefault(getattr(self, role), []).append(role)
+        return _sound(self, [f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1])
+
 
 class KafkaSettings(Section):
     """The Kafka client, its connection, and the membership in the consumer group. Times are in seconds."""
@@ -235,10 +243,12 @@ class KafkaSettings(Section):
         default="librdkafka", description="Kafka client library; docs/why/delivery.md compares the two."
     )
     bootstrap_servers: str = Field(
-        default="localhost:9092", pattern=r"^[^@]*$", description="host:port of brokers, comma-separated."
+        default="localhost:9092", pattern=r"^[^@]*$", min_length=1, description="host:port of brokers, comma-separated."
     )
     group_id: str = Field(
-        default="rankstream", description="Consumer group of the search flow; indexing appends -indexing to it."
+        default="rankstream",
+        min_length=1,
+        description="Consumer group of the search flow; indexing appends -indexing to it.",
     )
     security_protocol: Protocol = Field(default="PLAINTEXT", description="How the client talks to the broker.")
     tls: TlsSettings = TlsSettings()
@@ -248,16 +258,23 @@ class KafkaSettings(Section):
     session_timeout: float = Field(
         default=6.0, ge=6, le=10, description="Seconds without heartbeats until the group removes a member."
     )
-    heartbeat_interval: Seconds = Field(default=2.0, description="Seconds between two heartbeats.")
-    max_poll_interval: Seconds = Field(
+    heartbeat_interval: float = Field(
+        default=2.0, ge=0.1, lt=10, description="Seconds between two heartbeats; less than session_timeout."
+    )
+    max_poll_interval: float = Field(
         default=30.0,
+        ge=6,
+        le=3600,
         description="Most seconds between two polls before the group removes the member; a group that is unstable for"
-        " longer ends the process.",
+        " longer ends the process. At least session_timeout.",
     )
-    transaction_timeout: Seconds = Field(
-        default=10.0, description="Seconds after which the broker aborts an open transaction."
+    # A transaction's records gather for a second, and have half of its time to be taken.
+    transaction_timeout: float = Field(
+        default=10.0, ge=3, le=3600, description="Seconds after which the broker aborts an open transaction."
     )
-    request_timeout: Seconds = Field(default=30.0, description="Seconds to wait for the answer to one request.")
+    request_timeout: float = Field(
+        default=30.0, ge=1.5, le=300, description="Seconds to wait for the answer to one request."
+    )
     offset_metadata: Annotated[int, Field(ge=256, le=1_048_576)] = Field(
         default=4096,
         description="Bytes that a commit may carry about messages that were answered out of order: at most the broker's"
@@ -307,8 +324,12 @@ class KafkaSettings(Section):
         return {**self.options, **self.producer_options}
 
     @model_validator(mode="after")
-    def _one_security(self) -> Self:
+    def _fits_together(self) -> Self:
         problems = contradictions(self.security_protocol, self.tls, self.sasl)
+        if self.heartbeat_interval >= self.session_timeout:
+            problems.append("heartbeat_interval must be less than session_timeout")
+        if self.max_poll_interval < self.session_timeout:
+            problems.append("max_poll_interval must be session_timeout at least")
         for key in ("options", "consumer_options", "producer_options"):
             problems += refusals(key, getattr(self, key))
         return _sound(self, problems)
@@ -346,6 +367,7 @@ class DeliverySettings(Section):
     mode: DeliveryMode = Field(default="exactly_once", description="at_least_once: for brokers without transactions.")
     replica: str = Field(
         default_factory=socket.gethostname,
+        min_length=1,
         description="Name of the replica, different for each and the same after a restart; default: the host's name.",
     )
     max_in_flight: Annotated[int, Field(ge=1, le=1024)] = Field(

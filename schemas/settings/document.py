@@ -1,9 +1,13 @@
-"""The configuration file: one YAML document of plain data.
+"""The configuration file: one YAML document of plain data, whose plain words are read by the core schema of YAML 1.2.
+
+So only true and false are booleans, in lower or upper case or with a capital: `no` is a text, such as the code of a
+language, and so is a date. A number has one base, unless it begins with 0o or 0x.
 
 Its reader refuses aliases, tags, duplicate keys, and a document that is too large or nested too deeply. So
 reading takes bounded memory and time, it runs no code, and no value silently replaces another one of the same key.
 """
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +28,7 @@ class _Refused(yaml.YAMLError):
 
 
 class _PlainLoader(yaml.SafeLoader):
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  the parser's own are of YAML 1.1
     _depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -47,6 +52,29 @@ class _PlainLoader(yaml.SafeLoader):
             seen.add((name.tag, str(name.value)))
         return super().construct_mapping(node, deep)
 
+    def construct_integer(self, node: yaml.ScalarNode) -> int:
+        text: str = node.value
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+
+    def construct_float(self, node: yaml.ScalarNode) -> float:
+        text: str = node.value
+        # Of .inf and .nan the point is in the way.
+        return float(text if text[-1] in "0123456789." else text.replace(".", ""))
+
+
+_CORE_SCHEMA: Final = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+}
+"""YAML 1.2.2, 10.3.2: tag -> the plain words that have it, the first that fits."""
+
+for _tag, _words in _CORE_SCHEMA.items():
+    _PlainLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_words})\Z"), None)
+_PlainLoader.add_constructor("tag:yaml.org,2002:int", _PlainLoader.construct_integer)
+_PlainLoader.add_constructor("tag:yaml.org,2002:float", _PlainLoader.construct_float)
+
 
 def read(path: Path) -> dict[str, Any]:
     """The sections in the file at `path`. Raises ConfigError naming path and line, never a value."""
@@ -68,8 +96,7 @@ def read(path: Path) -> dict[str, Any]:
         where = f" at line {line}" if (line := _line(error)) else ""
         raise ConfigError(f"{path}: not YAML{where}") from None
     except ValueError:
-        # Such as a number of too many digits, or a thirteenth month.
-        raise ConfigError(f"{path}: a number or a date in it is none") from None
+        raise ConfigError(f"{path}: a number in it has too many digits") from None
     if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
         raise ConfigError(f"{path}: not a mapping of sections")
     return document

@@ -7,9 +7,20 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-Options = dict[Annotated[str, Field(pattern=r"^[a-z0-9]+(\.[a-z0-9]+)*$")], str | bool | int | float]
+_SWITCHES: Final = {"yes": True, "on": True, "no": False, "off": False}
+
+
+def _switch(value: object) -> object:
+    """The value; a boolean for the words that other settings take for one, too. The libraries do not know all words."""
+    return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
+
+
+Options = dict[
+    Annotated[str, Field(pattern=r"^[a-z0-9]+(\.[a-z0-9]+)*$")],
+    Annotated[str | bool | int | float, BeforeValidator(_switch)],
+]
 
 _GUARANTEE: Final = "the guarantee of delivery depends on it"
 _OWN: Final = "a key of the section kafka sets it"

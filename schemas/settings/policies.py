@@ -18,6 +18,10 @@ TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 """Tiers of documents and clearances, lowest first: a clearance covers its own tier and all tiers before it."""
 
 
+OPERATION: Final = "read"
+"""The operation of every query; there is no other."""
+
+
 class Deny(Section):
     """Requests that a source may not make. This list overrides the lists that allow."""
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from schemas.document import COLUMNS, FILTERED, INDEXED
 from schemas.filters import FIELD, INDEXABLE, KEY, rename
 from schemas.settings.section import Backend, Count, Seconds, Section, Url
+from schemas.wording import unknown
 
 Neighbours = Annotated[int, Field(ge=0, le=16)]
 
@@ -171,14 +172,33 @@ class Vectors(Section):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        others = {self.dense, self.sparse, self.tokens}
-        for key, name in (("learned", self.learned), ("fuzzy", self.fuzzy)):
-            if name is not None and name in others:
+        roles: dict[str, str] = {}
+        for key in ("dense", "sparse", "tokens", "dense_context", "sparse_context", "learned", "fuzzy"):
+            name = getattr(self, key)
+            if name == "" and key != "dense":
+                raise ValueError(f"{key}: only a dense vector may have no name")
+            if name is not None and roles.setdefault(name, key) != key:
                 raise ValueError(f"{key}: {name}: another vector has this name")
-            if name == "":
-                raise ValueError(f"{key}: a sparse vector has a name")
-            others.add(name)
         return self
+
+
+LANGUAGES: Final = (
+    *("arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch", "english", "finnish"),
+    *("french", "german", "greek", "hebrew", "hinglish", "hungarian", "indonesian", "italian", "japanese", "kazakh"),
+    *("nepali", "norwegian", "portuguese", "romanian", "russian", "slovene", "spanish", "swedish", "tajik", "turkish"),
+    *("ar", "az", "bn", "ca", "da", "de", "el", "en", "es", "eu", "fi", "fr", "he", "hu", "id", "it", "jp", "kk", "ne"),
+    *("nl", "no", "pt", "ro", "ru", "sl", "sv", "tg", "tr", "zh"),
+)
+"""The languages that Qdrant's engine knows, by their names and by their codes."""
+
+
+def _known(language: str) -> str:
+    if language not in (known := (*LANGUAGES, "none")):
+        raise ValueError(unknown(language, known, "language"))
+    return language
+
+
+Language = Annotated[str, AfterValidator(_known)]
 
 
 def language_tag(written: str) -> str:
@@ -192,10 +212,10 @@ class Bm25Settings(Section):
     k: float = Field(default=1.2, ge=0, description="BM25's k: how much a repeated term adds; 0: nothing.")
     b: float = Field(default=0.75, ge=0, le=1, description="BM25's b: how much long documents lose, from 0 to 1.")
     avg_len: float = Field(default=256.0, gt=0, description="Expected length of a document, in terms.")
-    language: str = Field(
+    language: Language = Field(
         default="english", description="Language of stemming and stop words; none: neither, for mixed languages."
     )
-    languages: dict[str, str] = Field(
+    languages: dict[str, Language] = Field(
         default={},
         max_length=8,
         description="A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too."

@@ -9,14 +9,16 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    ValidationError,
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize, Returned
 from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
-from schemas.recipes.fusion import DecayTier
+from schemas.recipes.fusion import Dbsf, DecayTier, Rrf, Score
 from schemas.recipes.recipe import STAGES
 from schemas.settings.section import Section
 
@@ -89,15 +91,31 @@ def _parse(recipes: Any) -> Mapping[str, Recipe]:
     if not isinstance(recipes, Mapping):
         raise ValueError("a mapping of recipes by name is expected")
     parsed = dict(SHIPPED)
-    wrong = []
+    wrong: list[InitErrorDetails] = []
+
+    def refuse(name: object, path: str, what: str) -> None:
+        # No error of the configuration repeats a value.
+        error = PydanticCustomError("recipe", "{what}", {"what": what})
+        below = [int(part) if part.isdigit() else part for part in path.split(".")] if path and path != name else []
+        wrong.append({"type": error, "loc": (str(name), *below), "input": None})
+
     for name, definition in recipes.items():
+        if not isinstance(name, str):
+            refuse(name, "", "a text is expected as name")
+            continue
         try:
-            parsed[name] = Recipe.parse(name, definition)
+            recipe = parsed[name] = Recipe.parse(name, definition)
         except RecipeError as error:
-            # No error of the configuration repeats a value.
-            wrong += [f"{name}: {each.path}: {each.what}" for each in error.problems]
+            for each in error.problems:
+                refuse(name, each.path, each.what)
+            if error.more:
+                refuse(name, "", f"and {error.more} more problems")
+        else:
+            if isinstance(recipe.fusion, Rrf | Score | Dbsf):
+                for path, what in recipe.fusion.find_slips(recipe.fusion.weights):
+                    refuse(name, f"{recipe.fusion.name}.{path}", what)
     if wrong:
-        raise ValueError("; ".join(wrong))
+        raise ValidationError.from_exception_data("recipes", wrong)
     return parsed
 
 

@@ -7,7 +7,7 @@ repeats a value, for it may be a secret.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
@@ -15,14 +15,14 @@ from typing import Any, Final, NamedTuple, get_args
 import orjson
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import SettingsError
+from pydantic_settings import EnvSettingsSource, SettingsError
 
 from schemas.errors import ConfigError
 from schemas.fields import merge
 from schemas.settings.document import read
 from schemas.settings.root import DELIMITER, PREFIX, Settings
 from schemas.settings.section import Backend, Section
-from schemas.wording import Loc, explain_problem, likely, names
+from schemas.wording import Loc, explain_problem, holds_names, likely, names
 
 _OF_SERVICES: Final = re.compile(r".*_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """Variables that Kubernetes sets in each container for a Service whose name begins with rankstream."""
@@ -53,11 +53,41 @@ def _unknown_variables() -> Iterator[str]:
             yield f"{variable}: no such setting{meant}"
 
 
-def _illegible_variables() -> Iterator[str]:
-    """A problem for each variable that stands for a whole section and holds no JSON object."""
-    for variable in ours(os.environ):
-        if names(Settings, path_of(variable)) and not _is_object(os.environ[variable]):
-            yield f"{variable}: a section is set by a JSON object, or its keys one by one: {variable}{DELIMITER}..."
+class _Environment(NamedTuple):
+    """The values of the variables, the paths of those that can't be read, and a problem for each of these."""
+
+    values: Mapping[str, Any]
+    illegible: Collection[Loc]
+    problems: Sequence[str]
+
+
+def _environment() -> _Environment:
+    # The names are in lower case there.
+    source = EnvSettingsSource(Settings)
+    given = dict(source.env_vars)
+    variables = _variables()
+    problems = {
+        path: f"{variable}: a section is set by a JSON object, or its keys one by one: {variable}{DELIMITER}..."
+        for path, variable in variables.items()
+        if names(Settings, path) and not _is_object(os.environ[variable])
+    }
+    while True:
+        illegible = {variables[path].lower() for path in problems}
+        source.env_vars = {name: value for name, value in given.items() if name not in illegible}
+        try:
+            return _Environment(source(), problems.keys(), [*problems.values()])
+        except SettingsError as error:
+            value = getattr(error.__cause__, "doc", None)
+            found = {
+                path: name for path, name in variables.items() if os.environ[name] == value and path not in problems
+            }
+            if not found:
+                raise ConfigError(str(error)) from None
+            problems |= {path: f"{name}: JSON is expected, such as {_example(path)}" for path, name in found.items()}
+
+
+def _example(path: Loc) -> str:
+    return '{"a": "b"}' if holds_names(Settings, path) else '["a", "b"]'
 
 
 def _variables() -> Mapping[Loc, str]:
@@ -66,10 +96,7 @@ def _variables() -> Mapping[Loc, str]:
 
 
 def _is_object(value: str) -> bool:
-    try:
-        return isinstance(orjson.loads(value), dict)
-    except orjson.JSONDecodeError:
-        return False
+    return isinstance(_read_json(value), dict)
 
 
 _MISSING: Final[Mapping[Loc, str]] = {
@@ -81,7 +108,9 @@ _MISSING: Final[Mapping[Loc, str]] = {
 def _problem(item: ErrorDetails, variables: Mapping[Loc, str]) -> str:
     """A line for an error; the value of a variable of the environment is named by that."""
     path = item["loc"]
-    where = variables.get(path) or ".".join(map(str, path)) or "settings"
+    # A recipe's stages have paths of their own.
+    variable, below = _setter(path, variables, path[:2] if path[:1] == ("recipes",) else path)
+    where = ": ".join(filter(None, (variable, ".".join(map(str, below))))) or "settings"
     if item["type"] == "missing" and (hint := _MISSING.get(path)) is not None:
         return f"{where}: missing: {hint}"
     return f"{where}: {explain_problem(item, Settings)}"
@@ -99,19 +128,18 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
         for where in sorted(".".join(map(str, path)) for path, _ in _leaves(document, ()) if _is_secret(path))
     ]
     wrong += _unknown_variables()
-    if wrong_json := list(_illegible_variables()):
-        raise ConfigError("\n".join(wrong + wrong_json))
-    if index is not None and "qdrant" not in document and all(place[0] != "qdrant" for place in _variables()):
+    environment = _environment()
+    wrong += environment.problems
+    variables = _variables()
+    if index is not None and "qdrant" not in document and all(place[0] != "qdrant" for place in variables):
         document = {**document, "qdrant": {"path": str(index)}}
     try:
-        settings = Settings(**merge(overrides or {}, document))
+        settings = Settings(**merge(merge(overrides or {}, document), environment.values))
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        wrong += [_problem(item, _variables()) for item in found]
-    except SettingsError as error:
-        value = getattr(error.__cause__, "doc", None)
-        illegible = [variable for variable in ours(os.environ) if os.environ[variable] == value]
-        wrong += [f'{each}: JSON is expected, such as ["a", "b"]' for each in illegible] or [str(error)]
+        # What an illegible variable would have set may be missing.
+        spoilt = {path[:length] for path in environment.illegible for length in range(1, len(path) + 1)}
+        wrong += [_problem(item, variables) for item in found if item["loc"] not in spoilt]
     else:
         if not wrong:
             return settings
@@ -135,7 +163,7 @@ def _secrets_of(section: type[BaseModel], path: tuple[str, ...]) -> Iterator[tup
 def _is_secret(path: Loc) -> bool:
     """True for the path of a secret, and for one of the same name in what a server gets as the user writes it."""
     known = secrets()
-    written = path[:3] == _EXTENSIONS or (path[0] in _backends() and path[1:2] == ("body",))
+    written = path[:3] == _EXTENSIONS or (path[0] in _backends() and path[1:2] in {("body",), ("parameters",)})
     return path in known or (written and path[-1] in {each[-1] for each in known})
 
 
@@ -192,16 +220,30 @@ def _leaves(section: Mapping[str, Any], path: Loc) -> Iterator[tuple[Loc, Any]]:
 
 
 def _source(path: Loc, document: Mapping[str, Any], variables: Mapping[Loc, str]) -> str:
-    lowered = tuple(str(name).lower() for name in path)
-    for length in range(len(path), 0, -1):
-        if (variable := variables.get(lowered[:length])) is not None:
-            return variable
-    return "file" if _sets(document, path) else "default"
+    variable, _ = _setter(path, variables, path)
+    return variable or ("file" if _sets(document, path) else "default")
 
 
-def _sets(document: Any, path: Loc) -> bool:
+def _setter(path: Loc, variables: Mapping[Loc, str], target: Loc) -> tuple[str | None, Loc]:
+    """The variable that sets the value at `target`, by itself or in its JSON, and the rest of `path` below it."""
+    for length in range(len(target), 0, -1):
+        variable = variables.get(tuple(str(name).lower() for name in target[:length]))
+        if variable is not None and (length == len(target) or _sets(_read_json(os.environ[variable]), target[length:])):
+            return variable, path[length:]
+    return None, path
+
+
+def _read_json(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _sets(document: object, path: Loc) -> bool:
     for name in path:
-        if not isinstance(document, Mapping) or name not in document:
+        try:
+            document = document[name]  # type: ignore[index]
+        except (TypeError, LookupError):
             return False
-        document = document[name]
     return True

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from schemas.fields import refuse_switch
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
-from schemas.settings.policies import FirewallSettings, PolicySettings
+from schemas.settings.policies import OPERATION, FirewallSettings, PolicySettings
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
-from schemas.settings.section import Count, ModelServer, Seconds, Secret, Section, matches
+from schemas.settings.section import Amount, Count, ModelServer, Seconds, Secret, Section, matches
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -31,11 +32,11 @@ class CacheSettings(Section):
         description="Seconds that an answer is cached. The firewall checks a cached answer by the payloads that were "
         "cached with it: lower it if programs other than `rankstream index` change the classification of documents.",
     )
-    exact_mib: Annotated[int, Field(ge=0)] = Field(default=64, description="MiB of the exact cache; 0: no cache.")
-    semantic_mib: Annotated[int, Field(ge=0)] = Field(
+    exact_mib: Amount = Field(default=64, description="MiB of the exact cache; 0: no cache.")
+    semantic_mib: Amount = Field(
         default=64, description="MiB of the semantic cache, its vectors included; 0: no cache."
     )
-    payload_mib: Annotated[int, Field(ge=0)] = Field(
+    payload_mib: Amount = Field(
         default=64, description="MiB of documents' payloads, fetched again only when their points change; 0: no cache."
     )
     threshold: Annotated[float, Field(gt=0, le=1)] = Field(
@@ -79,8 +80,8 @@ DELIMITER: Final = "__"
 class Defaults(Section):
     """Values for queries and documents that do not name their own."""
 
-    namespace: str = Field(default="default", description="Namespace of events that name none.")
-    destination: str = Field(default="default", description="Destination of events that name none.")
+    namespace: str = Field(default="default", min_length=1, description="Namespace of events that name none.")
+    destination: str = Field(default="default", min_length=1, description="Destination of events that name none.")
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
         default=0.0,
         description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",
@@ -133,10 +134,13 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
         env_nested_delimiter=DELIMITER,
+        env_parse_none_str="null",
         extra="forbid",
         frozen=True,
         hide_input_in_errors=True,
     )
+
+    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
     kafka: KafkaSettings = KafkaSettings()
     delivery: DeliverySettings = DeliverySettings()
@@ -192,6 +196,8 @@ class Settings(BaseSettings):
         ]:
             if field is not None and not self.qdrant.of_another_tool and field not in self.qdrant.grouping_fields:
                 raise ValueError(f"{path}.group_by: {field}: nothing to group by; add it to qdrant.indexes")
+        if self.defaults.destination not in {*self.qdrant.destinations, Defaults().destination}:
+            raise ValueError("defaults.destination: not in qdrant.destinations")
         if unknown := sorted(self.decay.destinations.keys() - self.qdrant.destinations.keys()):
             raise ValueError(f"decay.destinations: {', '.join(unknown)}: not in qdrant.destinations")
         for destination, tiers in self.decay.collections.items():
@@ -227,6 +233,11 @@ class Settings(BaseSettings):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in profiles")
             if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
                 raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.destinations")
+            parts = {name for each in self.qdrant.collections.values() for name in each}
+            if unknown := sorted({*policy.collections, *denied.collections} - parts):
+                raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.collections")
+            if unknown := sorted({*policy.operations, *denied.operations} - {OPERATION}):
+                raise ValueError(f"policies.{path}: {', '.join(unknown)}: no operation; there is {OPERATION}")
             topics = (self.kafka.topics.results, *self.kafka.topics.reply_to)
             if unknown := sorted(each for each in {*policy.reply_to} if not matches(each, topics)):
                 raise ValueError(
@@ -240,12 +251,12 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],  # noqa: ARG003  the signature is pydantic-settings'
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Environment variables override the file."""
-        return env_settings, init_settings
+        """The environment is read with the file."""
+        return (init_settings,)
 
     def index_hash(self) -> str:
         """SHA-256 of every value that can change what the index stores of a document."""

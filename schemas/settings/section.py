@@ -6,19 +6,42 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr, model_validator
+import orjson
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+
+from schemas.fields import refuse_switch
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Concurrency = Annotated[int, Field(le=1_000_000, description="Requests in flight at a time; 0 or less: no bound.")]
+Amount = Annotated[int, Field(ge=0, le=1_000_000_000)]
+Concurrency = Annotated[
+    int, Field(ge=-1_000_000, le=1_000_000, description="Requests in flight at a time; 0 or less: no bound.")
+]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
 """Without user, password and query: they would be a secret that is no Secret."""
 
 TokenUrl = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$")]
 """An issuer's, whose query is a part of its address; it is masked where it is shown."""
 
-TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
-TopicPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*?-]{1,249}$")]
+
+def _no_path(name: str) -> str:
+    # The broker names directories after topics.
+    if name in {".", ".."}:
+        raise ValueError("no topic can have this name")
+    return name
+
+
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_no_path)]
+TopicPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*?-]{1,249}$"), AfterValidator(_no_path)]
 """A topic's name, or a pattern of names: `*` stands for any characters, `?` for one."""
 
 KafkaHeader = Annotated[str, Field(min_length=1, max_length=200)]
@@ -40,9 +63,11 @@ def is_pattern(name: str) -> bool:
 
 
 class Section(BaseModel):
-    """A section: an unknown key is an error, and values do not change after the start."""
+    """A section: an unknown key is an error, numbers are finite, and values do not change after the start."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
     @classmethod
     def secrets(cls) -> frozenset[str]:
@@ -131,6 +156,21 @@ class Backend(Section):
         return {**self.headers, **{name: read_secret(path) for name, path in self.header_files.items()}}
 
 
+def _writable(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    try:
+        # NaN is written as null.
+        same = orjson.loads(orjson.dumps(values)) == values
+    except TypeError:
+        same = False
+    if not same:
+        raise ValueError("the values must be JSON, with finite numbers and integers of 64 bits")
+    return values
+
+
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_writable)]
+"""Fields of requests that a server gets as they are written."""
+
+
 def _not_ours(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if wrong := sorted(body.keys() & _TEXTS):
         raise ValueError(f"{', '.join(wrong)}: a field that rankstream sets itself")
@@ -153,7 +193,7 @@ class ModelServer(Backend):
         repr=False,
         description="Query parameters of each request, such as api-version. Their values are not shown.",
     )
-    body: Annotated[dict[str, JsonValue], AfterValidator(_not_ours)] = Field(
+    body: Annotated[JsonObject, AfterValidator(_not_ours)] = Field(
         default={},
         description="Further fields of each request's body; an object is merged into one of the same name, and null"
         " leaves a field out.",
@@ -163,7 +203,7 @@ class ModelServer(Backend):
 def read_secret(path: Path) -> str:
     """The content of the file without surrounding white space. Raises OSError, also if it is not UTF-8 text."""
     try:
-        return path.read_text(encoding="utf-8-sig").strip()
+        return path.expanduser().read_text(encoding="utf-8-sig").strip()
     except UnicodeDecodeError:
         # The original error quotes the content of the file.
         raise OSError(errno.EILSEQ, "not UTF-8", str(path)) from None

@@ -77,7 +77,7 @@ def _policy(draw: random.Random) -> dict[str, Any]:
     sometimes(0.15, "destinations", ["default"])
     sometimes(0.1, "collections", ["notes"])
     sometimes(0.3, "namespaces", draw.sample(NAMESPACES, 4))
-    sometimes(0.1, "operations", draw.choice([["read"], ["write"]]))
+    sometimes(0.1, "operations", ["read"])
     sometimes(0.1, "retrieval_modes", draw.sample(["fast", "balanced", "deep"], 2))
     sometimes(0.3, "allowed_profiles", draw.sample(["fast", "balanced", "deep"], 2))
     sometimes(0.9, "clearance", draw.choice([*TIERS, "internal", "confidential"]))
@@ -85,7 +85,7 @@ def _policy(draw: random.Random) -> dict[str, Any]:
     sometimes(0.4, "blocked_labels", draw.sample(LABELS, 1))
     sometimes(0.2, "required_labels", draw.sample(LABELS[:3], 1))
     denied = [("destinations", "archive"), ("namespaces", "south"), ("profiles", "deep"), ("retrieval_modes", "fast")]
-    denied += [("collections", "notes"), ("operations", "write")]
+    denied += [("collections", "notes"), ("operations", "read")]
     if policy.get("clearance") == "internal":
         policy["hidden_fields"] = ["type"]
     sometimes(0.3, "deny", {name: [value] for name, value in draw.sample(denied, 1)})

@@ -7,14 +7,14 @@ IDENTITY = "x-source"
 SECRET = "a secret of thirty-two characters"
 
 
-RULES: dict[str, tuple[str, str, str, str]] = {
+RULES: dict[str, tuple[str, str, str, str | None]] = {
     "destination_not_allowed": ("destinations", "destinations", "elsewhere", "default"),
-    "operation_not_allowed": ("operations", "operations", "read", "write"),
+    "operation_not_allowed": ("operations", "operations", "read", None),
     "retrieval_mode_not_allowed": ("retrieval_modes", "retrieval_modes", "fast", "balanced"),
     "policy_denied": ("allowed_profiles", "profiles", "fast", "balanced"),
     "retrieval_firewall_denied": ("namespaces", "namespaces", "crew", "kitchen"),
 }
-"""Code -> the list that allows, the one that denies, what REFUSABLE asks, and what else could be asked."""
+"""Code -> the list that allows, the one that denies, what REFUSABLE asks, and what else could be asked, if anything."""
 
 REFUSABLE: Json = {"text": "oven", "destination": "elsewhere", "profile": "fast", "namespace": "crew"}
 
@@ -27,11 +27,12 @@ def _sources() -> dict[str, Json]:
     behind: Json = {}
     for code, (allows, denies, asked, other) in reversed(RULES.items()):
         denied = {"deny": {denies: [asked]}}
-        behind |= {allows: [other]}
+        without: Json = denied if other is None else {allows: [other]}
+        behind |= without
         sources |= {
-            f"{code} without": {allows: [other]},
+            f"{code} without": without,
             f"{code} denied": denied,
-            f"{code} both": {allows: [asked, other], **denied},
+            f"{code} both": {allows: [asked, *([] if other is None else [other])], **denied},
             f"{code} allowed": {allows: [asked]},
             f"{code} first": dict(behind),
         }

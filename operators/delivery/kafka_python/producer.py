@@ -240,7 +240,10 @@ class KafkaPythonProducer(_Sending):
     """Records without a transaction, each acknowledged by all in-sync replicas."""
 
     def __init__(self, settings: KafkaSettings, max_batch: int) -> None:
-        own = {"enable_idempotence": True, "max_block_ms": int(settings.request_timeout * 1000)}
+        timeout = int(settings.request_timeout * 1000)
+        # A record needs more time than one request for it: the client's default is too short for a long one.
+        longest = max(kafka.KafkaProducer.DEFAULT_CONFIG["delivery_timeout_ms"], timeout + _linger_ms(settings))
+        own = {"enable_idempotence": True, "max_block_ms": timeout, "delivery_timeout_ms": longest}
         super().__init__(settings, max_batch, own)
 
     def send(self, records: Sequence[ProducerRecord]) -> None:

@@ -98,4 +98,4 @@ def test_a_topic_that_is_not_there_is_named(make: Make, settings: KafkaSettings)
 def test_a_broker_that_is_not_there_is_named(make: Make) -> None:
     """Without a broker the error names its address, after the time that a request has."""
     with pytest.raises(RetriableDelivery, match=r"127\.0\.0\.1:1: "):
-        make(KafkaSettings(bootstrap_servers="127.0.0.1:1", request_timeout=1)).bounded_reader("results")
+        make(KafkaSettings(bootstrap_servers="127.0.0.1:1", request_timeout=2)).bounded_reader("results")

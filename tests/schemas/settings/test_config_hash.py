@@ -62,6 +62,7 @@ CHANGED = {
     "qdrant.create.ef_construct": 200,
     "qdrant.create.quantization": "scalar",
     "qdrant.bm25.b": 0.5,
+    "qdrant.bm25.language": "german",
     "qdrant.bm25.languages": {"de": "german"},
     "qdrant.bm25.accents": "fold",
     "policies.identity.by": "header",
@@ -75,6 +76,7 @@ CHANGED = {
     "policies.default.returned": {"text": 300},
     **{f"policies.default.{name}": ["other"] for name in LISTS},
     **{f"policies.default.deny.{name}": ["other"] for name in Deny.model_fields},
+    **{f"policies.default.{name}operations": ["read"] for name in ("", "deny.")},
     "policies.default.destinations": ["default"],
     "policies.default.reply_to": ["results"],
     "policies.default.deny.destinations": ["default"],
@@ -192,6 +194,13 @@ BESIDE = {
     **{
         f"kafka.schema_registry.{name}": registry(certificate_file="/c", key_file="/k")
         for name in ("certificate_file", "key_file")
+    },
+    "defaults.destination": {"qdrant": {**LEAST["qdrant"], "destinations": {"defaultother": "documents"}}},
+    **{
+        f"policies.default.{name}collections": {
+            "qdrant": {**LEAST["qdrant"], "collections": {"default": {"other": "others"}}}
+        }
+        for name in ("", "deny.")
     },
     "kafka.schema_registry.username": registry(username="u", password_file="/p"),
     "kafka.schema_registry.logical_cluster": registry(token_file="/t"),

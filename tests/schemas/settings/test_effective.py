@@ -50,6 +50,28 @@ def test_what_is_printed_is_the_same_configuration(file: Path, tmp_path: Path) -
     assert load(again) == load(file)
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        "recipes: {mine: {stages: [{score: {fuzzy: 1e-7}}]}}",
+        "qdrant: {url: http://q, bm25: {k: 1e-12, avg_len: 3e+9}, search_fields: {text: 1e-05}}",
+        "documents: {expire_after: {no: 1e9, '012': 5, '': 2, 'a.b: c#': 1e-9, 'true': 4}}",
+        "policies: {default: {filters: [{any_of: [{field: a, op: any_of, value: [no, 012, 'true', '0o7']}]}]}}",
+        "policies: {default: {filters: [{none_of: [{all_of: [{field: a, op: exists, value: true}]}]}]}}",
+        "policies: {default: {filters: [{field: a, op: nested, value: [{all_of: [{field: b, op: eq, value: 1}]}]}]}}",
+        "policies: {sources: {no: {filters: [{field: a, op: date_range, value: {gt: 2026-01-01T00:00:00Z}}]}}}",
+        "embedder: {query_prefix: 'a\u2028\u0085\t é 😀', body: {}, kind: tei, url: http://e}\nrerank: {kind: none}",
+        "kafka: {options: {a.b: yes, c: 1e-5, d: 'off', e: 1e5, f: 2026-01-01}}",
+    ],
+)
+def test_any_value_that_is_printed_reads_back_the_same(tmp_path: Path, document: str) -> None:
+    """Small and large numbers, words that YAML 1.1 reads as something else, and filters in groups."""
+    file, again = tmp_path / "c.yaml", tmp_path / "again.yaml"
+    file.write_text(document if "qdrant" in document else f"qdrant: {{url: http://q}}\n{document}")
+    again.write_text("\n".join(yaml_lines(effective(file))))
+    assert load(again) == load(file)
+
+
 def test_strings_that_yaml_reads_as_something_else_are_quoted() -> None:
     """A collection may be called no, or 1."""
     values = [Value(("a", name), name, "default", False) for name in ("no", "1", "null", "x: y", "plain")]
@@ -74,6 +96,22 @@ def test_what_a_server_gets_may_hold_a_secret(tmp_path: Path, monkeypatch: pytes
     printed = "\n".join(yaml_lines(effective(file)))
     assert "canary" not in printed
     assert "dimensions: 3" in printed
+
+
+def test_parameters_of_a_chat_model_may_hold_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key among them is refused in the file, and masked where a variable has it, as in a body."""
+    file = tmp_path / "c.yaml"
+    chat = {"kind": "openai", "url": "http://c", "model": "m"}
+    file.write_text(
+        yaml.safe_dump({"qdrant": {"url": "http://q"}, "chat": {**chat, "parameters": {"api_key": "canary"}}})
+    )
+    with pytest.raises(ConfigError, match=r"chat\.parameters\.api_key: secrets come from the environment"):
+        load(file)
+    file.write_text(yaml.safe_dump({"qdrant": {"url": "http://q"}, "chat": chat}))
+    monkeypatch.setenv("RANKSTREAM_CHAT__PARAMETERS", '{"api_key": "canary", "top_p": 0.5}')
+    printed = "\n".join(yaml_lines(effective(file)))
+    assert "canary" not in printed
+    assert "top_p: 0.5" in printed
 
 
 def test_names_that_users_choose_are_no_secrets(tmp_path: Path) -> None:

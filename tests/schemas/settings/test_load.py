@@ -135,7 +135,7 @@ def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
             "qdrant.vectors.learned: splade needs an encoder, and sparse_encoder.kind is none",
         ),
         (places(vectors={"learned": "bm25"}), "qdrant.vectors: learned: bm25: another vector has this name"),
-        (places(vectors={"learned": ""}), "qdrant.vectors: learned: a sparse vector has a name"),
+        (places(vectors={"learned": ""}), "qdrant.vectors: learned: only a dense vector may have no name"),
         (places(owned=["moon"]), "owned: moon: not a Qdrant collection"),
         (places(owned=["documents"], ids="uuid"), "owned: fields, ids, namespaces and vectors describe collections"),
         (places(fields={"_version": "at"}), "fields: _version: no name of a field"),

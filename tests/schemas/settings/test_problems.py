@@ -61,10 +61,37 @@ def test_a_problem_is_one_line_in_plain_words(tmp_path: Path, document: object, 
     assert said(tmp_path, document) == [line]
 
 
-def test_a_stage_that_does_not_exist_is_said_with_those_that_do(tmp_path: Path) -> None:
-    """A misspelt stage of a recipe is found by the list."""
-    [line] = said(tmp_path, {**LEAST, "recipes": {"mine": {"stages": ["rff"]}}})
-    assert line.startswith("recipes: mine: stages: no such stage; there are rrf, score, ")
+def test_each_problem_of_a_recipe_is_a_line_with_its_path(tmp_path: Path) -> None:
+    """Misspelt keys and legs are named, stages by their place, in every recipe at once."""
+    recipes = {
+        "mine": {"stages": ["rff", {"dedupe": {"limits": 3}}, 7], "max_distence": 1},
+        "legs": {"stages": [{"score": {"weights": {"vectr": 2, "keywrod": 1}}}]},
+        2024: {"stages": ["rrf"]},
+    }
+    assert {*said(tmp_path, {**LEAST, "recipes": recipes})} == {
+        "recipes.2024: a text is expected as name",
+        "recipes.legs.score.weights.keywrod: no such leg; did you mean keyword?",
+        "recipes.legs.score.weights.vectr: no such leg; did you mean vector?",
+        "recipes.mine.max_distence: no such key; did you mean max_distance?",
+        "recipes.mine.stages.0: no such stage; did you mean rrf?",
+        "recipes.mine.stages.2: a stage is its name, or its name with its parameters",
+        "recipes.mine.dedupe.limits: no such key; did you mean limit?",
+    }
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "score", "dbsf"])
+def test_a_leg_has_a_weight(tmp_path: Path, fusion: str) -> None:
+    """Weights of 0 for all legs rank nothing; one leg, and one of recorded pools, may have all the weight."""
+
+    def recipe(**parameters: object) -> dict[str, object]:
+        return {**LEAST, "recipes": {"mine": {"stages": [{fusion: parameters}]}}}
+
+    assert said(tmp_path, recipe(weights={"vector": 0, "keyword": 0, "learned": 0})) == [
+        f"recipes.mine.{fusion}.weights: no leg has a weight above 0"
+    ]
+    for weights in ({}, {"vector": 0}, {"vector": 0, "keyword": 0, "of_a_pool": 1}):
+        load(None, recipe(weights=weights))
+    load(None, recipe(weights={"vector": 0, "keyword": 0}, fuzzy=1.0))
 
 
 def test_every_problem_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """Section `rerank`: what suits each kind, what can't be used, and what of it can change an answer."""
 
 import json
-from datetime import date
 from typing import Any, get_args
 
 import pytest
@@ -269,8 +268,7 @@ def test_a_chat_models_parameters_are_any_but_those_of_other_keys() -> None:
     assert load(None, {**LEAST, "chat": {**CHAT, "parameters": parameters}}).chat.parameters == parameters
     for name in ("model", "messages", "system", "stream", "max_tokens"):
         assert f"{name}: no parameters that can be set here" in refusal({"chat": {**CHAT, "parameters": {name: 1}}})
-    for value in (float("nan"), date(2026, 1, 1)):
-        assert "the values must be JSON" in refusal({"chat": {**CHAT, "parameters": {"top_p": value}}})
+    assert "the values must be JSON" in refusal({"chat": {**CHAT, "parameters": {"top_p": float("nan")}}})
 
 
 def test_templates_are_those_of_the_family_unless_they_are_set() -> None:

@@ -197,3 +197,21 @@ def test_a_byte_order_mark_is_no_part_of_a_secret(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_bytes(b"\xef\xbb\xbfcanary\r\n")
     assert EmbedderSettings(api_key_file=path).secret("api_key") == "canary"
+
+
+@pytest.mark.parametrize(
+    ("section", "name"),
+    [
+        ({"qdrant": {"url": "http://q", "api_key_file": "~/s"}}, "qdrant"),
+        ({"qdrant": {"url": "http://q"}, "cursor": {"signing_secret_file": "~/s"}}, "cursor"),
+        ({"qdrant": {"url": "http://q"}, "chat": {"api_key_file": "~/s"}}, "chat"),
+    ],
+)
+def test_a_secrets_file_may_be_in_the_home_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: dict[str, Any], name: str
+) -> None:
+    """The tilde of its path is expanded, as that of other paths."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "s").write_text(f"{CANARY}\n")
+    key = "signing_secret" if name == "cursor" else "api_key"
+    assert getattr(load(None, section), name).secret(key) == CANARY
