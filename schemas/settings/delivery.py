@@ -243,7 +243,7 @@ class KafkaSettings(Section):
         default="librdkafka", description="Kafka client library; docs/why/delivery.md compares the two."
     )
     bootstrap_servers: str = Field(
-        default="localhost:9092", pattern=r"^[^@]*$", min_length=1, description="host:port of brokers, comma-separated."
+        default="localhost:9092", pattern=r"^[^@]*$", description="host:port of brokers, comma-separated."
     )
     group_id: str = Field(
         default="rankstream",
@@ -326,6 +326,8 @@ class KafkaSettings(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         problems = contradictions(self.security_protocol, self.tls, self.sasl)
+        if not self.bootstrap_servers:
+            problems.append("bootstrap_servers: the host:port of a broker is expected")
         if self.heartbeat_interval >= self.session_timeout:
             problems.append("heartbeat_interval must be less than session_timeout")
         if self.max_poll_interval < self.session_timeout:

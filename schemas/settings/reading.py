@@ -64,8 +64,10 @@ class _Environment(NamedTuple):
 def _environment() -> _Environment:
     # The names are in lower case there.
     source = EnvSettingsSource(Settings)
-    given = dict(source.env_vars)
     variables = _variables()
+    # A secret is any text, and null is one.
+    spoken = {name.lower(): os.environ[name] for path, name in variables.items() if _is_secret(path)}
+    given = {**source.env_vars, **spoken}
     problems = {
         path: f"{variable}: a section is set by a JSON object, or its keys one by one: {variable}{DELIMITER}..."
         for path, variable in variables.items()
