@@ -44,7 +44,7 @@ def test_the_lines_of_the_errors_page_are_those_that_are_printed() -> None:
     program = "".join(path.read_text() for part in parts for path in part.rglob("*.py"))
     page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     quoted = [
-        "no such key; did you mean ",
+        "; did you mean ",
         "no such setting",
         "set one of url and path",
         "secrets come from the environment or from a file (..._file), not from YAML",
