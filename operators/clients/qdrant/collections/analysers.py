@@ -58,8 +58,8 @@ Purposes = Mapping[str, Mapping[str, str]]
 DEFAULT_FIELDS: Final = dict(ANY_COLUMN)
 
 NO_LANGUAGE = "none"
-_GERMAN: Final = "german"
-_TURKISH: Final = "turkish"
+_GERMAN: Final = frozenset({"german", "de"})
+_TURKISH: Final = frozenset({"turkish", "tr"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +205,9 @@ class Bm25:
         return terms is not None and own is not None and not set(terms.indices).isdisjoint(own.indices)
 
     def _fold(self, text: str, language: str) -> str:
-        if language == _GERMAN:
+        if language in _GERMAN:
             return fold_umlauts(text)
-        if language == _TURKISH:
+        if language in _TURKISH:
             text = lower_turkish(text)
         return text if self.parameters.accents else fold_accents(text)
 

@@ -252,6 +252,7 @@ def test_accents_count_by_choice() -> None:
             ("german", *pair)
             for pair in [("Müller", "Mueller"), ("Tür", "tuer"), ("geuebt", "geübt"), ("Quelle", "Quellen")]
         ],
+        *[("de", "Müller", "Mueller"), ("tr", "ışık", "IŞIK")],
         *[("turkish", *pair) for pair in [("istanbul", "İSTANBUL"), ("ışık", "IŞIK"), ("kırmızı", "KIRMIZI")]],
     ],
 )
