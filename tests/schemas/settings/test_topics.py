@@ -49,7 +49,6 @@ def test_what_kafka_takes_for_no_topic_is_refused(name: str) -> None:
     ("section", "name"),
     [
         (KafkaSettings, "group_id"),
-        (KafkaSettings, "bootstrap_servers"),
         (DeliverySettings, "replica"),
         (Defaults, "namespace"),
         (Defaults, "destination"),
