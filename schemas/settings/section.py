@@ -199,6 +199,13 @@ class ModelServer(Backend):
         " leaves a field out.",
     )
 
+    @model_validator(mode="after")
+    def _names_its_kind(self) -> Self:
+        # By default no section asks a server, and its address would be left aside in silence.
+        if self.url is not None and "kind" not in self.model_fields_set:
+            raise ValueError("url needs kind, which says what the server is")
+        return self
+
 
 def read_secret(path: Path) -> str:
     """The content of the file without surrounding white space. Raises OSError, also if it is not UTF-8 text."""

@@ -182,7 +182,7 @@ BESIDE = {
     "policies.identity.by": {"policies": {"identity": {"header": "x-source"}}},
     "policies.identity.header": {"policies": {"identity": {"by": "header"}}},
     "policies.identity.topics": {"policies": {"identity": {"by": "topic"}}},
-    "chat.kind": {"chat": {"url": "http://c", "model": "m"}},
+    "chat.kind": {"chat": {"kind": "none", "url": "http://c", "model": "m"}},
     "kafka.tls.ca_file": TLS,
     "kafka.tls.certificate_file": KEY,
     "kafka.tls.key_file": KEY,

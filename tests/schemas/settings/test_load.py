@@ -216,6 +216,14 @@ def test_a_language_has_one_name(tmp_path: Path) -> None:
         load(written(tmp_path, places(bm25={"languages": {"de_AT": "german", "de-at": "english"}})))
 
 
+@pytest.mark.parametrize("section", ["embedder", "sparse_encoder", "rerank", "chat"])
+def test_the_address_of_a_model_has_a_kind(tmp_path: Path, section: str) -> None:
+    """Without one, another model would answer, and nothing would say so; `none` switches a server off."""
+    with pytest.raises(ConfigError, match=f"{section}: url needs kind"):
+        load(written(tmp_path, {**LEAST, section: {"url": "http://model", "model": "m"}}))
+    load(written(tmp_path, {**LEAST, section: {"url": "http://model", "model": "m", "kind": "none"}}))
+
+
 def test_nothing_changes_after_start() -> None:
     """The settings and their sections are frozen."""
     settings = load(None, LEAST)

@@ -126,7 +126,7 @@ URLS = {
     "qdrant.url": {},
     "embedder.url": {"kind": "tei"},
     "rerank.url": {"kind": "tei"},
-    "sparse_encoder.url": {},
+    "sparse_encoder.url": {"kind": "none"},
     "chat.url": {"kind": "openai", "model": "m"},
     "kafka.sasl.token_url": {"mechanism": "OAUTHBEARER", "client_id": "c", "client_secret_file": "f"},
 }
