@@ -183,6 +183,7 @@ BESIDE = {
     "policies.identity.header": {"policies": {"identity": {"by": "header"}}},
     "policies.identity.topics": {"policies": {"identity": {"by": "topic"}}},
     "chat.kind": {"chat": {"kind": "none", "url": "http://c", "model": "m"}},
+    "chat.url": {"chat": {"kind": "none"}},
     "kafka.tls.ca_file": TLS,
     "kafka.tls.certificate_file": KEY,
     "kafka.tls.key_file": KEY,
