@@ -78,14 +78,15 @@ def _policy(draw: random.Random) -> dict[str, Any]:
     sometimes(0.1, "collections", ["notes"])
     sometimes(0.3, "namespaces", draw.sample(NAMESPACES, 4))
     sometimes(0.1, "operations", ["read"])
-    sometimes(0.1, "retrieval_modes", draw.sample(["fast", "balanced", "deep"], 2))
+    sometimes(0.2, "retrieval_modes", draw.sample(["fast", "balanced", "deep"], 2))
     sometimes(0.3, "allowed_profiles", draw.sample(["fast", "balanced", "deep"], 2))
     sometimes(0.9, "clearance", draw.choice([*TIERS, "internal", "confidential"]))
     sometimes(0.05, "clearance", "cosmic")
     sometimes(0.4, "blocked_labels", draw.sample(LABELS, 1))
     sometimes(0.2, "required_labels", draw.sample(LABELS[:3], 1))
     denied = [("destinations", "archive"), ("namespaces", "south"), ("profiles", "deep"), ("retrieval_modes", "fast")]
-    denied += [("collections", "notes"), ("operations", "read")]
+    # Without `operations`: reading is the only one, and a source that may not read tries nothing else.
+    denied += [("collections", "notes")]
     if policy.get("clearance") == "internal":
         policy["hidden_fields"] = ["type"]
     sometimes(0.3, "deny", {name: [value] for name, value in draw.sample(denied, 1)})

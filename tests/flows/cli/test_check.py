@@ -231,8 +231,11 @@ def test_a_configuration_that_cannot_be_used_is_an_error_of_its_section(
 
 
 @pytest.mark.parametrize("kind", ["minilm", "onnx"])
-def test_a_cache_that_cannot_be_written_is_no_error_of_a_model(command: Command, tmp_path: Path, kind: str) -> None:
+def test_a_cache_that_cannot_be_written_is_no_error_of_a_model(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
     """Whichever model would be kept there, the setting is named, and the cure is another directory."""
+    monkeypatch.delenv("RANKSTREAM_CACHE_DIR", raising=False)
     (tmp_path / "file").write_text("")
     random_bert.write(tmp_path / "model", hidden=64)
     command.settings["cache_dir"] = str(tmp_path / "file")

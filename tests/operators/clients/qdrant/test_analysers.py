@@ -28,7 +28,7 @@ from operators.indexing.apply import Writer
 from operators.indexing.collection import configuration, ensure
 from operators.indexing.document import DocumentInFlight
 from schemas.document import DocumentEvent, point_id
-from schemas.errors import BackendError, ConfigError
+from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings
 from tests.operators.clients.qdrant.transports import Answer, Faulty, answering, qdrant, raising
@@ -169,13 +169,6 @@ def test_a_server_that_does_not_say_leaves_what_is_configured(tmp_path: Path, an
     assert list(asyncio.run(catalogue.read(TIMEOUT))) == ["documents", "other"]
     assert catalogue.analyser("other").parameters == parameters(GERMAN)
     assert catalogue.analyser("documents").parameters == parameters(Bm25Settings())
-
-
-def test_parameters_that_the_model_refuses_are_a_wrong_configuration(tmp_path: Path) -> None:
-    """Of any collection, before anything is asked."""
-    settings = configured(tmp_path, analysers={"other": Bm25Settings(language="klingon")})
-    with pytest.raises(ConfigError, match="bm25"):
-        Catalogue(qdrant(Faulty(raising(httpx.ConnectError("refused")))), settings)
 
 
 def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path) -> None:

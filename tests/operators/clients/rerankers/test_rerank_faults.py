@@ -6,7 +6,7 @@ import gzip
 import pytest
 from aiohttp import web
 
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from schemas.errors import AnswerTooLong, BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.serving import Handler, Serve, backend, json_response, speaking
 from tests.operators.clients.rerankers.dialects import (
     EVERY_DIALECT,
@@ -171,7 +171,7 @@ def test_encoded_body_is_refused(dialect: Dialect) -> None:
 
 @EVERY_DIALECT
 def test_body_over_the_bound_is_refused(dialect: Dialect) -> None:
-    """A right answer that is padded to 8 MiB is read; a byte more is BackendBadResponse."""
+    """A right answer that is padded to 8 MiB is read; a byte more is AnswerTooLong, a BackendBadResponse."""
     right = dialect.server()
 
     def padded_to(size: int) -> Handler:
@@ -184,5 +184,5 @@ def test_body_over_the_bound_is_refused(dialect: Dialect) -> None:
 
     assert scored(dialect, padded_to(8 * MIB), REQUEST) == [right_scores(REQUEST)]
     error = error_of(dialect, padded_to(8 * MIB + 1))
-    assert type(error) is BackendBadResponse
+    assert type(error) is AnswerTooLong
     assert "over" in str(error)
