@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.answers import WHOLE_NUMBERS, CollectionInfo
 
 Schema = Mapping[str, Any]
 """An index as Qdrant's JSON has it: its `type`, and its parameters."""
@@ -210,8 +210,8 @@ def _vector(name: str, wanted: Schema, there: Mapping[str, Schema]) -> list[Diff
         for parameter in ("size", "distance")
         if has.get(parameter) != wanted[parameter]
     ]
-    if has.get("datatype") == "uint8":
-        found.append(Difference(f"{_vector_name(name)} has the datatype uint8, which keeps no fractions"))
+    if has.get("datatype") == WHOLE_NUMBERS:
+        found.append(Difference(f"{_vector_name(name)} has the datatype {WHOLE_NUMBERS}, which keeps no fractions"))
     if ("multivector_config" in wanted) != bool(has.get("multivector_config")):
         expected = "a multivector" if "multivector_config" in wanted else "a single vector"
         found.append(Difference(f"{_vector_name(name)} should be {expected}"))

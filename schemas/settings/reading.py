@@ -242,10 +242,10 @@ def _read_json(text: str) -> object:
         return None
 
 
-def _sets(document: object, path: Loc) -> bool:
+def _sets(document: Any, path: Loc) -> bool:
     for name in path:
         try:
-            document = document[name]  # type: ignore[index]
+            document = document[name]
         except (TypeError, LookupError):
             return False
     return True

@@ -18,6 +18,9 @@ from schemas.texts import printable
 
 Payload = Mapping[str, Any]
 
+WHOLE_NUMBERS: Final = "uint8"
+"""The datatype of vectors of whole numbers from 0 on: of an embedder's numbers, it keeps next to nothing."""
+
 
 class PayloadTest(NamedTuple):
     """A choice of points by their payloads.

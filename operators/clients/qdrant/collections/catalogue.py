@@ -23,7 +23,7 @@ from typing import Any, Final
 import structlog
 
 from operators.access.filters import ORDERING, Ask
-from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.answers import WHOLE_NUMBERS, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import Analysers, Bm25, expires, mixed_contexts
 from operators.clients.qdrant.collections.generations import Choice, Resolved, alias_of, find_aliases, resolve
@@ -43,9 +43,6 @@ _GROUPING: Final = frozenset({Ask.KEYWORD, Ask.INTEGER, Ask.BOOL, Ask.UUID})
 
 _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
 """Scores that are smaller for more similar documents: to rank by them would be to rank the wrong way round."""
-
-_WHOLE: Final = "uint8"
-"""The datatype that keeps whole numbers from 0 on: of an embedder's numbers, it keeps next to nothing."""
 
 _STAYS: Final = "the alias of a collection has one that was made with other settings, or for another consumer group"
 
@@ -252,7 +249,7 @@ class Catalogue:
 
 def _ranks(vector: Mapping[str, Any] | None) -> bool:
     """True for a vector that is there, and by whose scores the nearest of an embedder's vectors come first."""
-    return vector is not None and vector.get("distance") not in _DISTANCES and vector.get("datatype") != _WHOLE
+    return vector is not None and vector.get("distance") not in _DISTANCES and vector.get("datatype") != WHOLE_NUMBERS
 
 
 def _lacks_idf(sparse: Mapping[str, Any] | None) -> bool:
