@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 
 LEVELS = (
     ("schemas",),
-    ("operators.runtime",),
+    ("operators.runtime", "operators.text"),
     ("operators.ranking", "operators.access", "operators.caching", "operators.evaluation"),
     ("operators.query",),
     ("operators.telemetry",),
@@ -29,7 +29,14 @@ LEVELS = (
 
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 
-PURE = ("operators.query", "operators.access", "operators.caching", "operators.ranking", "operators.evaluation")
+PURE = (
+    "operators.text",
+    "operators.query",
+    "operators.access",
+    "operators.caching",
+    "operators.ranking",
+    "operators.evaluation",
+)
 """These import the standard library, numpy, schemas and each other only; so do PURE_MODULES."""
 
 PURE_MODULES = ("operators.delivery.tracker", "operators.runtime.batching")

@@ -23,14 +23,14 @@ from operators.query.cursor import Cursor, Offset, result_digest
 from operators.query.in_flight import Query
 from operators.query.outcome import Outcome
 from operators.query.paging import own_times
-from operators.query.passages import Matcher
 from operators.query.plan import Planner
 from operators.query.result import clock, page, result, status_of
-from operators.query.syntax.expression import parse
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.temporal import temporal_expression
 from operators.stages.decode import check_text
+from operators.text.expression import parse
+from operators.text.passages import Matcher
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.event import json_object, validate
 from schemas.pool import CandidatePool, Measure, PoolLeg

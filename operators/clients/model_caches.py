@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from operators.caching.bounded import BoundedCache
 from operators.query.backend_answers import Embedding, Scores
-from operators.query.terms import SparseVector
+from operators.text.terms import SparseVector
 
 Vector = TypeVar("Vector", bound=Embedding | SparseVector)
 

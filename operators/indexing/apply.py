@@ -47,11 +47,11 @@ from operators.indexing.document import (
 )
 from operators.indexing.tombstones import Contexts, Deletion, Forgotten
 from operators.query.backend_answers import Embedding
-from operators.query.terms import SparseVector
 from operators.ranking.content import is_blank
 from operators.ranking.run import stamp
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
+from operators.text.terms import SparseVector
 from schemas.document import EXPIRES_AT, PATCHED, PATCHES, VERSION
 from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError, Reason, invalid
 from schemas.settings.qdrant import ContextSettings, Vectors

@@ -13,11 +13,11 @@ from operators.indexing import patch
 from operators.indexing.neighbourhood import position
 from operators.query.backend_answers import Embedding
 from operators.query.message import Message, Rejected
-from operators.query.syntax.words import words
-from operators.query.terms import SparseVector
 from operators.ranking.content import field_texts, fingerprint, join_fields
 from operators.ranking.coverage import marks
 from operators.ranking.run import stamp
+from operators.text.terms import SparseVector
+from operators.text.words import words
 from schemas.document import (
     CLASSIFICATION,
     COLUMNS,

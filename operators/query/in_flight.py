@@ -16,12 +16,12 @@ from operators.query.cursor import After, Offset
 from operators.query.message import Message, Rejected
 from operators.query.outcome import CachedAnswer, Outcome
 from operators.query.paging import OrderValue
-from operators.query.passages import Matcher
 from operators.query.plan import RankingPlan
-from operators.query.syntax.expression import Parsed
-from operators.query.terms import SparseVector
 from operators.query.trace import Trace
 from operators.ranking.run import TemporalExpression
+from operators.text.expression import Parsed
+from operators.text.passages import Matcher
+from operators.text.terms import SparseVector
 from schemas.document import COLUMNS
 from schemas.errors import BackendError, DeadLetterClass, Reason
 from schemas.result import Denial

@@ -7,13 +7,13 @@ from typing import Any
 from operators.query.backend_answers import RerankScores
 from operators.query.cursor import After, result_digest
 from operators.query.paging import sort_candidates
-from operators.query.passages import Hint
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.distance import pick
 from operators.ranking.grouping import Group, Grouping, group
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.relevance import Relevance
 from operators.ranking.run import Matches, ModelScores, ScoreExplanations
+from operators.text.passages import Hint
 from schemas.errors import Reason
 from schemas.filters import OrderBy
 from schemas.recipes import Recipe

@@ -15,13 +15,13 @@ from operators.query.in_flight import InFlight, Query
 from operators.query.message import Origin
 from operators.query.outcome import Outcome, is_given
 from operators.query.paging import own_time
-from operators.query.passages import Matcher
 from operators.query.plan import RankingPlan
 from operators.query.returned import View, hide, is_hidden, share_of, wants_words
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.content import identify_content
 from operators.ranking.decay import resolve
+from operators.text.passages import Matcher
 from schemas.document import CONTENT, MARKS
 from schemas.errors import Reason
 from schemas.fields import rfc3339

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any, Final, cast
 
 from operators.query.outcome import Around
-from operators.query.passages import Hint, Matcher, Passage, excerpt
+from operators.text.passages import Hint, Matcher, Passage, excerpt
 from schemas.document import GROUP, ORDER, TEXT
 from schemas.query import Returned
 

@@ -11,14 +11,14 @@ from operators.query.backend_answers import Hits, point_id
 from operators.query.canonical import Shape
 from operators.query.collection import MOST, Capabilities, Destinations
 from operators.query.in_flight import InFlight
+from operators.query.keyword_filter import Ending, Endings, exclusions, open_endings
+from operators.query.keyword_filter import conditions as keyword_conditions
 from operators.query.paging import FIELDS, OrderValue, equal, wanted_order
 from operators.query.returned import is_hidden
-from operators.query.syntax.keyword_filter import Ending, Endings, exclusions, open_endings
-from operators.query.syntax.keyword_filter import conditions as keyword_conditions
-from operators.query.terms import Corpus, SparseVector
 from operators.query.trace import Trace
 from operators.ranking.grouping import first_of_groups, key_of
 from operators.ranking.reflections import recency_weight
+from operators.text.terms import Corpus, SparseVector
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.filters import FieldFilter, NoneOf
 from schemas.recipes.fusion import Weighted

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from operators.query.passages import SIZE
+from operators.text.passages import SIZE
 from schemas.errors import Reason
 from schemas.result import Status
 

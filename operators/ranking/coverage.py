@@ -6,7 +6,6 @@ mark has 24 of a term's 32 bits: a document of 150 terms seems to have a word th
 
 import base64
 import math
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
@@ -18,6 +17,7 @@ import numpy as np
 
 from operators.ranking.candidate import Candidate, Leg, Payload, best_first, union
 from operators.ranking.run import Matches, Run, Shares
+from operators.text.words import is_spelt
 from schemas.document import MARKS
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY
@@ -30,9 +30,6 @@ _FIELDS: Final = 6
 
 _IDENTIFIER: Final = 4
 """Characters of the shortest word with a digit that is like an identifier: `10` and `5x6` are sizes."""
-
-_SPELT: Final = 3
-"""Letters of the shortest word that may be misspelt: two are like too many others."""
 
 NEAR: Final = 0.45
 """Score in the leg fuzzy from which a document has words like those of the query; the score is like a cosine."""
@@ -199,15 +196,6 @@ def _bound(
     for candidate in others:
         candidate.score = min(candidate.score, most)
     return {candidate.id: most for candidate in others}, having + others
-
-
-def is_spelt(word: str) -> bool:
-    """True for a word that may be misspelt: of three letters or more, without a digit.
-
-    Signs are no letters, so a pair of characters of a script without spaces is none.
-    """
-    letters = word if word.isascii() else [each for each in word if not unicodedata.category(each).startswith("M")]
-    return len(letters) >= _SPELT and not any(letter.isdigit() for letter in word)
 
 
 def _identifies(word: str) -> bool:

@@ -10,10 +10,10 @@ from operators.access.filters import check_indexes, condition, count, on_fields
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
-from operators.query.passages import Matcher
 from operators.query.returned import is_hidden
-from operators.query.syntax.expression import parse
-from operators.query.syntax.trigrams import trigrams_of_query
+from operators.text.expression import parse
+from operators.text.passages import Matcher
+from operators.text.trigrams import trigrams_of_query
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import Reason, invalid
 from schemas.filters import Exists

@@ -17,11 +17,11 @@ from operators.clients.failures import Chance, bisect
 from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
-from operators.query.terms import SparseVector
 from operators.query.trace import Attributes
 from operators.ranking.content import is_blank
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.stages.backend_stage import BackendStage
+from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse, BackendError
 from schemas.result import LEARNED, VECTOR, VECTOR_CONTEXT
 

@@ -17,9 +17,9 @@ from operators.query.backend_answers import Embedding, Hits
 from operators.query.collection import Capabilities
 from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Searches
-from operators.query.syntax.expression import parse
 from operators.runtime.dispatcher import Bounds
 from operators.stages.leg import Leg
+from operators.text.expression import parse
 from schemas.document import point_id
 from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.settings import FirewallSettings, PolicySettings

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol, TypeVar
 
 from operators.query.backend_answers import Embedding
-from operators.query.terms import SparseVector
+from operators.text.terms import SparseVector
 
 Purpose = Literal["query", "document"]
 """The use of a text: many models embed a question otherwise than the texts that it is to find."""

@@ -18,7 +18,7 @@ from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index, fit_float32
 from operators.clients.http.transport import CONTROL, Control
 from operators.query.backend_answers import Embedding
-from operators.query.terms import SparseVector
+from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse
 
 Item = TypeVar("Item")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from operators.clients.qdrant.client import Filter, QdrantClient
-from operators.query.syntax.keyword_filter import Ending, Endings
+from operators.query.keyword_filter import Ending, Endings
 from operators.runtime.turns import Turns
 from schemas.document import words_key
 

@@ -17,12 +17,12 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
 from operators.indexing.document import payload, point
 from operators.query.backend_answers import Hits
-from operators.query.syntax.expression import parse
-from operators.query.syntax.keyword_filter import conditions
+from operators.query.keyword_filter import conditions
 from operators.ranking.content import content, field_texts, fingerprint
 from operators.ranking.coverage import find_matches
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
+from operators.text.expression import parse
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings, Vectors
 from tests.operators.indexing.documents import decoder, document, read

@@ -10,11 +10,11 @@ from operators.query.backend_answers import Embedding
 from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.search_bodies import Search, Searches
-from operators.query.syntax.expression import parse
-from operators.query.terms import SparseVector
 from operators.ranking.candidate import Leg
 from operators.ranking.fusion import score
 from operators.ranking.run import Facts, Run
+from operators.text.expression import parse
+from operators.text.terms import SparseVector
 from schemas.recipes.fusion import Dbsf, Rrf, Score
 from schemas.result import LegStatus
 from tests.operators import samples

@@ -12,12 +12,12 @@ from operators.caching.keys import state
 from operators.query.backend_answers import RerankScores
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
-from operators.query.passages import Matcher
 from operators.query.result import pool
 from operators.query.returned import READ
 from operators.ranking.candidate import Leg
 from operators.ranking.grouping import Grouping
 from operators.stages.fuse import fuse_legs
+from operators.text.passages import Matcher
 from schemas.errors import Reason
 from schemas.fields import unix_seconds
 from schemas.pool import CandidatePool

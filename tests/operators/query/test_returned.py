@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from operators.query.passages import Matcher
 from operators.query.returned import View, hide, is_hidden, select
+from operators.text.passages import Matcher
 from schemas.query import Returned
 
 TEXT = "Nothing is here. " * 30 + "The red lamp costs ten euros."

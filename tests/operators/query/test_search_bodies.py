@@ -15,8 +15,8 @@ from operators.query.collection import Capabilities, Destinations
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.search_bodies import Groups, Search, Searches, Unfinished
-from operators.query.syntax.expression import parse
-from operators.query.terms import SparseVector
+from operators.text.expression import parse
+from operators.text.terms import SparseVector
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.result import KEYWORD, KEYWORD_CONTEXT, STRUCTURED, VECTOR

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
-from operators.query.passages import Matcher
+from operators.text.passages import Matcher
 
 
 def matching(text: str) -> Callable[[], Matcher]:

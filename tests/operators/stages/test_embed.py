@@ -15,9 +15,9 @@ from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.search_bodies import vector_of
-from operators.query.terms import SparseVector
 from operators.runtime.dispatcher import Bounds
 from operators.stages.embed import Embeddings, Encodings, needs_embedding
+from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings.ranking import PROFILES

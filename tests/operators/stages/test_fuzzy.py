@@ -13,13 +13,13 @@ from operators.query.backend_answers import Hits
 from operators.query.collection import Capabilities
 from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Search
-from operators.query.terms import SparseVector
 from operators.ranking.coverage import NEAR, marks
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage, sync_stage
 from operators.stages.fuse import Fuzzy, add_leg, fuse, join, take_over
 from operators.stages.leg import Leg, pass_by
+from operators.text.terms import SparseVector
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.result import LegStatus

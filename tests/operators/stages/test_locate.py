@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
-from operators.query.passages import Hint
 from operators.query.returned import share_of
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.stages.locate import MOST, NEAR, Locating, find_hints
+from operators.text.passages import Hint
 from schemas.errors import BackendUnavailable
 from tests.operators.samples import query
 from tests.operators.stages.matching import matching

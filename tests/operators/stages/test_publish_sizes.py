@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
-from operators.query.passages import SIZE
 from operators.query.trace import Headers
 from operators.stages.publish import Publisher
+from operators.text.passages import SIZE
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import decoder, message, way_out

@@ -14,14 +14,14 @@ from operators.query.backend_answers import Embedding, Hits
 from operators.query.collection import Capabilities
 from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Search, Searches
-from operators.query.syntax.expression import parse
-from operators.query.terms import SparseVector
 from operators.ranking.candidate import Candidate
 from operators.runtime.batching.policy import Waiting
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.stages.fetch import Fetching
 from operators.stages.fuse import fuse, take_over
 from operators.stages.leg import Apart, Apartness, Leg
+from operators.text.expression import parse
+from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
 from tests.operators.clients.qdrant.transports import Faulty, qdrant

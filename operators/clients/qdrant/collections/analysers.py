@@ -15,10 +15,10 @@ import qdrant_edge
 import structlog
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.query.syntax.analysis import analyse, fold_accents, fold_umlauts, lower_turkish
-from operators.query.syntax.trigrams import trigrams_of_document
-from operators.query.terms import SparseVector, terms_by_word
 from operators.ranking.content import join_fields
+from operators.text.analysis import analyse, fold_accents, fold_umlauts, lower_turkish
+from operators.text.terms import SparseVector, terms_by_word
+from operators.text.trigrams import trigrams_of_document
 from schemas.document import COLUMNS, EXPIRES_AT, LANG
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings

@@ -24,9 +24,9 @@ from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.counts import TIME_TO_LIVE, Clock, Counts, remaining
 from operators.query.search_bodies import Search
-from operators.query.terms import COUNTED, Corpus, most_telling, weigh
 from operators.ranking.coverage import rarity
 from operators.runtime.turns import Turns
+from operators.text.terms import COUNTED, Corpus, most_telling, weigh
 from schemas.document import TERMS
 from schemas.errors import BackendBadResponse, BackendError
 

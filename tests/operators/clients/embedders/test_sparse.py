@@ -12,7 +12,7 @@ from operators.clients.embedders.bi_encoders import SPARSE_APIS, BiEncoder, spar
 from operators.clients.http.backend import resilient
 from operators.clients.http.dialect import MODEL
 from operators.clients.http.transport import Endpoint, http_transport
-from operators.query.terms import SparseVector
+from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse
 from schemas.fields import MAX_FLOAT32
 from tests.operators.clients.http.serving import answering, json_response

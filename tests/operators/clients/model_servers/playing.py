@@ -13,7 +13,7 @@ from operators.clients.embedders.bi_encoders import SPARSE_APIS, BiEncoder, dens
 from operators.clients.http.backend import Backend
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.query.backend_answers import Embedding
-from operators.query.terms import SparseVector
+from operators.text.terms import SparseVector
 from tests.operators.clients.http.serving import json_response
 from tests.operators.clients.rerankers.dialects import SERVERS
 

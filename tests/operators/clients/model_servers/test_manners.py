@@ -13,10 +13,10 @@ from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import RerankRequest
 from operators.indexing.apply import DocumentEmbedder, DocumentEncoder, DocumentTexts
 from operators.query.backend_answers import Embedding, Scores, refused_of
-from operators.query.terms import SparseVector
 from operators.ranking.content import is_blank
 from operators.runtime.dispatcher import Bounds
 from operators.stages.embed import Embeddings, Encodings, TextStage
+from operators.text.terms import SparseVector
 from schemas.errors import BackendError
 from tests.operators.clients.http.serving import answering
 from tests.operators.clients.model_servers.manners import EMBEDDERS, RERANKERS, SPARSE_ENCODERS

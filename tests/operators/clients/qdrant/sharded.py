@@ -13,9 +13,9 @@ from operators.indexing.apply import Writer
 from operators.indexing.collection import ensure
 from operators.query.in_flight import Found
 from operators.query.search_bodies import Search, Searches
-from operators.query.syntax.expression import parse
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.stages.leg import Apart, Leg
+from operators.text.expression import parse
 from schemas.errors import BackendError
 from schemas.result import KEYWORD
 from schemas.settings import QdrantSettings

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
-from operators.query.syntax.analysis import fold_accents, fold_umlauts
+from operators.text.analysis import fold_accents, fold_umlauts
 from schemas.errors import ConfigError
 
 EXCHANGES = json.loads((Path(__file__).parents[3] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]

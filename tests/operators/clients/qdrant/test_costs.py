@@ -15,11 +15,11 @@ from operators.clients.qdrant.ordered import REQUESTS, look_up
 from operators.clients.qdrant.phrase_endings import phrase_endings
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import TokenIdf
+from operators.query.keyword_filter import open_endings
 from operators.query.search_bodies import Search
-from operators.query.syntax.expression import MOST_OPEN, parse
-from operators.query.syntax.keyword_filter import open_endings
-from operators.query.terms import COUNTED, Corpus, most_telling, weigh
 from operators.runtime.turns import Turns
+from operators.text.expression import MOST_OPEN, parse
+from operators.text.terms import COUNTED, Corpus, most_telling, weigh
 from schemas.document import COLUMNS
 from schemas.errors import BackendError, Reason
 from tests.operators.clients.qdrant.sharded import Searched, settings

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from operators.query.search_bodies import ENDINGS
-from operators.query.syntax.expression import parse
-from tests.operators.query.syntax.keyword_index import Index, index
+from operators.text.expression import parse
+from tests.operators.text.keyword_index import Index, index
 
 COLUMNS = {"title": "title", "text": "text"}
 MANY = ENDINGS + 20

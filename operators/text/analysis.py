@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 
-from operators.query.syntax.words import WORD
+from operators.text.words import WORD
 
 LONG: Final = 7
 """Characters from which on an identifier may join two digits: seven are a telephone number, six two prices."""

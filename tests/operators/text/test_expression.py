@@ -2,7 +2,7 @@
 
 import pytest
 
-from operators.query.syntax.expression import (
+from operators.text.expression import (
     DEEPEST,
     MOST,
     MOST_OPEN,
@@ -14,8 +14,8 @@ from operators.query.syntax.expression import (
     Parsed,
     parse,
 )
-from operators.query.syntax.lexer import Phrase, PhrasePrefix, Prefix, Word
-from operators.query.syntax.words import words
+from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word
+from operators.text.words import words
 
 COLUMNS = {"title": "title", "text": "text", "content": "text"}
 A, B, C, D = (Word(name) for name in "abcd")

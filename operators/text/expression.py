@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from operators.query.syntax.lexer import (
+from operators.text.lexer import (
     Columns,
     Leaf,
     Malformed,

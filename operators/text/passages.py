@@ -23,8 +23,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from operators.query.syntax.analysis import is_unspaced, spans, word_spans
-from operators.query.syntax.words import split
+from operators.text.analysis import is_unspaced, spans, word_spans
+from operators.text.words import split
 
 SIZE: Final = 300
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from operators.query.syntax.words import WORD, split
+from operators.text.words import WORD, split
 
 Columns = tuple[str, ...]
 """Payload fields to look in, without repeats, in the order of the configuration; of none nothing matches."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from operators.query.syntax.words import split
+from operators.text.words import split
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.query.syntax.expression import DEEPEST, MOST, Expression, parse
-from operators.query.syntax.keyword_filter import conditions, exclusions, open_endings
-from operators.query.syntax.lexer import PhrasePrefix
+from operators.query.keyword_filter import conditions, exclusions, open_endings
+from operators.text.expression import DEEPEST, MOST, Expression, parse
+from operators.text.lexer import PhrasePrefix
 from schemas.document import COLUMNS
-from tests.operators.query.syntax import expressions as drawn
-from tests.operators.query.syntax.keyword_index import Index, index
+from tests.operators.text import expressions as drawn
+from tests.operators.text.keyword_index import Index, index
 
 NAMES = {"title": "title", "text": "text", "content": "text"}
 

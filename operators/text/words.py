@@ -4,6 +4,7 @@ A letter is what Unicode calls alphabetic: the vowel signs of Indic scripts belo
 """
 
 import re
+import unicodedata
 from typing import Final
 
 # The alphabetic code points that `str.isalnum` leaves out: signs that aren't letters by category, and letters that this
@@ -52,6 +53,9 @@ WORD: Final = rf"(?:[^\W_]++|(?![\0-\u0344])[{_CLASS}]++)++"
 
 _WORD: Final = re.compile(WORD)
 
+_SPELT: Final = 3
+"""Letters of the shortest word that may be misspelt: two are like too many others."""
+
 
 def split(text: str) -> list[str]:
     """The words of a text as they are written, in their order, repeats too."""
@@ -62,3 +66,12 @@ def words(text: str) -> list[str]:
     """The words of a text in lower case, in their order, repeats too."""
     # A word is cut before it is lowered, as there: the small form of U+0130 holds an accent that would cut it.
     return [word.lower() for word in _WORD.findall(text)]
+
+
+def is_spelt(word: str) -> bool:
+    """True for a word that may be misspelt: of three letters or more, without a digit.
+
+    Signs are no letters, so a pair of characters of a script without spaces is none.
+    """
+    letters = word if word.isascii() else [each for each in word if not unicodedata.category(each).startswith("M")]
+    return len(letters) >= _SPELT and not any(letter.isdigit() for letter in word)

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from operators.query.syntax.expression import NOTHING, Parsed, parse
-from tests.operators.query.syntax.keyword_index import PREFIXES, WORDS, Document, Index, corpus, index
+from operators.text.expression import NOTHING, Parsed, parse
+from tests.operators.text.keyword_index import PREFIXES, WORDS, Document, Index, corpus, index
 from tests.tiers import sized
 
 pytestmark = pytest.mark.slow

@@ -15,12 +15,12 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
 from operators.indexing.document import DocumentInFlight, point
 from operators.query.backend_answers import Hits
+from operators.query.keyword_filter import conditions, open_endings
 from operators.query.search_bodies import ENDINGS
-from operators.query.syntax.expression import Expression, Parsed
-from operators.query.syntax.keyword_filter import conditions, open_endings
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.turns import Turns
 from operators.runtime.wakeup import Wakeup
+from operators.text.expression import Expression, Parsed
 from schemas.document import COLUMNS, DocumentEvent, point_id
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from operators.query.syntax.expression import MOST_OPEN, Expression, all_leaves, parse
-from operators.query.syntax.lexer import PhrasePrefix
-from tests.operators.query.syntax.expressions import COLUMNS, expressions, spelled, texts
+from operators.text.expression import MOST_OPEN, Expression, all_leaves, parse
+from operators.text.lexer import PhrasePrefix
+from tests.operators.text.expressions import COLUMNS, expressions, spelled, texts
 
 LONGEST = 8192
 

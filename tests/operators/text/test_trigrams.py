@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.syntax.trigrams import MOST, trigrams, trigrams_of_document, trigrams_of_query
-from operators.query.terms import SparseVector
+from operators.text.terms import SparseVector
+from operators.text.trigrams import MOST, trigrams, trigrams_of_document, trigrams_of_query
 
 texts = st.text(max_size=60)
 

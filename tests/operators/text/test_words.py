@@ -24,7 +24,7 @@ from qdrant_edge import (
 )
 
 from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters
-from operators.query.syntax.words import split, words
+from operators.text.words import split, words
 
 PLAIN = Bm25(Bm25Parameters(language="none"))
 CHUNK = 512

@@ -4,8 +4,8 @@ from functools import partial
 
 from hypothesis import strategies as st
 
-from operators.query.syntax.expression import NOTHING, All, Any, Expression, Not
-from operators.query.syntax.lexer import Phrase, PhrasePrefix, Prefix, Word
+from operators.text.expression import NOTHING, All, Any, Expression, Not
+from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word
 
 OPERATORS = ("AND", "OR", "NOT")
 COLUMNS = {"title": "title", "text": "text"}

@@ -14,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
-from operators.query import passages
-from operators.query.passages import SIZE, Hint, Matcher, excerpt, is_bound
+from operators.text import passages
+from operators.text.passages import SIZE, Hint, Matcher, excerpt, is_bound
 from tests.growth import LINEAR, growth
 from tests.tiers import sized
 

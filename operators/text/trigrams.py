@@ -18,10 +18,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from zlib import crc32
 
-from operators.query.syntax.analysis import fold_accents, pair, usual_form
-from operators.query.syntax.words import words
-from operators.query.terms import SparseVector
-from operators.ranking.coverage import is_spelt
+from operators.text.analysis import fold_accents, pair, usual_form
+from operators.text.terms import SparseVector
+from operators.text.words import is_spelt, words
 
 LONGEST: Final = 32
 """Characters of a word that are read."""

@@ -8,8 +8,8 @@ makes a phrase. Without a column any of them may hold it; no phrase goes from on
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any as Json
 
-from operators.query.syntax.expression import All, Any, Expression, Not, all_leaves
-from operators.query.syntax.lexer import Phrase, PhrasePrefix, Prefix, Word
+from operators.text.expression import All, Any, Expression, Not, all_leaves
+from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word
 from schemas.document import text_key, words_key
 
 Condition = dict[str, Json]

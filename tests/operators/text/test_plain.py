@@ -3,9 +3,9 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.query.syntax.lexer import Malformed, lex, plain
+from operators.text.lexer import Malformed, lex, plain
 from schemas.document import COLUMNS
-from tests.operators.query.syntax.expressions import texts
+from tests.operators.text.expressions import texts
 
 FIELDS = {name: name for name in COLUMNS}
 

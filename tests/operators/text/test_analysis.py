@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.query.syntax.analysis import (
+from operators.text.analysis import (
     LONG,
     LONGEST,
     MOST,
@@ -20,10 +20,10 @@ from operators.query.syntax.analysis import (
     spans,
     usual_form,
 )
-from operators.query.syntax.words import words
+from operators.text.words import words
 from tests.growth import LINEAR, growth
 
-PAGE = Path(__file__).parents[4] / "docs" / "reference" / "analysis.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "analysis.md"
 
 LETTERS = st.text("abcdefgxyz", min_size=1, max_size=3)
 NUMBERS = st.text("0123456789", min_size=1, max_size=4)

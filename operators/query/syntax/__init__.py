@@ -1,1 +1,0 @@
-"""The keyword syntax: a query's text as an expression over words. Pure."""

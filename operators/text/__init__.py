@@ -1,0 +1,1 @@
+"""The words of texts, of queries and documents alike: analysis, terms, expressions, trigrams, passages. Pure."""
