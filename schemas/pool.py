@@ -87,6 +87,10 @@ class CandidatePool(Strict):
         default=None,
         description="Word of the query -> id of each document that has it -> the fields that have it; null: unknown.",
     )
+    atoms: dict[str, Annotated[tuple[int, int], Field(strict=False)]] | None = Field(
+        default=None,
+        description="Word of the query -> the number of its first atom, and how many it covers; missing: each is one.",
+    )
     vectors: Annotated[dict[str, Float16s], AfterValidator(_of_one_length)] | None = Field(
         default=None,
         description="Document id -> its dense vector, of the candidates that the recipe compared: base64 of the"

@@ -27,6 +27,7 @@ from operators.query.plan import Planner
 from operators.query.result import clock, page, result, status_of
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import first_phase, keep_order
+from operators.ranking.run import Matches
 from operators.ranking.temporal import temporal_expression
 from operators.stages.decode import check_text
 from operators.text.expression import parse
@@ -170,7 +171,7 @@ class PoolRanker:
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
         if plan.recipe.stage(Coverage) is not None and canonical.text is not None and pool.words is None:
             outcome.warnings.append("the pool has no words: the stage coverage changes nothing")
-        outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, pool.words)))
+        outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, _matches(pool))))
         self._by_model(asked, outcome, pool)
         return asked, outcome
 
@@ -207,6 +208,12 @@ class PoolRanker:
         given, at = tuple(map(result_digest, pool.given)), Offset(pool.skip, MOST)
         earlier = Cursor(b"", None, now, at, given, bool(given)) if pool.skip or given else None
         return canonicalise(event, event.source, self.destination, _NAMESPACE, now, earlier)
+
+
+def _matches(pool: CandidatePool) -> Matches | None:
+    if pool.words is None:
+        return None
+    return Matches(pool.words, pool.atoms) if pool.atoms is not None else Matches.of_words(pool.words)
 
 
 def _judged_id(candidate: Candidate, outcome: Outcome) -> str:

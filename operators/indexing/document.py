@@ -14,7 +14,7 @@ from operators.indexing.neighbourhood import position
 from operators.query.backend_answers import Embedding
 from operators.query.message import Message, Rejected
 from operators.ranking.content import field_texts, fingerprint, join_fields
-from operators.ranking.coverage import marks
+from operators.ranking.marks import marks
 from operators.ranking.run import stamp
 from operators.text.terms import SparseVector
 from operators.text.words import words

@@ -21,7 +21,7 @@ from operators.query.trace import Trace
 from operators.ranking.run import TemporalExpression
 from operators.text.expression import Parsed
 from operators.text.passages import Matcher
-from operators.text.terms import SparseVector
+from operators.text.terms import QueryWord, SparseVector
 from schemas.document import COLUMNS
 from schemas.errors import BackendError, DeadLetterClass, Reason
 from schemas.result import Denial
@@ -92,8 +92,8 @@ class Retrieval:
     `searches` has the request to each leg that is asked, by leg and collection, None until they are written; `found`
     has the outcome of each, by leg, until all are there. `legs_left` are those whose request has not ended.
 
-    `capabilities` are those of the collection. `analyser` made the `terms`, `words` has those of each word, and
-    `identifiers` those of words that are joined; `uncovered`: some documents that match the keywords hold none of the
+    `capabilities` are those of the collection. `analyser` made the `terms`, `words` has those of each word and
+    form; `uncovered`: some documents that match the keywords hold none of the
     terms. `columns` are the searched fields. `embedding` is the text's dense vector, `encoding` the sparse encoder's,
     `trigrams` those of its words. `filtered` are those of the columns that a keyword expression may look in. `matcher`
     finds the query's words in texts.
@@ -107,8 +107,7 @@ class Retrieval:
     matcher: Callable[[], Matcher] | None = None
     uncovered: bool = False
     terms: SparseVector | None = None
-    words: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    identifiers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    words: Sequence[QueryWord] = ()
     analyser: str | None = None
     embedding: Embedding | None = None
     encoding: SparseVector | None = None

@@ -216,8 +216,9 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
                 for id_, fields in found.items()
                 if id_ in own
             }
-            for word, found in outcome.matches.items()
+            for word, found in outcome.matches.fields.items()
         }
+        recorded["atoms"] = outcome.matches.atoms
     if outcome.vectors:
         recorded["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()}
     return recorded

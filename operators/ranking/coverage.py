@@ -1,97 +1,26 @@
-"""Coverage: which words of a query a document has, and how much of the query they are.
+"""Coverage: how much of a query's words a document has, as evidence that it is the right one.
 
-Indexing keeps a mark of each of a document's terms, with the fields that have it, so that ranking reads no texts. A
-mark has 24 of a term's 32 bits: a document of 150 terms seems to have a word that it lacks once in 100,000 times.
+A match is evidence by what it says and by what supports it. A rare word says much. The other words of the query support
+it in a document as far as the document has them, too, compared with the best candidate: so a year that stands in an
+unrelated document says nothing, and it decides between two documents that are alike otherwise. A query that is one word
+needs no support. All words are judged alike, whatever their shape.
 """
 
-import base64
 import math
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cache
-from itertools import accumulate, chain
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, Leg, Payload, best_first, union
-from operators.ranking.run import Matches, Run, Shares
+from operators.ranking.candidate import Candidate, Leg, best_first, union
+from operators.ranking.run import Matches, Run, Unit
 from operators.text.words import is_spelt
-from schemas.document import MARKS
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY
 
-_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-_TERM: Final = 4
-_SIZE: Final = _TERM + 1
-_FIELDS: Final = 6
-"""Letters of a mark: those of the term, and one with a bit for each field; the last bit is that of all further ones."""
-
-_IDENTIFIER: Final = 4
-"""Characters of the shortest word with a digit that is like an identifier: `10` and `5x6` are sizes."""
-
 NEAR: Final = 0.45
 """Score in the leg fuzzy from which a document has words like those of the query; the score is like a cosine."""
-
-_DOUBLE: Final = 2.0
-_PART: Final = 0.25
-"""Factors for the weight of a word that is like an identifier, and for what any other word gives of its own."""
-
-_AGAIN: Final = 0.4
-"""Factor for the share of such another word behind a model: the order that the model's scores join has it already."""
-
-_FEW_MARKS: Final = 4
-"""Marks from which on it costs less to look for all at once."""
-
-_FEW: Final = 0.1
-"""Share of the candidates that have a rare word, at most."""
-
-
-def marks(fields: Sequence[Iterable[int]]) -> str:
-    """The marks of a document's terms; `fields` has the terms of each field, in the order of the fields."""
-    found: dict[int, int] = {}
-    for number, terms in enumerate(fields):
-        for term in terms:
-            found[term] = found.get(term, 0) | 1 << min(number, _FIELDS - 1)
-    return "".join(_mark(term) + _LETTERS[bits] for term, bits in found.items())
-
-
-def find_matches(
-    words: Mapping[str, Iterable[int]],
-    payloads: Mapping[str, Payload],
-    fields: Sequence[str],
-    *,
-    identifiers: Mapping[str, Iterable[int]] = MappingProxyType({}),
-) -> Matches | None:
-    """Which candidates have which words: `words` has the terms of each, `payloads` those of the candidates by id.
-
-    `identifiers` are ways to join words: those that no candidate has are no words of the query. None where a candidate
-    has no marks: nothing is known of its words.
-    """
-    marked = [each for payload in payloads.values() if isinstance(each := payload.get(MARKS), str)]
-    if len(marked) < len(payloads):
-        return None
-    ids, ends, joined = list(payloads), list(accumulate(map(len, marked))), "".join(marked)
-    read = {word: [_mark(term) for term in terms] for word, terms in (*words.items(), *identifiers.items())}
-    places = _find(joined, set(chain.from_iterable(read.values())))
-    matches: dict[str, Mapping[str, Sequence[str]]] = {}
-    for word, its_marks in read.items():
-        found: dict[str, int] = {}
-        for mark in its_marks:
-            for at in places.get(mark, ()):
-                bits = _LETTERS.index(joined[at + _TERM])
-                id_ = ids[bisect_right(ends, at)]
-                found[id_] = found.get(id_, 0) | bits
-        if found or word in words:
-            matches[word] = {id_: _fields_of(bits, tuple(fields)) for id_, bits in found.items()}
-    return matches
-
-
-def narrow(matches: Matches, ids: Collection[str], words: Collection[str]) -> Matches:
-    """The matches of these candidates alone, as if there had been no others; `words` are those of the query."""
-    of_them = {word: {id_: fields for id_, fields in found.items() if id_ in ids} for word, found in matches.items()}
-    return {word: found for word, found in of_them.items() if found or word in words}
 
 
 def rarity(documents: int, frequency: int) -> float:
@@ -101,25 +30,36 @@ def rarity(documents: int, frequency: int) -> float:
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 
-def find_shares(matches: Matches, candidates: Iterable[Candidate]) -> Shares:
-    """The share that each word gives, by how few of the candidates have it, and by how like an identifier it is.
+def find_units(matches: Matches, ids: Set[str]) -> list[Unit]:
+    """The units of a query: its atoms, and its words and forms of several atoms that one of these candidates has.
 
-    A word weighs its rarity, and twice that if it has a digit and four characters or more. Its share is its weight /
-    all weights; of any other word than these a quarter of that, times (its rarity / that of a word of one candidate)².
-    A word that nobody has takes nothing from the order of the others. Source: own.
+    A candidate has an atom if it has a word or form that covers it.
     """
-    there = {candidate.id for candidate in candidates}
-    counts = {word: len(there.intersection(found)) for word, found in matches.items()}
-    rarities = {word: rarity(len(there), count) for word, count in counts.items()}
-    weights = {word: each * (_DOUBLE if _identifies(word) else 1.0) for word, each in rarities.items()}
-    total, greatest = math.fsum(weights.values()), rarity(len(there), 1)
-    shares = {
-        word: weight / total * (1.0 if _identifies(word) else _PART * min(1.0, rarities[word] / greatest) ** 2)
-        for word, weight in weights.items()
-    }
-    few = max(1.0, _FEW * len(there))
-    rare = frozenset(word for word, count in counts.items() if 0 < count <= few and _identifies(word))
-    return Shares(shares, {word: weight / total for word, weight in weights.items()}, matches, rare)
+    names: dict[tuple[int, int], str] = {}
+    fields: dict[tuple[int, int], dict[str, Sequence[str]]] = {}
+    for word, (first, atoms) in matches.atoms.items():
+        found = {id_: of for id_, of in matches.fields[word].items() if id_ in ids}
+        for span in {(first, atoms), *((atom, 1) for atom in range(first, first + atoms))}:
+            having = fields.setdefault(span, {})
+            # Most spans are named by one word, whose mapping serves as it is.
+            fields[span] = {**having, **found} if having else found
+        names.setdefault((first, atoms), word)
+    return [
+        Unit(names.get(span, ""), *span, having, rarity(len(ids), len(having)))
+        for span, having in sorted(fields.items())
+        if having or span[1] == 1
+    ]
+
+
+def share_of_words(units: Sequence[Unit]) -> dict[str, float]:
+    """The share of the query's atoms that each candidate has, by their rarity; candidates without any are left out."""
+    atoms = [unit for unit in units if unit.atoms == 1]
+    total = math.fsum(unit.rarity for unit in atoms)
+    shares: dict[str, float] = {}
+    for unit in atoms:
+        for id_ in unit.fields:
+            shares[id_] = shares.get(id_, 0.0) + unit.rarity / total
+    return shares
 
 
 def find_missing(ids: Set[str], matches: Matches | None) -> float:
@@ -128,12 +68,11 @@ def find_missing(ids: Set[str], matches: Matches | None) -> float:
     Words without a digit and of three letters or more count; 0 where nothing is known of the candidates' words.
     Source: own.
     """
-    if not matches:
+    if matches is None:
         return 0.0
-    counts = {word: len(ids & found.keys()) for word, found in matches.items()}
-    weights = {word: rarity(len(ids), count) for word, count in counts.items()}
-    missing = math.fsum(weights[word] for word, count in counts.items() if not count and is_spelt(word))
-    return missing / math.fsum(weights.values()) if missing else 0.0
+    atoms = [unit for unit in find_units(matches, ids) if unit.atoms == 1]
+    missing = math.fsum(unit.rarity for unit in atoms if not unit.fields and is_spelt(unit.text))
+    return missing / math.fsum(unit.rarity for unit in atoms) if missing else 0.0
 
 
 def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
@@ -146,86 +85,64 @@ def find_misspelt(legs: Sequence[Leg], matches: Matches | None) -> float:
 
 
 def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Candidate]:
-    """Add weight * the share of the query that a candidate has; behind a model once more, words unlike identifiers by
-    0.4 of their share.
+    """Add weight * e / (1 + e), where e is the evidence of a candidate's words; behind a model once more.
 
-    A candidate without any rare word gets no more than the least that one with all of them has, and stands behind it:
-    a word is rare that has a digit and four characters or more, and that at most a tenth of the candidates have. Where
-    nothing is known of the candidates' words nothing changes. Source: own.
+    e is the sum, over the query's units that the candidate has, of information * support. The information of a unit is
+    (its rarity / that of a unit of one candidate)^`rarity`. Its support in a candidate is the information of the other
+    atoms that the candidate has / the most that any candidate has of them; 1 where nobody has any. A candidate of one
+    atom alone is no measure for the others, if some have more. Where nothing is known of the candidates' words nothing
+    changes. Source: own.
     """
     matches = run.facts.matches
-    if not matches or not candidates or (run.shares is not None and (run.model is None or run.model.selects)):
+    if matches is None or not candidates or (run.units is not None and (run.model is None or run.model.selects)):
         return candidates
+    if run.units is None:
+        run.units = find_units(matches, {candidate.id for candidate in candidates})
+    units = [unit for unit in run.units if unit.fields]
+    if not units:
+        return candidates
+    greatest = rarity(len(candidates), 1)
+    information = np.array([(unit.rarity / greatest) ** stage.rarity for unit in units])
+    support = _find_support(units, information, candidates)
+    evidence = (information[:, np.newaxis] * support).sum(axis=0)
     before = [candidate.score for candidate in candidates]
-    if run.shares is None:
-        shares = run.shares = find_shares(matches, candidates)
-    else:
-        again = {word: share if _identifies(word) else _AGAIN * share for word, share in run.shares.words.items()}
-        shares = run.shares._replace(words=again)
-    summed = shares.sum_of(shares.words)
-    covered = [summed.get(candidate.id, 0.0) for candidate in candidates]
-    for candidate, share in zip(candidates, covered, strict=True):
-        candidate.score += stage.weight * share
-    most, ranked = _bound(candidates, [matches[word] for word in shares.rare])
+    for candidate, gain in zip(candidates, (stage.weight * evidence / (1 + evidence)).tolist(), strict=True):
+        candidate.score += gain
     if run.explanations is not None:
         said = [
-            {
-                word: {"share": share, "fields": list(matches[word][each.id])}
-                for word, share in shares.of(each.id).items()
-            }
-            for each in candidates
+            _explain(units, information, column, each.id) for column, each in zip(support.T, candidates, strict=True)
         ]
-        bounds = [most.get(candidate.id) for candidate in candidates]
-        run.explain(stage, candidates, before, {"words": said, "coverage": covered, "most": bounds})
-    return best_first(ranked)
+        run.explain(stage, candidates, before, {"words": said, "evidence": evidence.tolist()})
+    return best_first(candidates)
 
 
-def _bound(
-    candidates: list[Candidate], rare: Sequence[Mapping[str, object]]
-) -> tuple[dict[str, float], list[Candidate]]:
-    """Bound the scores of candidates without any rare word, and put these last.
-
-    The bound of each of them, and the candidates; none and as they are where no candidate has all rare words.
-    """
-    complete = [candidate.score for candidate in candidates if all(candidate.id in found for found in rare)]
-    if not rare or not complete:
-        return {}, candidates
-    most = min(complete)
-    having = [candidate for candidate in candidates if any(candidate.id in found for found in rare)]
-    others = [candidate for candidate in candidates if all(candidate.id not in found for found in rare)]
-    for candidate in others:
-        candidate.score = min(candidate.score, most)
-    return {candidate.id: most for candidate in others}, having + others
-
-
-def _identifies(word: str) -> bool:
-    return len(word) >= _IDENTIFIER and any(letter.isdigit() for letter in word)
-
-
-def _mark(term: int) -> str:
-    return base64.urlsafe_b64encode((term & 0xFFFFFF).to_bytes(3)).decode()
+def _find_support(
+    units: Sequence[Unit], information: NDArray[np.float64], candidates: Sequence[Candidate]
+) -> NDArray[np.float64]:
+    """The support of each unit, a row, in each candidate, a column; 0 where the candidate does not have the unit."""
+    columns = {candidate.id: column for column, candidate in enumerate(candidates)}
+    has = np.zeros((len(units), len(candidates)))
+    for row, unit in zip(has, units, strict=True):
+        row[[columns[id_] for id_ in unit.fields if id_ in columns]] = 1.0
+    atoms = [place for place, unit in enumerate(units) if unit.atoms == 1]
+    known = information[:, np.newaxis] * has
+    whole = known[atoms].sum(axis=0)
+    several = has[atoms].sum(axis=0) > 1
+    for row, unit in zip(has, units, strict=True):
+        inside = [place for place in atoms if unit.first <= units[place].first < unit.first + unit.atoms]
+        # A difference of sums that are equal may not be 0.
+        others = np.maximum(whole - known[inside].sum(axis=0), 0.0).round(12)
+        most = others[several].max() if several.any() else others.max()
+        if most > 0:
+            row *= np.minimum(others / most, 1.0)
+    return has
 
 
-def _find(joined: str, wanted: Set[str]) -> Mapping[str, Sequence[int]]:
-    """The positions of these marks' terms among joined marks."""
-    if len(wanted) < _FEW_MARKS or len(joined) % _SIZE or not joined.isascii():
-        return {mark: list(_find_one(joined, mark)) for mark in wanted}
-    terms = np.frombuffer(joined.encode("ascii"), np.uint8).reshape(-1, _SIZE)[:, :_TERM].copy().view("<u4").ravel()
-    places: dict[str, list[int]] = {}
-    numbers = [int.from_bytes(mark.encode("ascii"), "little") for mark in wanted]
-    for place in (_SIZE * np.flatnonzero(np.isin(terms, np.array(numbers, np.uint32)))).tolist():
-        places.setdefault(joined[place : place + _TERM], []).append(place)
-    return places
-
-
-def _find_one(joined: str, mark: str) -> Iterator[int]:
-    at = joined.find(mark)
-    while at >= 0:
-        if not at % _SIZE:
-            yield at
-        at = joined.find(mark, at + 1)
-
-
-@cache
-def _fields_of(bits: int, fields: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for number, name in enumerate(fields) if bits >> min(number, _FIELDS - 1) & 1)
+def _explain(
+    units: Sequence[Unit], information: NDArray[np.float64], support: NDArray[np.float64], id_: str
+) -> dict[str, Mapping[str, object]]:
+    return {
+        unit.text: {"information": float(info), "support": float(of), "fields": list(unit.fields[id_])}
+        for unit, info, of in zip(units, information, support, strict=True)
+        if id_ in unit.fields
+    }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from operators.ranking.candidate import Leg
+from operators.ranking.coverage import share_of_words
 from operators.ranking.fusion import bound
 from operators.ranking.run import Run
 from schemas.pool import Measure
@@ -41,8 +42,8 @@ class Relevance:
         into shares.
         """
         self._parts: list[tuple[float, Mapping[str, float], float, Callable[[float], float]]] = []
-        if run.shares is not None:
-            self._parts.append((_WORDS, run.shares.sum_of(run.shares.weights), 0.0, _SHARES["share"]))
+        if run.units is not None:
+            self._parts.append((_WORDS, share_of_words(run.units), 0.0, _SHARES["share"]))
         if vector is not None and vector.ids:
             self._parts.append((_COSINE, vector.scores_by_id(), bound(vector), _SHARES["share"]))
         model = run.model

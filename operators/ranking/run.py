@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,21 @@ class TemporalExpression:
     tolerance: int
 
 
-Matches = Mapping[str, Mapping[str, Sequence[str]]]
-"""Word of the query -> id of each candidate that has it -> the fields that have it."""
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Which candidates have which words of a query.
+
+    `fields` has for each word or form, by the id of each candidate that has it, the fields that have it. `atoms` has
+    the number of a word's first atom, and how many atoms it covers.
+    """
+
+    fields: Mapping[str, Mapping[str, Sequence[str]]]
+    atoms: Mapping[str, tuple[int, int]]
+
+    @classmethod
+    def of_words(cls, fields: Mapping[str, Mapping[str, Sequence[str]]]) -> Self:
+        """The matches of words that stand side by side, each of one atom."""
+        return cls(fields, {word: (place, 1) for place, word in enumerate(fields)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +82,18 @@ class ModelScores(NamedTuple):
     measure: Measure = "share"
 
 
-class Shares(NamedTuple):
-    """The share of the query that each word gives, what it weighs of all words, the candidates that have it, and which
-    words are rare.
+class Unit(NamedTuple):
+    """A part of a query that documents have or lack: an atom, or several that stand together as a word or form.
+
+    `text` names it. `fields` has, by the id of each candidate that has it, the fields that have it; `rarity` is that
+    among the candidates.
     """
 
-    words: Mapping[str, float]
-    weights: Mapping[str, float]
-    matches: Matches
-    rare: frozenset[str]
-
-    def of(self, id_: str) -> dict[str, float]:
-        """The share that each word gives which the candidate has."""
-        return {word: share for word, share in self.words.items() if id_ in self.matches[word]}
-
-    def sum_of(self, values: Mapping[str, float]) -> dict[str, float]:
-        """The sum of the words' values for each candidate, those without any word left out."""
-        summed: dict[str, float] = {}
-        for word, value in values.items():
-            for id_ in self.matches[word]:
-                summed[id_] = summed.get(id_, 0.0) + value
-        return summed
+    text: str
+    first: int
+    atoms: int
+    fields: Mapping[str, Sequence[str]]
+    rarity: float
 
 
 Steps = list[dict[str, Any]]
@@ -142,8 +146,8 @@ class Run:
     """The state of one query's ranking. `explanations` is None unless they are asked for.
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
-    that are compared with each other, by point id, as far as they were read. `shares` are those of the query's
-    words, once they are known; `misspelt` is the share of the query for which the leg fuzzy counts. `reranked`: a model
+    that are compared with each other, by point id, as far as they were read. `units` are those of the query,
+    once they are known; `misspelt` is the share of the query for which the leg fuzzy counts. `reranked`: a model
     or a distance stage changed a score. `aged`: a stage read how old candidates are. `off_scale`: an importance was
     outside its scale. `backends` are those other than the legs.
     """
@@ -152,7 +156,7 @@ class Run:
     explanations: ScoreExplanations | None = None
     model: ModelScores | None = None
     vectors: Mapping[str, NDArray[np.float16]] = field(default_factory=dict)
-    shares: Shares | None = None
+    units: Sequence[Unit] | None = None
     misspelt: float = 0.0
     reranked: bool = False
     aged: bool = False

@@ -13,11 +13,11 @@ from operators.query.in_flight import InFlight
 from operators.query.returned import is_hidden
 from operators.text.expression import parse
 from operators.text.passages import Matcher
+from operators.text.terms import query_vector
 from operators.text.trigrams import trigrams_of_query
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import Reason, invalid
 from schemas.filters import Exists
-from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, RetrievalStage
 
 _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing that keywords could be searched in"
@@ -127,14 +127,10 @@ class Admission:
         retrieval.filtered = [column for column in bm25.columns if not is_hidden(column, hidden)]
         stop_words = partial(bm25.terms_of, stop_words=True)
         retrieval.matcher = cache(partial(Matcher, parsed.terms, bm25.terms_of, stop_words))
-        retrieval.terms, retrieval.analyser = bm25.query(parsed.terms), bm25.name
-        recipe = query.asked.plan.recipe
-        fuzzy = retrieval.capabilities.fuzzy and FUZZY in recipe.fusion.legs
-        # A word's terms cost as much as the query's, and nothing else reads them.
-        if fuzzy or recipe.stage(Coverage) is not None or query.asked.canonical.recorded is not None:
-            retrieval.words, retrieval.identifiers = bm25.words(parsed.terms)
-        if fuzzy:
-            retrieval.trigrams = trigrams_of_query(retrieval.words)
+        retrieval.words, retrieval.analyser = bm25.words(parsed.terms), bm25.name
+        retrieval.terms = query_vector(retrieval.words)
+        if retrieval.capabilities.fuzzy and FUZZY in query.asked.plan.recipe.fusion.legs:
+            retrieval.trigrams = trigrams_of_query(word.text for word in retrieval.words if word.atoms == 1)
         retrieval.uncovered = parsed.uncovered or not all(bm25.covers(retrieval.terms, leaf) for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:

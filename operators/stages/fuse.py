@@ -25,7 +25,8 @@ from operators.query.outcome import is_given
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
 from operators.ranking.candidate import Candidate, Leg, in_tie_order, union
-from operators.ranking.coverage import find_matches, find_missing, find_misspelt, narrow
+from operators.ranking.coverage import find_missing, find_misspelt
+from operators.ranking.marks import find_matches, narrow
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
 from operators.runtime.stage import Batch, Batches, run_step
@@ -282,7 +283,7 @@ def _matches(query: InFlight, legs: Sequence[Leg]) -> Matches | None:
     # One without marks is enough for nothing to be known: collections of other tools have none.
     if not isinstance(first.get(MARKS), str):
         return None
-    return find_matches(retrieval.words, union(legs), retrieval.columns, identifiers=retrieval.identifiers)
+    return find_matches(retrieval.words, union(legs), retrieval.columns)
 
 
 def fuse_legs(query: InFlight) -> InFlight:
@@ -300,7 +301,7 @@ def fuse_legs(query: InFlight) -> InFlight:
             outcome.legs[FUZZY] = Leg(FUZZY, LegStatus.SKIPPED, reason=Reason.NO_TERMS)
             legs = [leg for leg in legs if leg.name != FUZZY]
             if outcome.matches is not None:
-                outcome.matches = narrow(outcome.matches, union(legs), query.retrieval.words)
+                outcome.matches = narrow(outcome.matches, union(legs))
             else:
                 # Candidates that this leg alone found may have no marks: nothing was known for them.
                 outcome.matches = _matches(query, legs)

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from operators.text.analysis import is_unspaced, spans, word_spans
+from operators.text.analysis import analyse, is_unspaced
 from operators.text.words import split
 
 SIZE: Final = 300
@@ -95,7 +95,6 @@ class Matcher:
         self._by_term: dict[int, int] = {}
         self._known: dict[str, int | None] = {}
         self._found: dict[str, list[_Match]] = {}
-        self._joined = any(map(str.isdigit, query))
         self._terms = terms
         self._read(query)
         if not self._weights:
@@ -103,14 +102,14 @@ class Matcher:
             self._read(query)
 
     def _read(self, query: str) -> None:
-        for span in spans(query, query=True):
-            found = self._terms(span.text)
-            if not found or (written := span.text.lower()) in self._known:
+        for token in analyse(query, query=True):
+            found = self._terms(token.text)
+            if not found or token.text in self._known:
                 continue
             word = next((self._by_term[term] for term in found if term in self._by_term), len(self._weights))
             if word == len(self._weights):
-                self._weights.append(float(span.words))
-            self._known[written] = word
+                self._weights.append(float(token.atoms))
+            self._known[token.text] = word
             self._by_term |= dict.fromkeys(found, word)
 
     def matches(self, text: str) -> bool:
@@ -160,23 +159,18 @@ class Matcher:
         if (known := self._found.get(text)) is not None:
             return known
         found = (
-            _Match(span.start, span.end, word)
-            for span in (spans(text, query=False) if self._joined else word_spans(text))
-            if (word := self._word(span.text)) is not None
+            _Match(token.start, token.end, word)
+            for token in analyse(text, query=False)
+            if (word := self._word(token.text)) is not None
         )
         self._found[text] = matches = sorted(found)
         return matches
 
     def _word(self, text: str) -> int | None:
-        try:
-            return self._known[text]
-        except KeyError:
-            written = text.lower()
-            word = self._known.get(written)
-            if word is None:
-                word = next((self._by_term[term] for term in self._terms(text) if term in self._by_term), None)
-            self._known[text] = word
-            return word
+        if text not in self._known:
+            found = (self._by_term[term] for term in self._terms(text) if term in self._by_term)
+            self._known[text] = next(found, None)
+        return self._known[text]
 
 
 def excerpt(text: str, start: int, size: int) -> str:

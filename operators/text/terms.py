@@ -1,11 +1,9 @@
 """Terms of the keyword leg: sparse vectors, and the rarity of terms where Qdrant's own count isn't to be used."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-from operators.text.words import split
+from typing import Any, Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +14,30 @@ class SparseVector:
     values: list[float]
 
 
-def terms_by_word(text: str, analyse: Callable[[str], SparseVector | None]) -> dict[str, Sequence[int]]:
-    """The terms of each word that has some, by the word in lower case; `analyse` makes the terms of a text."""
-    written: dict[str, str] = {}
-    for word in split(text):
-        # It is analysed as it is written: the small form of `İ` holds an accent that would cut the word.
-        written.setdefault(word.lower(), word)
-    read = ((lower, analyse(word)) for lower, word in written.items())
-    return {lower: terms.indices for lower, terms in read if terms is not None}
+class QueryWord(NamedTuple):
+    """A word of a query, or a form beside its words, with its terms in all languages of the collection.
+
+    `first` is the number of its first atom in the query, and `atoms` is how many atoms it covers.
+    """
+
+    text: str
+    terms: Sequence[int]
+    first: int
+    atoms: int
+
+
+def query_vector(words: Iterable[QueryWord]) -> SparseVector | None:
+    """The terms of a query; None if it has none.
+
+    A form with a digit weighs its atoms, for an identifier says as much as all of them; any other one weighs 1.
+    """
+    weights: dict[int, float] = {}
+    for word in words:
+        weight = float(word.atoms) if any(map(str.isdecimal, word.text)) else 1.0
+        for term in word.terms:
+            weights[term] = max(weights.get(term, 0.0), weight)
+    terms = sorted(weights)
+    return SparseVector(terms, [weights[term] for term in terms]) if terms else None
 
 
 NOTHING: Final[Mapping[str, Any]] = {"must": [{"has_id": []}]}

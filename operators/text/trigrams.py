@@ -18,9 +18,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from zlib import crc32
 
-from operators.text.analysis import fold_accents, pair, usual_form
+from operators.text.analysis import analyse
+from operators.text.folding import fold_accents
 from operators.text.terms import SparseVector
-from operators.text.words import is_spelt, words
+from operators.text.words import is_spelt
 
 LONGEST: Final = 32
 """Characters of a word that are read."""
@@ -29,15 +30,13 @@ MOST: Final = 128
 """Trigrams of a query at most: those of its first words."""
 
 
-def trigrams(texts: Iterable[str]) -> Iterable[str]:
-    """The trigrams of the words of texts, each once, in their order."""
+def trigrams(words: Iterable[str]) -> Iterable[str]:
+    """The trigrams of words, each once, in their order."""
     found: dict[str, None] = {}
-    for text in texts:
-        folded = fold_accents(pair(usual_form(text)))
-        for word in dict.fromkeys(words(folded)):
-            if is_spelt(word):
-                padded = f" {word[:LONGEST]} "
-                found.update(dict.fromkeys(padded[start : start + 3] for start in range(len(padded) - 2)))
+    for word in dict.fromkeys(map(fold_accents, words)):
+        if is_spelt(word):
+            padded = f" {word[:LONGEST]} "
+            found.update(dict.fromkeys(padded[start : start + 3] for start in range(len(padded) - 2)))
     return found
 
 
@@ -52,7 +51,8 @@ def trigrams_of_document(fields: Sequence[tuple[str, float]]) -> SparseVector:
     weights: dict[int, float] = defaultdict(float)
     greatest = max(weight for _, weight in fields)
     for text, weight in fields:
-        found = {_id(each) for each in trigrams([text])}
+        words = (token.text for token in analyse(text, query=False) if token.is_word)
+        found = {_id(each) for each in trigrams(words)}
         for id_ in found:
             weights[id_] += weight / greatest / math.sqrt(len(found))
     ids = sorted(weights)

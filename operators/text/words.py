@@ -51,6 +51,9 @@ _CLASS: Final = "".join(map(_code_points, _SIGNS.split()))
 WORD: Final = rf"(?:[^\W_]++|(?![\0-\u0344])[{_CLASS}]++)++"
 """A regular expression that matches one whole word, in time linear in its length."""
 
+LETTERS: Final = rf"(?:[^\W\d_]++|(?![\0-\u0344])[{_CLASS}]++)++"
+"""The same for a run without decimal digits."""
+
 _WORD: Final = re.compile(WORD)
 
 _SPELT: Final = 3

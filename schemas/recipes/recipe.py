@@ -321,20 +321,21 @@ def _names(stages: tuple[type[RecipeStage], ...]) -> str:
 
 
 _ON = {"enabled": True}
-_OF_CONTEXT = {"weight": 0.7, "context": 0.5}
+_OF_CONTEXT = {"weight": 0.7, "context": 0.5, "words": 7}
+_OF_WORDS = {"rerank": {"weight": 0.8, "words": 7}}
 _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
     "hybrid": [{"score": {"fuzzy": 1.5}}, "coverage", "dedupe", {"rerank": {"weight": 0.6, "words": 7}}],
-    "composite": ["score", "rerank", {"composite": {"importance_scale": 1}}, "temporal", "dedupe"],
+    "composite": ["score", "coverage", _OF_WORDS, {"composite": {"importance_scale": 1}}, "temporal", "dedupe"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
     "decay": [{"decay": _ON}],
-    "rrf": ["rrf", "dedupe", "rerank"],
+    "rrf": ["rrf", "coverage", "dedupe", _OF_WORDS],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
-    "documents": ["score", "dedupe", {"rerank": {"weight": 0.3}}, "feedback", "smoothing"],
-    "conversation": [{"score": {"weights": _WITH_CONTEXT}}, "dedupe", {"rerank": _OF_CONTEXT}, "temporal"],
+    "documents": ["score", "coverage", "dedupe", {"rerank": {"weight": 0.3}}, "feedback", "smoothing"],
+    "conversation": [{"score": {"weights": _WITH_CONTEXT}}, "coverage", "dedupe", {"rerank": _OF_CONTEXT}, "temporal"],
 }
 
 SHIPPED: Final[Mapping[str, Recipe]] = {name: Recipe.parse(name, {"stages": each}) for name, each in _SHIPPED.items()}

@@ -114,10 +114,11 @@ class Dedupe(RecipeStage):
 
 
 class Coverage(RecipeStage):
-    """Exact words first: a document's score grows by weight * the share of the query's words that it has."""
+    """Exact words first: a document's score grows by the evidence of the query's words that it has."""
 
     name: ClassVar = "coverage"
-    weight: Weight = Field(default=1.0, description="Weight of the share of the words, the rare ones counting more.")
+    weight: Weight = Field(default=0.5, description="Greatest gain.")
+    rarity: Shape = Field(default=3.0, description="Exponent of a word's rarity: how much more the rare words say.")
 
     @property
     def reads(self) -> frozenset[str]:

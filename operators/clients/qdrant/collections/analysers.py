@@ -16,9 +16,11 @@ import structlog
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.ranking.content import join_fields
-from operators.text.analysis import analyse, fold_accents, fold_umlauts, lower_turkish
-from operators.text.terms import SparseVector, terms_by_word
+from operators.text.analysis import analyse
+from operators.text.folding import fold_accents, fold_umlauts, lower_turkish
+from operators.text.terms import QueryWord, SparseVector, query_vector
 from operators.text.trigrams import trigrams_of_document
+from operators.text.words import split
 from schemas.document import COLUMNS, EXPIRES_AT, LANG
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
@@ -38,8 +40,12 @@ ANY_COLUMN: Final = tuple((column, 1.0) for column in COLUMNS)
 """Title and text, of the same weight."""
 
 PLAIN: Final = 1
-CURRENT: Final = 2
-"""Versions of the analysis: words as Qdrant has them; and identifiers, pairs of characters, and usual width, too."""
+CURRENT: Final = 3
+"""Versions of the analysis: words as Qdrant has them; and those of `operators.text.analysis`. A collection of version 2
+has most of the same terms: it has no forms but those with a digit, and the tails of decimals are words there."""
+
+_SPELLING: Final = str.maketrans("./+#", "\u1427\u2cc7\u1429\u2d4c")
+"""Letters that look like the signs within words: the model divides words at signs."""
 
 _COUNTING: Final = 1000.0
 """BM25's k by which a term's weight tells its count, to some ten thousand."""
@@ -135,35 +141,38 @@ class Bm25:
         tag = language_tag(lang) if isinstance(lang, str) else ""
         return self._by_lang.get(tag) or self._by_lang.get(tag.partition("-")[0]) or self.parameters.language
 
-    def words(self, text: str) -> tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]]:
-        """Return the terms of each word of a query that has some, and those of each of its identifiers."""
+    def words(self, text: str) -> Sequence[QueryWord]:
+        """Return the words and forms of a query that have terms; stop words only if it has no others."""
+        text = _readable(text)
         if self.parameters.analysis == PLAIN:
-            return terms_by_word(text, self.query), {}
-        analysed = analyse(_readable(text), query=True)
-        words = terms_by_word(analysed.text, self._telling)
-        return words, {name: self._model.embed_query(name).indices for name, _ in analysed.identifiers}
-
-    def _telling(self, text: str) -> SparseVector | None:
-        """The terms of a word that is no stop word."""
-        terms = sorted(self._weights(text, self._counting))
-        return SparseVector(terms, [1.0] * len(terms)) if terms else None
+            found = ((word, self._model.embed_query(word).indices) for word in split(text))
+            return [QueryWord(word.lower(), terms, place, 1) for place, (word, terms) in enumerate(found) if terms]
+        tokens = analyse(text, query=True)
+        words = [token for token in tokens if token.is_word]
+        terms = [self.terms_of(token.text) for token in words]
+        if not any(terms):
+            terms = [self.terms_of(token.text, stop_words=True) for token in words]
+        forms = [token for token in tokens if not token.is_word]
+        terms += [self.terms_of(token.text, stop_words=True) for token in forms]
+        read = zip((*words, *forms), terms, strict=True)
+        return [QueryWord(token.text, each, token.first, token.atoms) for token, each in read if each]
 
     def _weigh(self, texts: Sequence[tuple[str, float]], language: str) -> tuple[SparseVector, list[Collection[int]]]:
         counts: dict[int, float] = defaultdict(float)
         length = 0.0
         by_field: list[Collection[int]] = []
         for text, weight in texts:
-            analysed = analyse(_readable(text), query=False)
-            folded = self._fold(analysed.text, language)
-            found = self._count(folded, language)
+            tokens = analyse(_readable(text), query=False)
+            words = self._fold(" ".join(token.text for token in tokens if token.is_word), language)
+            found = self._count(words, language, self._counting)
             length += weight * found.total()
             # Stop words don't make a document longer, and no document is marked with them.
-            for term, count in (self._count(folded, language, self._whole) - found).items():
+            for term, count in (self._count(words, language, self._whole) - found).items():
                 counts[term] += weight * count
-            if analysed.identifiers:
-                # An identifier is of no language, and a query has it once.
-                named = " ".join(name for name, _ in analysed.identifiers)
-                found.update(self._count(named, self.parameters.language))
+            forms = self._fold(" ".join(token.text for token in tokens if not token.is_word), language)
+            for term, count in self._count(forms, language, self._whole).items() if forms else ():
+                # A form that is a word of the text as well says nothing more.
+                found.setdefault(term, count)
             by_field.append(found.keys())
             for term, count in found.items():
                 counts[term] += weight * count
@@ -173,31 +182,16 @@ class Bm25:
         return SparseVector([term for term, _ in weighed], [weight for _, weight in weighed]), by_field
 
     def query(self, text: str) -> SparseVector | None:
-        """Return a query's terms, each of weight 1, or None if it has none. Stop words are left out with others.
-
-        An identifier weighs as much as the words that it joins: it says as much.
-        """
-        text = _readable(text)
-        if self.parameters.analysis == PLAIN:
-            sparse = _sparse(self._model.embed_query(text))
-            return sparse if sparse.indices else None
-        analysed = analyse(text, query=True)
-        weights = self._weights(analysed.text, self._counting)
-        for name, joined in analysed.identifiers:
-            for term in self._model.embed_query(name).indices:
-                weights[term] = max(weights.get(term, 0.0), float(joined))
-        weights = weights or self._weights(analysed.text, self._whole)
-        terms = sorted(weights)
-        return SparseVector(terms, [weights[term] for term in terms]) if terms else None
+        """Return a query's terms with their weights, or None if it has none."""
+        return query_vector(self.words(text))
 
     def terms_of(self, word: str, *, stop_words: bool = False) -> Sequence[int]:
-        """The terms of one word, pair of characters or identifier of a query; of a stop word if `stop_words` count."""
-        word = word if word.isascii() else _readable(word)
+        """The terms of one word or form, in each language; of a stop word if `stop_words` count."""
         if self.parameters.analysis == PLAIN:
-            return self._model.embed_query(word).indices
+            return self._model.embed_query(_readable(word)).indices
         models = self._whole if stop_words else self._counting
         each = (model.embed_query(self._fold(word, language)).indices for language, model in models.items())
-        return [term for terms in each for term in terms]
+        return list(dict.fromkeys(term for terms in each for term in terms))
 
     def covers(self, terms: SparseVector | None, text: str) -> bool:
         """True if a document that matches the text has one of the terms: among other words a stop word is none."""
@@ -205,19 +199,16 @@ class Bm25:
         return terms is not None and own is not None and not set(terms.indices).isdisjoint(own.indices)
 
     def _fold(self, text: str, language: str) -> str:
+        text = text.translate(_SPELLING)
         if language in _GERMAN:
             return fold_umlauts(text)
         if language in _TURKISH:
             text = lower_turkish(text)
         return text if self.parameters.accents else fold_accents(text)
 
-    def _weights(self, text: str, models: Mapping[str, qdrant_edge.Bm25]) -> dict[int, float]:
-        folded = ((model, self._fold(text, language)) for language, model in models.items())
-        return dict.fromkeys((term for model, each in folded for term in model.embed_query(each).indices), 1.0)
-
-    def _count(self, text: str, language: str, models: Mapping[str, qdrant_edge.Bm25] | None = None) -> Counter[int]:
+    def _count(self, text: str, language: str, models: Mapping[str, qdrant_edge.Bm25]) -> Counter[int]:
         """The terms of a text in a language, and how often each is in it."""
-        found = (models or self._counting)[language].embed_document(text)
+        found = models[language].embed_document(text)
         counts = (round(_COUNTING * weight / (_COUNTING + 1 - weight)) for weight in found.values)
         return Counter(dict(zip(found.indices, counts, strict=True)))
 
