@@ -53,6 +53,9 @@ ROW: Final = 8
 CLITIC: Final = 2
 """Small letters at most that an apostrophe does not join in a document: `don't`, `l'eau`."""
 
+RUN: Final = 4
+"""Words of a query side by side at most that are joined as evidence."""
+
 MOST: Final = 64
 """Forms of a query at most: each is a term of its search."""
 
@@ -121,6 +124,21 @@ def analyse(text: str, *, query: bool) -> list[Token]:
         return tokens
     places = (folded.place(each.start, each.end) for each in tokens)
     return [each._replace(start=start, end=end) for each, (start, end) in zip(tokens, places, strict=True)]
+
+
+def join_neighbours(words: Sequence[Token]) -> Iterator[Token]:
+    """The forms that a query's words of letters make side by side: evidence that a document writes them together.
+
+    They are no terms of the keyword leg, where the few texts with `boundary-layer` would outweigh the others.
+    """
+    for place, first in enumerate(words):
+        text = first.text
+        for one, other in pairwise(words[place : place + RUN]):
+            text += other.text
+            atoms = other.first + other.atoms - first.first
+            if other.start - one.end not in (1, 2) or not text.isalpha() or len(text) > LONGEST:
+                break
+            yield Token(text, first.start, other.end, first.first, atoms, False)
 
 
 def is_unspaced(character: str) -> bool:

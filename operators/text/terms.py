@@ -17,25 +17,23 @@ class SparseVector:
 class QueryWord(NamedTuple):
     """A word of a query, or a form beside its words, with its terms in all languages of the collection.
 
-    `first` is the number of its first atom in the query, and `atoms` is how many atoms it covers.
+    `first` is the number of its first atom in the query, and `atoms` is how many atoms it covers. `weight` is that in the
+    keyword leg, 0 for what is evidence alone.
     """
 
     text: str
     terms: Sequence[int]
     first: int
     atoms: int
+    weight: float = 1.0
 
 
 def query_vector(words: Iterable[QueryWord]) -> SparseVector | None:
-    """The terms of a query; None if it has none.
-
-    A form with a digit weighs its atoms, for an identifier says as much as all of them; any other one weighs 1.
-    """
+    """The terms of a query, each with the weight of its word; None if it has none."""
     weights: dict[int, float] = {}
     for word in words:
-        weight = float(word.atoms) if any(map(str.isdecimal, word.text)) else 1.0
-        for term in word.terms:
-            weights[term] = max(weights.get(term, 0.0), weight)
+        if word.weight:
+            weights |= {term: max(weights.get(term, 0.0), word.weight) for term in word.terms}
     terms = sorted(weights)
     return SparseVector(terms, [weights[term] for term in terms]) if terms else None
 

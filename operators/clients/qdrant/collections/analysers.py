@@ -16,7 +16,7 @@ import structlog
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.ranking.content import join_fields
-from operators.text.analysis import analyse
+from operators.text.analysis import Token, analyse, join_neighbours
 from operators.text.folding import fold_accents, fold_umlauts, lower_turkish
 from operators.text.terms import QueryWord, SparseVector, query_vector
 from operators.text.trigrams import trigrams_of_document
@@ -145,17 +145,19 @@ class Bm25:
         """Return the words and forms of a query that have terms; stop words only if it has no others."""
         text = _readable(text)
         if self.parameters.analysis == PLAIN:
-            found = ((word, self._model.embed_query(word).indices) for word in split(text))
-            return [QueryWord(word.lower(), terms, place, 1) for place, (word, terms) in enumerate(found) if terms]
+            plain = ((word, self._model.embed_query(word).indices) for word in split(text))
+            return [QueryWord(word.lower(), terms, place, 1) for place, (word, terms) in enumerate(plain) if terms]
         tokens = analyse(text, query=True)
-        words = [token for token in tokens if token.is_word]
-        terms = [self.terms_of(token.text) for token in words]
-        if not any(terms):
-            terms = [self.terms_of(token.text, stop_words=True) for token in words]
-        forms = [token for token in tokens if not token.is_word]
-        terms += [self.terms_of(token.text, stop_words=True) for token in forms]
-        read = zip((*words, *forms), terms, strict=True)
-        return [QueryWord(token.text, each, token.first, token.atoms) for token, each in read if each]
+        words = [each for each in tokens if each.is_word]
+        found = [self.terms_of(each.text) for each in words]
+        if not any(found):
+            found = [self.terms_of(each.text, stop_words=True) for each in words]
+        forms = [each for each in tokens if not each.is_word]
+        neighbours = list(join_neighbours(words))
+        found += [self.terms_of(each.text, stop_words=True) for each in (*forms, *neighbours)]
+        weights = [*map(_weight, (*words, *forms)), *(0.0 for _ in neighbours)]
+        read = zip((*words, *forms, *neighbours), found, weights, strict=True)
+        return [QueryWord(each.text, terms, each.first, each.atoms, weight) for each, terms, weight in read if terms]
 
     def _weigh(self, texts: Sequence[tuple[str, float]], language: str) -> tuple[SparseVector, list[Collection[int]]]:
         counts: dict[int, float] = defaultdict(float)
@@ -211,6 +213,11 @@ class Bm25:
         found = models[language].embed_document(text)
         counts = (round(_COUNTING * weight / (_COUNTING + 1 - weight)) for weight in found.values)
         return Counter(dict(zip(found.indices, counts, strict=True)))
+
+
+def _weight(token: Token) -> float:
+    """The weight of a query's word or form in the keyword leg: an identifier says as much as all of its atoms."""
+    return float(token.atoms) if any(map(str.isdecimal, token.text)) else 1.0
 
 
 def _config(parameters: Bm25Parameters) -> qdrant_edge.Bm25Config:
