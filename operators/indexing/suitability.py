@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant.collections.analysers import Purposes, fields_of, has_plain_terms, other_prompts
+from operators.clients.qdrant.collections.analysers import Purposes, fields_of, missing_terms, other_prompts
 from operators.indexing.inspection import Schema, Wanted, describe, lack
 from schemas.result import FUZZY, LEARNED
 from schemas.settings import QdrantSettings
@@ -27,13 +27,6 @@ INDEX_AGAIN: Final = (
 BY_KEY: Final = "Qdrant takes no document without a shard key here (sharding_method: custom)"
 UNKEYED: Final = "Name a collection that does not exist, which is then created, or one without shard keys."
 """The fault of a collection that documents are to be written to, and the remedy of an operator."""
-
-
-_OUTDATED: Final = (
-    "the index was made by an earlier version, without joined part numbers and without pairs of characters for scripts"
-    " that write no spaces"
-)
-
 
 _PROMPT_AGAIN: Final = (
     "Correct embedder.prompts and the prefixes, or index all documents again, into a collection that rankstream"
@@ -118,8 +111,9 @@ def problems(
     if lacking.sparse:
         finds = "ranks otherwise" if all(each.mild for each in lacking.sparse) else "finds nothing"
         yield Problem("warning", f"the keyword leg {finds}: {describe(lacking.sparse)}", CORRECT)
-    if has_plain_terms(info):
-        yield Problem("warning", f"the keyword leg finds less: {_OUTDATED}", INDEX_AGAIN)
+    if (terms := missing_terms(info)) is not None:
+        outdated = f"the index was made by an earlier version, without {terms}"
+        yield Problem("warning", f"the keyword leg finds less: {outdated}", INDEX_AGAIN)
     elif wanted.searched is not None and (fields := fields_of(info)) is not None and fields != wanted.searched:
         differ = f"searches {_weights(fields)}, and the configuration has {_weights(wanted.searched)}"
         yield Problem("warning", f"the keyword leg {differ}", INDEX_AGAIN)

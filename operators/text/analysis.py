@@ -13,7 +13,7 @@ Rules
 - A number and a unit are one form with one spelling: `2,50 kg`, `2.5kg` and `2.5 KG` are 2.5kg, `6.7"` is 6.7in
   (`operators.text.numbers`).
 - White space joins words with a digit and short words: in a document only those in capitals, units behind a number,
-  and the x between two numbers, so that prose makes no forms. Of a query it joins any two words: `sign off` is signoff.
+  and the x between two numbers, so that prose makes no forms. A query's words of letters are joined as evidence.
 - Only hyphens, white space and parentheses join two digits, and only in a form of LONG characters or more: `10 5` is
   not 105, and times and dates with slashes are not joined.
 - A number of ZEROS digits or more behind leading zeros is a form without them.

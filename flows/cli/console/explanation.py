@@ -84,7 +84,12 @@ def _stage_row(step: Mapping[str, Any]) -> Row:
         "end": step["output"],
         "facts": [*_facts(step["values"]), *parameters],
         "words": [
-            {"word": word, "share": found["share"], "fields": list(found.get("fields") or ())} for word, found in words
+            {
+                "word": word,
+                "share": found["information"] * found["support"],
+                "fields": list(found.get("fields") or ()),
+            }
+            for word, found in words
         ],
     }
 

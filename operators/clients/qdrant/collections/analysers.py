@@ -44,6 +44,12 @@ CURRENT: Final = 3
 """Versions of the analysis: words as Qdrant has them; and those of `operators.text.analysis`. A collection of version 2
 has most of the same terms: it has no forms but those with a digit, and the tails of decimals are words there."""
 
+_MISSING: Final = {
+    PLAIN: "joined part numbers, and pairs of characters for scripts that write no spaces",
+    CURRENT - 1: "sizes in one spelling, parts of words and of names in code, and joined names",
+}
+"""The terms that collections of earlier versions do not have."""
+
 _SPELLING: Final = str.maketrans("./+#", "\u1427\u2cc7\u1429\u2d4c")
 """Letters that look like the signs within words: the model divides words at signs."""
 
@@ -265,10 +271,10 @@ def expires(info: CollectionInfo) -> bool:
     return isinstance(ours, Mapping) and ours.get(_EXPIRY) == EXPIRES_AT
 
 
-def has_plain_terms(info: CollectionInfo) -> bool:
-    """True if the collection is rankstream's, and was made before identifiers and pairs of characters were terms."""
+def missing_terms(info: CollectionInfo) -> str | None:
+    """The kinds of terms that a collection of rankstream's lacks, because an earlier version made it; None of another's."""
     ours = info.metadata.get(OURS)
-    return isinstance(ours, Mapping) and ours.get(_ANALYSIS, PLAIN) == PLAIN
+    return _MISSING.get(ours.get(_ANALYSIS, PLAIN)) if isinstance(ours, Mapping) else None
 
 
 def other_prompts(purposes: Purposes | None, info: CollectionInfo) -> Purposes | None:
@@ -351,7 +357,7 @@ def _parameters(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int, 
     if not isinstance(ours, Mapping):
         raise ValueError("no object")
     analysis = ours.get(_ANALYSIS, PLAIN)
-    if analysis not in (PLAIN, CURRENT):
+    if analysis not in {*_MISSING, CURRENT}:
         raise ValueError("another analysis")
     fields = ours.get(_FIELDS, DEFAULT_FIELDS)
     if not isinstance(fields, Mapping) or not all(isinstance(weight, int | float) for weight in fields.values()):
