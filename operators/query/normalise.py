@@ -115,6 +115,7 @@ class Normaliser:
             include_reflections=event.include_reflections,
             reflections_only=event.reflections_only,
             reflection_boost=event.reflection_boost,
+            understood=_json([each.model_dump(mode="json") for each in query.understood]) if query.understood else "",
             returned=plan.returned.model_dump_json() if plan.returned is not None else "",
             explain=event.explain,
             debug=event.debug,

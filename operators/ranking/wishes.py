@@ -1,0 +1,225 @@
+"""The stage `wishes`: what candidates say of themselves decides whether they are what the query's words wish.
+
+A candidate fits a wish, fails it, or says nothing of it. Of a limit the field that suits it best decides, and else the
+text. Of an exclusion the words do: a document that names them without a negation fails.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from operators.ranking.candidate import Candidate, best_first
+from operators.ranking.evidence import INDEXED_AT, Document, Said, Subject, choose_field, satisfies, values_at
+from operators.ranking.run import Run, stamp
+from operators.text.measures import Token, names, tokenize
+from operators.text.phrases import WORDS
+from operators.text.wishes import alternatives
+from schemas.recipes.stages import Wishes
+from schemas.wishes import Exclusion, Limit, Order
+
+FAILS: Final = 1.0
+FITS: Final = 0.0
+UNKNOWN: Final = 0.5
+"""A document that says nothing of a limit is between those that fit and those that fail."""
+
+SILENT: Final = 0.25
+"""A document that doesn't name what is excluded fits, and one that says it is without it fits better."""
+
+_SIMILAR: Final = 0.5
+"""Share of the greatest score from which on candidates are about as relevant as the best: an order is theirs."""
+
+_REACH: Final = 4
+"""Words of a text at most from a negation to what it negates."""
+
+
+class _Verdict(NamedTuple):
+    """How far a candidate fails a wish, and the value by which."""
+
+    fails: float
+    value: Said | None = None
+
+
+class _Judged(NamedTuple):
+    """A wish with the field that was read, and each candidate's verdict."""
+
+    wish: Limit | Exclusion
+    verdicts: Sequence[_Verdict]
+
+    def explain(self, at: int) -> dict[str, Any]:
+        """The verdict on one candidate."""
+        verdict = self.verdicts[at]
+        field = self.wish.field if isinstance(self.wish, Limit) else None
+        return {"words": self.wish.words, "field": field, "value": verdict.value, "fails": verdict.fails}
+
+
+class _Ordered(NamedTuple):
+    """An order with the field that was read, the score that it begins at, and each candidate's share and value."""
+
+    wish: Order
+    best: float
+    shares: Sequence[float | None]
+    values: Sequence[float | None]
+
+    def explain(self, at: int) -> dict[str, Any] | None:
+        """The share of one candidate; None if the order is not about it."""
+        share = self.shares[at]
+        return None if share is None else {"value": self.values[at], "best": self.best, "share": share}
+
+
+def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidate]:
+    """Subtract weight * the wishes that a candidate fails; put those that are about as relevant as the best in the
+    order that the query wishes.
+
+    Fits is 0, fails 1, and nothing said of a limit ½. What a document is without is 0, what it doesn't name ¼, and a
+    part of the words that it names is their share. With `strict` what fails is left out. Of the candidates with half of
+    the greatest score or more, those with the order's field get the greatest + weight * the share of these that are
+    behind it in the order. Source: own.
+    """
+    wishes = run.facts.understood
+    if not wishes or not candidates:
+        return candidates
+    documents = [Document(run.facts.visible(candidate.payload)) for candidate in candidates]
+    judged = [_judge(each, documents, run.facts.text) for each in wishes if not isinstance(each, Order)]
+    fails = [math.fsum(each.verdicts[at].fails for each in judged) for at in range(len(candidates))]
+    failed = {
+        candidate.id
+        for at, candidate in enumerate(candidates)
+        if any(each.verdicts[at].fails == FAILS for each in judged)
+    }
+    before = [candidate.score for candidate in candidates]
+    for candidate, each in zip(candidates, fails, strict=True):
+        candidate.score -= stage.weight * each
+    orders = [each for each in wishes if isinstance(each, Order)]
+    ordered = _order(orders[0], candidates, documents, stage, run.facts.text) if orders else None
+    run.understood = (*(each.wish for each in judged), *([ordered.wish] if ordered else ()), *orders[1:])
+    if run.explanations is not None:
+        columns: dict[str, list[Any]] = {
+            "wishes": [[each.explain(at) for each in judged] for at in range(len(candidates))],
+            "fails": fails,
+            "order": [ordered.explain(at) if ordered else None for at in range(len(candidates))],
+        }
+        run.explain(stage, candidates, before, columns)
+    return best_first([each for each in candidates if not stage.strict or each.id not in failed])
+
+
+def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | None) -> _Judged:
+    if isinstance(wish, Exclusion):
+        wanted = [each for each in alternatives(wish.without) if each]
+        return _Judged(wish, [_exclude(wanted, each.texts) for each in documents])
+    subject = Subject.of(wish, text)
+    field = wish.field or choose_field(subject, documents)
+    said = [values_at(subject, each, field) if field is not None else [] for each in documents]
+    if wish.field is None:
+        said = [
+            values or [each for tokens in document.texts for each in subject.in_text(tokens)]
+            for values, document in zip(said, documents, strict=True)
+        ]
+    if subject.dated and not any(said):
+        field = INDEXED_AT if wish.field is None else wish.field
+        said = [values_at(subject, each, field) for each in documents]
+    if any(said):
+        return _Judged(wish.model_copy(update={"field": field}), [_limit(wish, values) for values in said])
+    # No candidate says anything of it: the words count as words do.
+    phrase = [each.text for each in tokenize(wish.words)]
+    agree = [any(_has(tokens, phrase) for tokens in each.texts) for each in documents]
+    unknown = UNKNOWN if any(agree) else FITS
+    return _Judged(
+        wish.model_copy(update={"field": wish.field}), [_Verdict(FITS if each else unknown) for each in agree]
+    )
+
+
+def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
+    """The verdict by the first value that fits, or else the first."""
+    if not said:
+        return _Verdict(UNKNOWN)
+    fitting = next((each for each in said if satisfies(limit, each)), None)
+    return _Verdict(FAILS, said[0]) if fitting is None else _Verdict(FITS, fitting)
+
+
+def _has(tokens: Sequence[Token], phrase: Sequence[str]) -> bool:
+    size = len(phrase)
+    return size > 0 and any(
+        tokens[at].text == phrase[0] and [each.text for each in tokens[at : at + size]] == phrase
+        for at in range(len(tokens) - size + 1)
+    )
+
+
+def _exclude(wanted: Sequence[Sequence[str]], texts: Sequence[Sequence[Token]]) -> _Verdict:
+    """The verdict by the thing that the document names most of."""
+    return max(
+        (_exclude_one(words, texts) for words in wanted), key=lambda verdict: verdict.fails, default=_SAYS_NOTHING
+    )
+
+
+def _exclude_one(words: Sequence[str], texts: Sequence[Sequence[Token]]) -> _Verdict:
+    named: dict[str, str] = {}
+    for tokens in texts:
+        for at, token in enumerate(tokens):
+            for word in words:
+                if names(token.text, word):
+                    if _is_negated(tokens, at, word):
+                        return _Verdict(FITS, token.text)
+                    named.setdefault(word, token.text)
+    share = len(named) / len(words)
+    return _Verdict(max(SILENT, share), " ".join(named.values())) if named else _SAYS_NOTHING
+
+
+_SAYS_NOTHING: Final = _Verdict(SILENT)
+
+
+def _is_negated(tokens: Sequence[Token], at: int, word: str) -> bool:
+    """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free", "zuckerfrei"."""
+    if any(
+        tokens[at].text == word[: len(word) - cut] + joint + end
+        for cut in (0, 1)
+        for joint in ("", *WORDS["joint"])
+        for end in WORDS["free"]
+    ):
+        return True
+    behind = [each.text for each in tokens[at + 1 : at + 3] if each.text != "-"]
+    if behind and behind[0] in WORDS["free"]:
+        return True
+    for step in range(1, min(_REACH, at) + 1):
+        before = tokens[at - step].text
+        if before in WORDS["asserting"] or (not before[0].isalnum() and before != "-" and before != "'"):
+            return False
+        if before in WORDS["negating"]:
+            # "free of sugar" is, and "free shipping" isn't.
+            return before not in WORDS["free"] or tokens[at - step + 1].text in WORDS["source"]
+    return False
+
+
+def _order(
+    wish: Order, candidates: Sequence[Candidate], documents: Sequence[Document], stage: Wishes, text: str | None
+) -> _Ordered:
+    """Order the candidates that are about as relevant as the best, as far as they have the field."""
+    subject = Subject.of(wish, text)
+    field = wish.field or choose_field(subject, documents) or (INDEXED_AT if subject.dated else None)
+    best = max(candidate.score for candidate in candidates)
+    least = best * _SIMILAR if best > 0 else best
+    values = [
+        _moment_or_number(subject, document, field) if field is not None and candidate.score >= least else None
+        for candidate, document in zip(candidates, documents, strict=True)
+    ]
+    known = sorted(each for each in values if each is not None)
+    if not known:
+        return _Ordered(wish.model_copy(update={"field": wish.field}), best, [None] * len(values), values)
+    shares: list[float | None] = []
+    for candidate, value in zip(candidates, values, strict=True):
+        share = None
+        if value is not None:
+            behind = len(known) - bisect_right(known, value) if wish.direction == "asc" else bisect_left(known, value)
+            share = behind / max(len(known) - 1, 1)
+            candidate.score = best + stage.weight * share
+        shares.append(share)
+    return _Ordered(wish.model_copy(update={"field": field}), best, shares, values)
+
+
+def _moment_or_number(subject: Subject, document: Document, field: str) -> float | None:
+    """The value by which a document is ordered: the time, of a date."""
+    if subject.dated:
+        times = [moment for each in document.fields.get(field, ()) if (moment := stamp(each.value)) is not None]
+        return times[0] if times else None
+    numbers = [each for each in values_at(subject, document, field) if isinstance(each, float)]
+    return numbers[0] if numbers else None
