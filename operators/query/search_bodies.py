@@ -19,18 +19,7 @@ from operators.query.trace import Trace
 from operators.ranking.grouping import first_of_groups, key_of
 from operators.ranking.reflections import recency_weight
 from operators.text.terms import Corpus, SparseVector
-from schemas.document import (
-    ACTOR_TYPE,
-    CONTENT,
-    CREATED,
-    EXPIRES,
-    NAMESPACE,
-    REFLECTION,
-    SUBJECT,
-    TEXT,
-    TYPE,
-    index_keys,
-)
+from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.filters import FieldFilter, NoneOf
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
@@ -175,7 +164,7 @@ class Searches:
         capabilities = query.retrieval.capabilities
         seen = self._seen(query)
         wanted = _without_excluded(query, seen)
-        common = {"limit": depth(query), "with_payload": _payload_wanted(query)}
+        common = {"limit": depth(query), "with_payload": _select_fields(query)}
         searches: dict[str, Search | Unfinished] = {}
         for leg in legs(query):
             if not askable(query, leg) or (leg == VECTOR and not capabilities.similar):
@@ -438,12 +427,9 @@ def fields(query: InFlight) -> frozenset[str]:
     return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted
 
 
-def _payload_wanted(query: InFlight) -> Any:
-    """The fields that a search gives; for wishes all that a document says, without what only the index reads."""
+def _select_fields(query: InFlight) -> Any:
     wanted = fields(query)
-    if query.asked.canonical.understood:
-        return {"exclude": sorted({*index_keys(query.retrieval.columns)} - wanted)}
-    return sorted(wanted) or False
+    return query.retrieval.all_but(wanted) if query.asked.canonical.understood else sorted(wanted) or False
 
 
 def _using(vector: str) -> dict[str, str]:

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import chain, takewhile
 from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Payload
+from operators.ranking.run import number as clamp
 from operators.text.measures import (
     Measure,
     Token,
@@ -43,8 +45,15 @@ _FIELDS: Final = 256
 _READ: Final = 8_000
 """Bounds of what is read of a document: levels, values, and characters of a text."""
 
+_BESIDE: Final = 2
+"""Words between a number and its subject at most, the subject counted."""
+
+_JOINING: Final = frozenset(":-(")
+"""Signs that may be between them."""
+
 _NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+")
 _DATE: Final = re.compile(r"(?P<year>[0-9]{4})-[0-9]{2}(?:-[0-9]{2})?(?![0-9])")
+_MOST: Final = 1e300
 _SECONDS: Final = 1e8
 _MILLISECONDS: Final = 1e11
 
@@ -100,7 +109,7 @@ def _walk(value: Any, path: str, currency: Unit | None, depth: int) -> Iterator[
 
 @dataclass(frozen=True)
 class Subject:
-    """What a limit or an order is about: its unit, the subjects that it names, and other words of the query."""
+    """The subject of a limit or an order: its unit, the subjects that it names, and other words of the query."""
 
     unit: Unit | None
     about: frozenset[str]
@@ -133,7 +142,7 @@ class Subject:
         return subjects_in(self.unit.kind) if self.unit is not None else self.about
 
     def strength(self, path: str, values: Sequence[Value]) -> int:
-        """How well a field suits it, by its name and values; 0: not at all."""
+        """The fit of a field by its name and values; 0: it says nothing of the subject."""
         words = [fold(each) for each in _NAME.findall(path)]
         subjects = frozenset().union(*map(subjects_of, words))
         unit = _unit_in(words)
@@ -164,15 +173,13 @@ class Subject:
         unit = _unit_in([fold(each) for each in _NAME.findall(path)])
         if isinstance(value.value, str):
             measures = _short_measures(value.value)
-            if len(measures) != 1:
+            if len(measures) != 1 or (measures[0].unit is None and not _is_number(value.value)):
                 return None
             number, unit = measures[0].number, measures[0].unit or unit
-            if measures[0].unit is None and not _is_number(value.value):
-                return None
-        elif value.value != value.value or abs(value.value) == float("inf"):
-            return None
+        elif (clamped := clamp(value.value, -_MOST, _MOST)) is not None:
+            number = clamped
         else:
-            number = float(value.value)
+            return None
         if unit is None and self.unit is not None and self.unit.kind == "currency":
             unit = value.currency
         return self.convert(number, unit)
@@ -207,31 +214,38 @@ class Subject:
 
     def _is_beside(self, tokens: Sequence[Token], measure: Measure) -> bool:
         """True if a word of the subject is beside the number: "4 players", "size: 42", "62 cm wide"."""
-        behind = [each.text for each in tokens[measure.end : measure.end + 2]]
-        before = [each.text for each in tokens[max(0, measure.start - 2) : measure.start] if each.text != ","]
-        return any(self._means(each) for each in (*behind, *before))
+        behind = (each.text for each in tokens[measure.end : measure.end + _BESIDE])
+        before = (each.text for each in reversed(tokens[max(0, measure.start - _BESIDE) : measure.start]))
+        sides = (takewhile(lambda word: word[0].isalnum() or word in _JOINING, each) for each in (behind, before))
+        return any(self._means(each) for each in chain(*sides))
 
     def _means(self, word: str) -> bool:
         return bool(subjects_of(word) & self.about) or any(is_alike(word, noun) for noun in self.nouns)
 
 
-def choose_field(subject: Subject, documents: Iterable[Document]) -> str | None:
-    """The field that suits a subject best; of equal ones that of the most documents."""
+def choose_fields(subject: Subject, documents: Iterable[Document]) -> list[str]:
+    """The fields that suit a subject best, that of the most documents first."""
     strengths: dict[str, list[int]] = {}
     for document in documents:
         for path, values in document.fields.items():
             if path not in COLUMNS and path != INDEXED_AT and (strength := subject.strength(path, values)):
                 strengths.setdefault(path, []).append(strength)
-    return max(sorted(strengths), key=lambda path: (max(strengths[path]), len(strengths[path])), default=None)
+    best = max((max(each) for each in strengths.values()), default=0)
+    suiting = [path for path in sorted(strengths) if max(strengths[path]) == best]
+    return sorted(suiting, key=lambda path: len(strengths[path]), reverse=True)
 
 
-def values_at(subject: Subject, document: Document, path: str) -> list[Said]:
-    """The values of a document's field, as numbers where they are some."""
-    values = document.fields.get(path, [])
-    if subject.exact:
-        return [fold(str(each.value)) for each in values]
-    numbers = (subject.number(each, path) for each in values)
-    return [each for each in numbers if each is not None]
+def values_at(subject: Subject, document: Document, paths: Iterable[str]) -> list[Said]:
+    """The values of the first of these fields that a document has, as numbers where they are some."""
+    for path in paths:
+        values = document.fields.get(path, [])
+        if subject.exact:
+            said: list[Said] = [fold(str(each.value)) for each in values]
+        else:
+            said = [number for each in values if (number := subject.number(each, path)) is not None]
+        if said:
+            return said
+    return []
 
 
 def satisfies(limit: Limit, said: Said) -> bool:
@@ -254,7 +268,8 @@ def _numbers(said: str) -> list[float]:
 
 def _unit_in(words: Sequence[str]) -> Unit | None:
     """The unit in the name of a field, such as that of `width_cm`."""
-    return next((unit for word in words[1:] if (unit := unit_of(word)) is not None), None)
+    of_more = words[1:] or [word for word in words if len(word) > 1]
+    return next((unit for word in of_more if (unit := unit_of(word)) is not None), None)
 
 
 def _short_measures(value: str) -> list[Measure]:
@@ -277,7 +292,9 @@ def _year(value: Any) -> float | None:
             return float(found["year"])
         numbers = [each.number for each in _short_measures(value) if is_year(each.number, 1000)]
         return numbers[0] if len(numbers) == 1 else None
-    number = float(value)
+    number = clamp(value, -_MOST, _MOST)
+    if number is None:
+        return None
     if is_year(number, 1000):
         return number
     seconds = number / 1000 if number >= _MILLISECONDS else number

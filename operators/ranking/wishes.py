@@ -7,12 +7,13 @@ text. Of an exclusion the words do: a document that names them without a negatio
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, best_first
-from operators.ranking.evidence import INDEXED_AT, Document, Said, Subject, choose_field, satisfies, values_at
+from operators.ranking.evidence import INDEXED_AT, Document, Said, Subject, choose_fields, satisfies, values_at
 from operators.ranking.run import Run, stamp
-from operators.text.measures import Token, names, tokenize
+from operators.text.measures import Token, names, stems_of, tokenize
 from operators.text.phrases import WORDS
 from operators.text.wishes import alternatives
 from schemas.recipes.stages import Wishes
@@ -34,7 +35,7 @@ _REACH: Final = 4
 
 
 class _Verdict(NamedTuple):
-    """How far a candidate fails a wish, and the value by which."""
+    """The share of a wish that a candidate fails, and the value by which."""
 
     fails: float
     value: Said | None = None
@@ -108,25 +109,24 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | N
         wanted = [each for each in alternatives(wish.without) if each]
         return _Judged(wish, [_exclude(wanted, each.texts) for each in documents])
     subject = Subject.of(wish, text)
-    field = wish.field or choose_field(subject, documents)
-    said = [values_at(subject, each, field) if field is not None else [] for each in documents]
+    fields = [wish.field] if wish.field is not None else choose_fields(subject, documents)
+    said = [values_at(subject, each, fields) for each in documents]
     if wish.field is None:
         said = [
             values or [each for tokens in document.texts for each in subject.in_text(tokens)]
             for values, document in zip(said, documents, strict=True)
         ]
-    if subject.dated and not any(said):
-        field = INDEXED_AT if wish.field is None else wish.field
-        said = [values_at(subject, each, field) for each in documents]
-    if any(said):
-        return _Judged(wish.model_copy(update={"field": field}), [_limit(wish, values) for values in said])
-    # No candidate says anything of it: the words count as words do.
+        if subject.dated and not any(said):
+            fields = [INDEXED_AT]
+            said = [values_at(subject, each, fields) for each in documents]
+    # "Mortgage over 50 years" may be the name of what is wanted: then the words count as words do.
     phrase = [each.text for each in tokenize(wish.words)]
     agree = [any(_has(tokens, phrase) for tokens in each.texts) for each in documents]
-    unknown = UNKNOWN if any(agree) else FITS
-    return _Judged(
-        wish.model_copy(update={"field": wish.field}), [_Verdict(FITS if each else unknown) for each in agree]
-    )
+    verdicts = [_Verdict(FITS) if each else _limit(wish, values) for each, values in zip(agree, said, strict=True)]
+    if not any(said) and not any(agree):
+        # Nobody says anything: nothing changes.
+        verdicts = [_Verdict(FITS)] * len(documents)
+    return _Judged(wish.model_copy(update={"field": fields[0] if fields and any(said) else wish.field}), verdicts)
 
 
 def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
@@ -157,9 +157,10 @@ def _exclude_one(words: Sequence[str], texts: Sequence[Sequence[Token]]) -> _Ver
     for tokens in texts:
         for at, token in enumerate(tokens):
             for word in words:
-                if names(token.text, word):
-                    if _is_negated(tokens, at, word):
-                        return _Verdict(FITS, token.text)
+                named_here = names(token.text, word)
+                if token.text in _forms_without(word) or (named_here and _is_negated(tokens, at)):
+                    return _Verdict(FITS, token.text)
+                if named_here:
                     named.setdefault(word, token.text)
     share = len(named) / len(words)
     return _Verdict(max(SILENT, share), " ".join(named.values())) if named else _SAYS_NOTHING
@@ -168,15 +169,15 @@ def _exclude_one(words: Sequence[str], texts: Sequence[Sequence[Token]]) -> _Ver
 _SAYS_NOTHING: Final = _Verdict(SILENT)
 
 
-def _is_negated(tokens: Sequence[Token], at: int, word: str) -> bool:
-    """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free", "zuckerfrei"."""
-    if any(
-        tokens[at].text == word[: len(word) - cut] + joint + end
-        for cut in (0, 1)
-        for joint in ("", *WORDS["joint"])
-        for end in WORDS["free"]
-    ):
-        return True
+@lru_cache(256)
+def _forms_without(word: str) -> frozenset[str]:
+    """The compounds that say that something is without the word: `zuckerfrei`, `kabellos`."""
+    joined = {stem + joint for stem in stems_of(word) for joint in ("", *WORDS["joint"])}
+    return frozenset(each + end for each in joined for end in WORDS["free"])
+
+
+def _is_negated(tokens: Sequence[Token], at: int) -> bool:
+    """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free"."""
     behind = [each.text for each in tokens[at + 1 : at + 3] if each.text != "-"]
     if behind and behind[0] in WORDS["free"]:
         return True
@@ -195,7 +196,8 @@ def _order(
 ) -> _Ordered:
     """Order the candidates that are about as relevant as the best, as far as they have the field."""
     subject = Subject.of(wish, text)
-    field = wish.field or choose_field(subject, documents) or (INDEXED_AT if subject.dated else None)
+    fields = [wish.field] if wish.field is not None else choose_fields(subject, documents)
+    field = next(iter(fields), INDEXED_AT if subject.dated else None)
     best = max(candidate.score for candidate in candidates)
     least = best * _SIMILAR if best > 0 else best
     values = [
@@ -221,5 +223,5 @@ def _moment_or_number(subject: Subject, document: Document, field: str) -> float
     if subject.dated:
         times = [moment for each in document.fields.get(field, ()) if (moment := stamp(each.value)) is not None]
         return times[0] if times else None
-    numbers = [each for each in values_at(subject, document, field) if isinstance(each, float)]
+    numbers = [each for each in values_at(subject, document, [field]) if isinstance(each, float)]
     return numbers[0] if numbers else None

@@ -224,8 +224,9 @@ def unit_of(name: str | None) -> Unit | None:
 
 @lru_cache(4096)
 def subjects_of(word: str) -> frozenset[str]:
-    """The subjects that a folded word stands for."""
-    return frozenset(subject for subject, words in _WORDS_OF.items() if word in words or word == subject)
+    """The subjects that a folded word stands for; umlauts may be written with an e, as in `groesse`."""
+    plain = word.replace("ae", "a").replace("oe", "o").replace("ue", "u")
+    return frozenset(subject for subject, words in _WORDS_OF.items() if not words.isdisjoint({word, plain}))
 
 
 def subjects_in(kind: str) -> frozenset[str]:
@@ -253,7 +254,7 @@ def tokenize(text: str) -> list[Token]:
         glued, last = start == last, end
         written, more = match["number"], fold(match["more"] or "")
         if written is None:
-            word = fold(match[0])
+            word = fold(match[0]) or match[0]
             found.append(Token(word, start, end, _WORD_NUMBERS.get(word), glued))
         elif not more or (more in UNITS and more != _DECADE) or more in _MULTIPLES:
             value, middle = _number(written) * _MULTIPLES.get(more, 1.0), match.end("number")
@@ -262,7 +263,7 @@ def tokenize(text: str) -> list[Token]:
             if unit:
                 found.append(Token(unit, middle, end, None, glued=True))
         else:
-            found.append(Token(fold(match[0]), start, end, None, glued))
+            found.append(Token(fold(match[0]) or match[0], start, end, None, glued))
     return found
 
 
@@ -309,22 +310,30 @@ def measures_of(tokens: Sequence[Token]) -> Iterator[Measure]:
 RANGED: Final = frozenset({"to", "-", "\u2013", "bis", "a", "and", "und", "et", "or", "oder", "ou", "x"})
 """Words and signs between the two numbers of a range."""
 
-_ENDINGS: Final = ("s", "es", "n", "en", "e", "x", "er", "ern", "em", "ies", "y", "ed", "ing", "'s", "")
-_STEM: Final = 4
-_SHORT: Final = 3
+_ENDINGS: Final = {
+    "": 0,
+    **dict.fromkeys(("s", "es", "x", "n"), 3),
+    **dict.fromkeys(("en", "e", "ies", "ed", "ing", "'s"), 4),
+    **dict.fromkeys(("er", "ern", "em", "y"), 5),
+}
+"""Endings of inflection, and how many letters a stem before them has at least: `corner` has none of `corn`."""
+
 _COMPOUND: Final = 5
 
 
 @lru_cache(16384)
-def _stems(word: str) -> frozenset[str]:
-    least = {"s": _SHORT, "es": _SHORT, "x": _SHORT, "n": _SHORT, "": 0}
-    found = {word.removesuffix(end) for end in _ENDINGS if len(word) - len(end) >= least.get(end, _STEM)}
-    return frozenset(each for each in found if word.startswith(each))
+def stems_of(word: str) -> frozenset[str]:
+    """A folded word, and its beginnings without an ending of inflection."""
+    return frozenset(word[: len(word) - len(end)] for end, least in _ENDINGS.items() if _ends(word, end, least))
+
+
+def _ends(word: str, end: str, least: int) -> bool:
+    return word.endswith(end) and len(word) - len(end) >= least
 
 
 def is_alike(word: str, other: str) -> bool:
     """True if two folded words differ by an ending of inflection at most."""
-    return word == other or not _stems(word).isdisjoint(_stems(other))
+    return word == other or not stems_of(word).isdisjoint(stems_of(other))
 
 
 def names(word: str, other: str) -> bool:
@@ -333,4 +342,4 @@ def names(word: str, other: str) -> bool:
         return True
     if len(other) < _COMPOUND or len(word) <= len(other):
         return False
-    return any(word.startswith(each) or word.endswith(each) for each in _stems(other) if len(each) >= _COMPOUND)
+    return any(word.startswith(each) or word.endswith(each) for each in stems_of(other) if len(each) >= _COMPOUND)

@@ -118,7 +118,7 @@ clause: not|nicht|pas
 
 _WORDS: Final = """
 filler: a an the about of around roughly approximately circa ca de d' du la le les l' den der die das dem einem einer
- year jahr annee en in
+ year jahr annee baujahr en in
 connector: with for of priced costing at that which is are costs cost mit von fur zu der die das a avec pour de d' in
  en from
 determiner: a an the any of for with to in at made added have having need needs needing contain contains containing
@@ -143,13 +143,14 @@ ranged: and to - – und bis et a
 opening: between zwischen entre
 range: from von de
 size: size taille pointure grosse schuhgrosse konfektionsgrosse
+state: found available able ready valid possible known seen shown sent set read there here responsive online compatible
 negating: without no not non never zero lacks lacking replaces replace instead free doesn't don't isn't aren't ohne
  nicht kein keine keinen keiner keinem keines keinerlei nie statt anstatt anstelle ersetzt ersetzen frei sans pas ni
  aucun aucune jamais remplace remplacent remplacer
 asserting: with but contains contain mit aber enthalt avec mais contient
 free: free frei freie freies freier freien freiem less los lose loses loser losen
 source: of from von
-joint: s n en
+joint: s n en y ies
 letter: xxs xs s m l xl xxl xxxl 2xl 3xl 4xl 5xl
 """
 

@@ -118,7 +118,7 @@ class _Reader:
                 return words, at + size
         return None
 
-    def _hyphened(self, start: int, end: int) -> bool:
+    def _is_hyphened(self, start: int, end: int) -> bool:
         """True if a hyphen joins the words to one beside them."""
         before = start > 1 and self._text(start - 1) == "-" and self.tokens[start].glued
         behind = self._text(end) == "-" and self.tokens[end].glued
@@ -143,25 +143,31 @@ class _Reader:
         """A direction, a number, its unit and subject: "at least 16 GB of memory"."""
         start, negated = at, self._text(at) in {"no", "not", "nicht", "kein", "keine", "pas", "non"}
         phrase = self._phrase(at + negated, BEFORE)
-        if phrase is None or (at and self._hyphened(at, at + 1)):
+        if phrase is None or (at and self._is_hyphened(at, at + 1)):
             return None
         said = BEFORE[phrase[0]]
         if phrase[0].startswith(("max", "min")) and self._is_name(at):
             return None
-        measure = measure_at(self.tokens, self._skip(phrase[1], "filler", _FILLERS))
+        number = self._skip(phrase[1], "filler", _FILLERS)
+        sized = self._is(number, "size")
+        measure = measure_at(self.tokens, number + sized)
         if measure is None:
             return None
+        said = said._replace(subject="size") if sized else said
         bound: Bound = FLIPPED[said.bound] if negated else said.bound
-        return self._bounded(start, measure, said, bound)
+        return self._make_limit(start, measure, said, bound)
 
     def _is_name(self, at: int) -> bool:
         """True for "Pro Max 256 GB": the name of a model."""
         return bool(at) and (self._text(at - 1) == "pro" or self.text[self.tokens[at].start].isupper())
 
-    def _bounded(self, start: int, measure: Measure, said: Direction, bound: Bound) -> _Found | None:
+    def _make_limit(self, start: int, measure: Measure, said: Direction, bound: Bound) -> _Found | None:
         end, unit, about = measure.end, measure.unit, [said.subject] if said.subject else []
         dated = said.subject == "date" or said.strength in {"moment", "since"}
         if unit is None and dated and is_year(measure.number, 1000 if said.strength == "moment" else 1900):
+            if said.subject != "date" and self._is_word(end) and "date" not in subjects_of(self._text(start - 1)):
+                # "The economy after 2008 crisis" names an event.
+                return None
             return _Found(start, end, self._make({bound: measure.number}, None, ["date"], year=True))
         if said.strength == "moment":
             return None
@@ -245,7 +251,7 @@ class _Reader:
     def _limit_behind(self, at: int) -> _Found | None:
         """A number and a direction behind it: "50 euro or less", "16 GB minimum", "4+ players"."""
         measure = measure_at(self.tokens, at)
-        if measure is None or (at and self._hyphened(at, at + 1)):
+        if measure is None or (at and self._is_hyphened(at, at + 1)):
             return None
         end = measure.end
         counted = measure.unit is None and self._is_word(end)
@@ -287,21 +293,25 @@ class _Reader:
             verb = self._clause(at)
             if verb is not None:
                 start, marked, clause = *verb, False
+        if marked > at and self._phrase(marked, BEFORE) is not None:
+            # "No more than" is a limit.
+            return None
         if marked == at or not any(self._is_wanted(each) for each in range(start)):
             return None
-        if self._hyphened(at, marked) or self._phrase(at, FIXED) or (clause and not self._is_apart(at)):
+        if self._is_hyphened(at, marked) or self._phrase(at, FIXED) or (clause and not self._is_apart(at)):
             return None
         if phrase is not None and EXCLUDING[phrase[0]] == "noun" and not self._follows_noun(start):
             return None
         first = marked
         while self._is(first, "determiner"):
             first += 1
-        if self._is(first, "never") or first >= len(self.tokens) or self.tokens[first].number is not None:
+        if self._is(first, "never") or any(each.isdigit() for each in self._text(first)):
             return None
-        state = clause and self._text(at) == "not" and self._text(first).endswith(("ing", "ed"))
+        participle = self._text(first).endswith(("ing", "ed")) or self._is(first, "state")
+        state = clause and self._text(at) == "not" and participle
         if state and self._text(at - 1) != ",":
             return None
-        end = self._named(first)
+        end = self._end_of_name(first)
         return _Found(start, end, Exclusion(without=self._words(first, end)[:256])) if end > first else None
 
     def _is_wanted(self, at: int) -> bool:
@@ -334,7 +344,7 @@ class _Reader:
                 return at, verb + 2
         return None
 
-    def _named(self, first: int) -> int:
+    def _end_of_name(self, first: int) -> int:
         """The token behind the words that name what is excluded."""
         end = first
         while end < len(self.tokens) and (self._is_word(end) or self._joins(first, end)):
@@ -349,7 +359,7 @@ class _Reader:
             end = words[_NAMED]
         also = self._skip(end, "also", 1)
         if also > end and self._is_word(also) and not self._phrase(end, EXCLUDING):
-            return self._named(also)
+            return self._end_of_name(also)
         return end
 
     def _joins(self, first: int, at: int) -> bool:
@@ -358,7 +368,7 @@ class _Reader:
 
     def _order(self, at: int) -> _Found | None:
         phrase = self._phrase(at, ORDERS)
-        if phrase is None or self._hyphened(at, phrase[1]) or len(self.tokens) == phrase[1] - at:
+        if phrase is None or self._is_hyphened(at, phrase[1]) or len(self.tokens) == phrase[1] - at:
             return None
         subject, direction = ORDERS[phrase[0]]
         start = at - 1 if at and self._is(at - 1, "filler") else at

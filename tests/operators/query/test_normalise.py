@@ -177,6 +177,7 @@ OTHERS: dict[str, Any] = {
     "reflection_boost": 2.0,
     "current_cycle": 5,
     "now": 5,
+    "understood": [{"kind": "limit", "lt": 5.0}],
 }
 """Of each field another value than a query has that doesn't say anything of it."""
 
