@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Payload
 from operators.ranking.run import number as clamp
+from operators.ranking.run import stamp
 from operators.text.measures import (
     Measure,
     Token,
@@ -29,6 +30,7 @@ from operators.text.measures import (
     unit_of,
 )
 from schemas.document import COLUMNS
+from schemas.fields import read_time
 from schemas.wishes import Limit, Order
 
 _OWN: Final = {
@@ -54,6 +56,9 @@ _JOINING: Final = frozenset(":-(")
 _NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+")
 _DATE: Final = re.compile(r"(?P<year>[0-9]{4})-[0-9]{2}(?:-[0-9]{2})?(?![0-9])")
 _MOST: Final = 1e300
+_EPOCH: Final = 1970
+_MONTH: Final = len("2021-05")
+_SECONDS_OF_YEAR: Final = 31_556_952
 _SECONDS: Final = 1e8
 _MILLISECONDS: Final = 1e11
 
@@ -248,6 +253,14 @@ def values_at(subject: Subject, document: Document, paths: Iterable[str]) -> lis
     return []
 
 
+def order_value(subject: Subject, document: Document, path: str) -> float | None:
+    """The first number of a document's field, or its first time in Unix seconds; None without one."""
+    if subject.dated:
+        times = (_moment(each.value) for each in document.fields.get(path, ()))
+        return next((each for each in times if each is not None), None)
+    return next((each for each in values_at(subject, document, [path]) if isinstance(each, float)), None)
+
+
 def satisfies(limit: Limit, said: Said) -> bool:
     """True if the value is within the limit."""
     if limit.value is None:
@@ -301,3 +314,16 @@ def _year(value: Any) -> float | None:
     if not _SECONDS <= seconds < _MILLISECONDS:
         return None
     return float(datetime.fromtimestamp(seconds, UTC).year)
+
+
+def _moment(value: Any) -> float | None:
+    """The time of a date, in Unix seconds; of a year alone its beginning."""
+    if isinstance(value, str) and _DATE.match(value):
+        try:
+            return read_time(f"{value}-01" if len(value) == _MONTH else value).timestamp()
+        except ValueError:
+            return None
+    year = _year(value)
+    if year is None or (not isinstance(value, str) and not is_year(value, 1000)):
+        return stamp(value)
+    return (year - _EPOCH) * _SECONDS_OF_YEAR

@@ -6,13 +6,22 @@ text. Of an exclusion the words do: a document that names them without a negatio
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, best_first
-from operators.ranking.evidence import INDEXED_AT, Document, Said, Subject, choose_fields, satisfies, values_at
-from operators.ranking.run import Run, stamp
+from operators.ranking.evidence import (
+    INDEXED_AT,
+    Document,
+    Said,
+    Subject,
+    choose_fields,
+    order_value,
+    satisfies,
+    values_at,
+)
+from operators.ranking.run import Run
 from operators.text.measures import Token, names, stems_of, tokenize
 from operators.text.phrases import WORDS
 from operators.text.wishes import alternatives
@@ -28,7 +37,9 @@ SILENT: Final = 0.25
 """A document that doesn't name what is excluded fits, and one that says it is without it fits better."""
 
 _SIMILAR: Final = 0.5
-"""Share of the greatest score from which on candidates are about as relevant as the best: an order is theirs."""
+"""Share of the best candidate's score from which on others are about as relevant, where words don't tell."""
+
+_ROUNDING: Final = 1 - 1e-9
 
 _REACH: Final = 4
 """Words of a text at most from a negation to what it negates."""
@@ -73,9 +84,9 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
     order that the query wishes.
 
     Fits is 0, fails 1, and nothing said of a limit ½. What a document is without is 0, what it doesn't name ¼, and a
-    part of the words that it names is their share. With `strict` what fails is left out. Of the candidates with half of
-    the greatest score or more, those with the order's field get the greatest + weight * the share of these that are
-    behind it in the order. Source: own.
+    part of the words that it names is their share. With `strict` what fails is left out. Of the candidates that
+    are about as relevant as the best, those with the order's field get the greatest score + weight * the share of these
+    that are behind it in the order. Source: own.
     """
     wishes = run.facts.understood
     if not wishes or not candidates:
@@ -92,7 +103,11 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
     for candidate, each in zip(candidates, fails, strict=True):
         candidate.score -= stage.weight * each
     orders = [each for each in wishes if isinstance(each, Order)]
-    ordered = _order(orders[0], candidates, documents, stage, run.facts.text) if orders else None
+    ordered = _order(orders[0], candidates, documents, _find_similar(candidates, failed, run), run) if orders else None
+    if ordered is not None:
+        for candidate, share in zip(candidates, ordered.shares, strict=True):
+            if share is not None:
+                candidate.score = ordered.best + stage.weight * share
     run.understood = (*(each.wish for each in judged), *([ordered.wish] if ordered else ()), *orders[1:])
     if run.explanations is not None:
         columns: dict[str, list[Any]] = {
@@ -192,36 +207,35 @@ def _is_negated(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _order(
-    wish: Order, candidates: Sequence[Candidate], documents: Sequence[Document], stage: Wishes, text: str | None
+    wish: Order, candidates: Sequence[Candidate], documents: Sequence[Document], similar: Set[str], run: Run
 ) -> _Ordered:
-    """Order the candidates that are about as relevant as the best, as far as they have the field."""
-    subject = Subject.of(wish, text)
+    """The shares of the `similar` candidates that have the order's field."""
+    subject = Subject.of(wish, run.facts.text)
     fields = [wish.field] if wish.field is not None else choose_fields(subject, documents)
     field = next(iter(fields), INDEXED_AT if subject.dated else None)
-    best = max(candidate.score for candidate in candidates)
-    least = best * _SIMILAR if best > 0 else best
     values = [
-        _moment_or_number(subject, document, field) if field is not None and candidate.score >= least else None
+        order_value(subject, document, field) if field is not None and candidate.id in similar else None
         for candidate, document in zip(candidates, documents, strict=True)
     ]
     known = sorted(each for each in values if each is not None)
-    if not known:
-        return _Ordered(wish.model_copy(update={"field": wish.field}), best, [None] * len(values), values)
-    shares: list[float | None] = []
-    for candidate, value in zip(candidates, values, strict=True):
-        share = None
-        if value is not None:
-            behind = len(known) - bisect_right(known, value) if wish.direction == "asc" else bisect_left(known, value)
-            share = behind / max(len(known) - 1, 1)
-            candidate.score = best + stage.weight * share
-        shares.append(share)
-    return _Ordered(wish.model_copy(update={"field": field}), best, shares, values)
+    behind: Callable[[float], int] = (
+        (lambda value: len(known) - bisect_right(known, value))
+        if wish.direction == "asc"
+        else (lambda value: bisect_left(known, value))
+    )
+    shares = [None if each is None else behind(each) / max(len(known) - 1, 1) for each in values]
+    best = max(candidate.score for candidate in candidates)
+    return _Ordered(wish.model_copy(update={"field": field if known else wish.field}), best, shares, values)
 
 
-def _moment_or_number(subject: Subject, document: Document, field: str) -> float | None:
-    """The value by which a document is ordered: the time, of a date."""
-    if subject.dated:
-        times = [moment for each in document.fields.get(field, ()) if (moment := stamp(each.value)) is not None]
-        return times[0] if times else None
-    numbers = [each for each in values_at(subject, document, [field]) if isinstance(each, float)]
-    return numbers[0] if numbers else None
+def _find_similar(candidates: Sequence[Candidate], failed: Set[str], run: Run) -> set[str]:
+    """The candidates that are about as relevant as the best: they have as much of the query's words as it, or, where
+    nothing is known of words or it has none, half of its score or more. None of them fails a wish.
+    """
+    left = [candidate for candidate in candidates if candidate.id not in failed] or list(candidates)
+    best = max(left, key=lambda candidate: candidate.score)
+    covered = run.shares.sum_of(run.shares.weights) if run.shares is not None else {}
+    if least := covered.get(best.id, 0.0):
+        return {each.id for each in left if covered.get(each.id, 0.0) >= least * _ROUNDING}
+    bound = best.score * _SIMILAR if best.score > 0 else best.score
+    return {each.id for each in left if each.score >= bound}

@@ -224,6 +224,23 @@ def test_the_newest_is_the_latest_of_a_day() -> None:
     assert ids(ranked.candidates) == ["11", "10", "09"]
 
 
+def test_an_order_is_of_those_that_have_the_words() -> None:
+    """As much of them as the best candidate: another thing that is cheaper is none of them."""
+    payloads = {"a": {"price": 30}, "b": {"price": 10}, "c": {"price": 1}}
+    matches = {"lamp": {"a": ["title"], "b": ["title"]}}
+    on = recipe("keyword", "coverage", "wishes")
+    facts = Facts(understood=(Order(about=["price"]),), matches=matches)
+    ranked = first_phase(on, [keyword(("a", 1.0), ("c", 0.9), ("b", 0.1), payloads=payloads)], facts)
+    assert ids(ranked.candidates) == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize("values", [[2019, 2021], ["2019-05", "2021"], ["2019-05-01", "2021-01-01T00:00:00+01:00"]])
+def test_the_newest_is_found_by_any_date(values: list[Any]) -> None:
+    """Years, months, days and times."""
+    ranked, _ = judge("newest lamp", {str(at): {"released": each} for at, each in enumerate(values)})
+    assert ids(ranked.candidates) == ["1", "0"]
+
+
 def test_an_order_without_a_field_changes_nothing() -> None:
     """Nobody says what the cheapest is."""
     ranked, _ = judge("cheapest lamp", {"a": {"title": "Lamp"}, "b": {"title": "Lamp"}})
