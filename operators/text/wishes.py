@@ -12,6 +12,7 @@ Promises
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from operators.text.expression import parse
@@ -296,7 +297,7 @@ class _Reader:
         if marked > at and self._phrase(marked, BEFORE) is not None:
             # "No more than" is a limit.
             return None
-        if marked == at or not any(self._is_wanted(each) for each in range(start)):
+        if marked == at or start <= self._wanted:
             return None
         if self._is_hyphened(at, marked) or self._phrase(at, FIXED) or (clause and not self._is_apart(at)):
             return None
@@ -313,6 +314,12 @@ class _Reader:
             return None
         end = self._end_of_name(first)
         return _Found(start, end, Exclusion(without=self._words(first, end)[:256])) if end > first else None
+
+    @cached_property
+    def _wanted(self) -> int:
+        """The first word of what is wanted: an exclusion stands behind it."""
+        numbers = (at for at in range(len(self.tokens)) if self._is_wanted(at))
+        return next(numbers, len(self.tokens))
 
     def _is_wanted(self, at: int) -> bool:
         return (self._is_word(at) or self.tokens[at].number is not None) and not self._is(at, "question")
