@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Payload
 from operators.ranking.run import number as clamp
 from operators.ranking.run import stamp
 from operators.text.measures import (
+    NUMERAL,
     Measure,
     Token,
     Unit,
@@ -28,6 +29,7 @@ from operators.text.measures import (
     subjects_of,
     tokenize,
     unit_of,
+    words_of,
 )
 from schemas.document import COLUMNS
 from schemas.fields import read_time
@@ -55,6 +57,12 @@ _JOINING: Final = frozenset(":-(")
 
 _NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+")
 _DATE: Final = re.compile(r"(?P<year>[0-9]{4})-[0-9]{2}(?:-[0-9]{2})?(?![0-9])")
+_WINDOW: Final = 64
+"""Characters before and behind a match that are read."""
+
+_MATCHES: Final = 32
+"""Matches in one text that are read."""
+
 _MOST: Final = 1e300
 _EPOCH: Final = 1970
 _MONTH: Final = len("2021-05")
@@ -89,11 +97,28 @@ class Document:
         return found
 
     @cached_property
-    def texts(self) -> list[list[Token]]:
-        """The words of each field that is a text, the searched columns first."""
+    def _written(self) -> list[str]:
+        """The folded text of each field that is one, the searched columns first."""
         named = sorted(self.fields, key=lambda path: path not in COLUMNS)
-        written = (each.value for path in named if path != INDEXED_AT for each in self.fields[path])
-        return [tokenize(each[:_READ]) for each in written if isinstance(each, str)]
+        values = (each.value for path in named if path != INDEXED_AT for each in self.fields[path])
+        return [fold(each[:_READ]) for each in values if isinstance(each, str)]
+
+    def says(self, phrase: re.Pattern[str]) -> bool:
+        """True if a text has the phrase."""
+        return any(phrase.search(each) for each in self._written)
+
+    def around(self, pattern: re.Pattern[str]) -> Iterator[list[Token]]:
+        """The words around each match of a pattern: nothing else of a text is cut into words, which costs most."""
+        for text in self._written:
+            windows: list[tuple[int, int]] = []
+            for match in islice(pattern.finditer(text), _MATCHES):
+                start = text.rfind(" ", 0, max(0, match.start() - _WINDOW)) + 1
+                end = text.find(" ", match.end() + _WINDOW)
+                if windows and start <= windows[-1][1]:
+                    start = windows.pop()[0]
+                windows.append((start, end if end >= 0 else len(text)))
+            for start, end in windows:
+                yield tokenize(text[start:end])
 
 
 def _walk(value: Any, path: str, currency: Unit | None, depth: int) -> Iterator[tuple[str, Value]]:
@@ -136,6 +161,13 @@ class Subject:
         nouns = frozenset(each for each in said if not subjects_of(each))
         others = frozenset(each.text for each in tokenize(text or "") if each.text.isalpha())
         return cls(unit, about, nouns, others, isinstance(wish, Limit) and wish.value is not None)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The beginnings of what a text may say of it: numbers, or where a size is meant its words."""
+        if not self.exact:
+            return NUMERAL
+        return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words_of(self.about))))})\b")
 
     @property
     def dated(self) -> bool:

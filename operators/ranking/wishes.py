@@ -5,6 +5,7 @@ text. Of an exclusion the words do: a document that names them without a negatio
 """
 
 import math
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
@@ -22,7 +23,7 @@ from operators.ranking.evidence import (
     values_at,
 )
 from operators.ranking.run import Run
-from operators.text.measures import Token, names, stems_of, tokenize
+from operators.text.measures import Token, fold, names, stems_of
 from operators.text.phrases import WORDS
 from operators.text.wishes import alternatives
 from schemas.recipes.stages import Wishes
@@ -39,6 +40,7 @@ SILENT: Final = 0.25
 _SIMILAR: Final = 0.5
 """Share of the best candidate's score from which on others are about as relevant, where words don't tell."""
 
+_NOTHING: Final = re.compile(r"(?!)")
 _ROUNDING: Final = 1 - 1e-9
 
 _REACH: Final = 4
@@ -122,21 +124,21 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
 def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | None) -> _Judged:
     if isinstance(wish, Exclusion):
         wanted = [each for each in alternatives(wish.without) if each]
-        return _Judged(wish, [_exclude(wanted, each.texts) for each in documents])
+        return _Judged(wish, [_exclude(wanted, each) for each in documents])
     subject = Subject.of(wish, text)
     fields = [wish.field] if wish.field is not None else choose_fields(subject, documents)
     said = [values_at(subject, each, fields) for each in documents]
     if wish.field is None:
         said = [
-            values or [each for tokens in document.texts for each in subject.in_text(tokens)]
+            values or [each for tokens in document.around(subject.pattern) for each in subject.in_text(tokens)]
             for values, document in zip(said, documents, strict=True)
         ]
         if subject.dated and not any(said):
             fields = [INDEXED_AT]
             said = [values_at(subject, each, fields) for each in documents]
     # "Mortgage over 50 years" may be the name of what is wanted: then the words count as words do.
-    phrase = [each.text for each in tokenize(wish.words)]
-    agree = [any(_has(tokens, phrase) for tokens in each.texts) for each in documents]
+    phrase = re.compile(rf"(?<!\w){re.escape(fold(wish.words))}(?!\w)") if wish.words else _NOTHING
+    agree = [each.says(phrase) for each in documents]
     verdicts = [_Verdict(FITS) if each else _limit(wish, values) for each, values in zip(agree, said, strict=True)]
     if not any(said) and not any(agree):
         # Nobody says anything: nothing changes.
@@ -152,24 +154,14 @@ def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
     return _Verdict(FAILS, said[0]) if fitting is None else _Verdict(FITS, fitting)
 
 
-def _has(tokens: Sequence[Token], phrase: Sequence[str]) -> bool:
-    size = len(phrase)
-    return size > 0 and any(
-        tokens[at].text == phrase[0] and [each.text for each in tokens[at : at + size]] == phrase
-        for at in range(len(tokens) - size + 1)
-    )
-
-
-def _exclude(wanted: Sequence[Sequence[str]], texts: Sequence[Sequence[Token]]) -> _Verdict:
+def _exclude(wanted: Sequence[Sequence[str]], document: Document) -> _Verdict:
     """The verdict by the thing that the document names most of."""
-    return max(
-        (_exclude_one(words, texts) for words in wanted), key=lambda verdict: verdict.fails, default=_SAYS_NOTHING
-    )
+    return max((_exclude_one(words, document) for words in wanted), key=lambda each: each.fails, default=_SAYS_NOTHING)
 
 
-def _exclude_one(words: Sequence[str], texts: Sequence[Sequence[Token]]) -> _Verdict:
+def _exclude_one(words: Sequence[str], document: Document) -> _Verdict:
     named: dict[str, str] = {}
-    for tokens in texts:
+    for tokens in document.around(_pattern_of(tuple(words))):
         for at, token in enumerate(tokens):
             for word in words:
                 named_here = names(token.text, word)
@@ -182,6 +174,12 @@ def _exclude_one(words: Sequence[str], texts: Sequence[Sequence[Token]]) -> _Ver
 
 
 _SAYS_NOTHING: Final = _Verdict(SILENT)
+
+
+@lru_cache(256)
+def _pattern_of(words: tuple[str, ...]) -> re.Pattern[str]:
+    """The stems of words: a text without any of them names none."""
+    return re.compile("|".join(sorted({re.escape(stem) for word in words for stem in stems_of(word) if stem})))
 
 
 @lru_cache(256)

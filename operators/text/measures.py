@@ -10,7 +10,7 @@ Promises
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -167,6 +167,9 @@ _WORD_NUMBERS: Final = {
     word: float(value) for line in _NUMBERS for value, word in enumerate(line.split(), 1) if word not in {"un", "one"}
 }
 
+NUMERAL: Final = re.compile(rf"[0-9]+|\b(?:{'|'.join(_WORD_NUMBERS)})\b")
+"""The beginning of a number in a folded text."""
+
 _TOKEN: Final = re.compile(
     r"(?<![\w.,])(?P<number>(?:[0-9]{1,3}(?:[,.'\u2019\u00a0\u202f][0-9]{3})+(?![0-9])"
     # "Windows 11 512 GB" has two numbers, "12 500 euros" one.
@@ -227,6 +230,11 @@ def subjects_of(word: str) -> frozenset[str]:
     """The subjects that a folded word stands for; umlauts may be written with an e, as in `groesse`."""
     plain = word.replace("ae", "a").replace("oe", "o").replace("ue", "u")
     return frozenset(subject for subject, words in _WORDS_OF.items() if not words.isdisjoint({word, plain}))
+
+
+def words_of(subjects: Iterable[str]) -> frozenset[str]:
+    """The folded words for these subjects."""
+    return frozenset().union(*(_WORDS_OF.get(each, {each}) for each in subjects))
 
 
 def subjects_in(kind: str) -> frozenset[str]:

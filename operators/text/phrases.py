@@ -4,8 +4,10 @@ Phrases are folded, their words apart. A further language is further phrases.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
+
+Meaning = TypeVar("Meaning")
 
 Bound = Literal["lt", "lte", "gt", "gte"]
 
@@ -124,6 +126,7 @@ connector: with for of priced costing at that which is are costs cost mit von fu
 determiner: a an the any of for with to in at made added have having need needs needing contain contains containing
  include includes including require requires use using de d' du des la le les l' un une en a ein eine einen einem
  einer der die das den dem fur mit aus von in zu zum zur
+either: or oder ou
 also: and or nor und oder et ou ni
 relative: that which who whose qui die der das welche welcher welches
 auxiliary: is are was were do does did has have had will would can could should may must be shall shalt cannot ist
@@ -138,7 +141,8 @@ never: more longer matter one way idea charge only just too so yet sure enough d
 stop: and or nor ni with for from to in on at of by under over above below near as into that which who whose is are
  was were be has have there this these those it if when while than then but not no und oder mit fur von zu bei aus
  auf an um im am ist sind wenn als aber nicht kein et ou avec pour de du des d' a au aux dans sur par en qui que est
- sont si mais pas open opened opening
+ sont si mais pas after before during since until
+ through via out off up down over nach vor seit wahrend apres avant pendant depuis sans ohne without
 ranged: and to - – und bis et a
 opening: between zwischen entre
 range: from von de
@@ -154,10 +158,14 @@ joint: s n en y ies
 letter: xxs xs s m l xl xxl xxxl 2xl 3xl 4xl 5xl
 """
 
-FIXED: Final = frozenset(
-    {"sans fil", "sans contact", "sans frontieres", "ohne grenzen", "without borders", "no name", "non stop"}
-)
-"""Names of things that begin like an exclusion."""
+
+class Phrases(dict[str, Meaning], Generic[Meaning]):
+    """Phrases with their meanings."""
+
+    def __init__(self, phrases: Iterable[tuple[str, Meaning]]) -> None:
+        super().__init__(phrases)
+        self.firsts: Final = frozenset(phrase.partition(" ")[0] for phrase in self)
+        """The words with which they begin: most words begin none."""
 
 
 def _lines(table: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -184,8 +192,26 @@ def _read_orders() -> Iterator[tuple[str, tuple[str, Literal["asc", "desc"]]]]:
             yield f"am {stem}en", (subject, "asc" if direction == "asc" else "desc")
 
 
-BEFORE: Final[Mapping[str, Direction]] = _read_directions()
-BEHIND: Final[Mapping[str, str]] = {phrase: head[0] for head, phrases in _lines(_BEHIND) for phrase in phrases}
-ORDERS: Final = dict(_read_orders())
-EXCLUDING: Final[Mapping[str, str]] = {phrase: head[0] for head, phrases in _lines(_EXCLUDING) for phrase in phrases}
+BEFORE: Final = Phrases(_read_directions().items())
+BEHIND: Final = Phrases((phrase, head[0]) for head, phrases in _lines(_BEHIND) for phrase in phrases)
+ORDERS: Final = Phrases(_read_orders())
+EXCLUDING: Final = Phrases((phrase, head[0]) for head, phrases in _lines(_EXCLUDING) for phrase in phrases)
+
+NAMES: Final = Phrases(
+    (name, name)
+    for name in (
+        "sans fil",
+        "sans contact",
+        "sans frontieres",
+        "ohne grenzen",
+        "without borders",
+        "no name",
+        "non stop",
+    )
+)
+"""Names of things that begin like an exclusion."""
+
+ONWARDS: Final = Phrases((phrase, phrase) for phrase in ("on", "onwards", "upwards", "and up"))
+"""Phrases behind a year that make of it the first one."""
+
 WORDS: Final[Mapping[str, frozenset[str]]] = {head[0]: frozenset(words.split()) for head, (words,) in _lines(_WORDS)}

@@ -13,11 +13,23 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from operators.text.expression import parse
 from operators.text.measures import Measure, Token, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
-from operators.text.phrases import BEFORE, BEHIND, EXCLUDING, FIXED, FLIPPED, ORDERS, WORDS, Bound, Direction
+from operators.text.phrases import (
+    BEFORE,
+    BEHIND,
+    EXCLUDING,
+    FLIPPED,
+    NAMES,
+    ONWARDS,
+    ORDERS,
+    WORDS,
+    Bound,
+    Direction,
+    Phrases,
+)
 from schemas.wishes import MAX_ABOUT, MAX_WISHES, Exclusion, Limit, Order, Wish
 
 _LONGEST: Final = 4
@@ -31,7 +43,7 @@ _NAMED: Final = 2
 _CLAUSE: Final = 4
 """Words from a relative pronoun to its verb at most: "whose head is not of metal"."""
 
-_LEFT: Final = re.compile(r"\s*,(?=\s*(?:,|$))|^\s*,|\s+(?=[,;.])")
+_LEFT: Final = re.compile(r"\s*,(?=\s*(?:,|$))|^\s*,|\(\s*\)|\s+(?=[,;.])")
 
 
 class Read(NamedTuple):
@@ -111,8 +123,10 @@ class _Reader:
         word = self._text(at)
         return word[:1].isalpha() and word not in WORDS["stop"] and self.tokens[at].number is None
 
-    def _phrase(self, at: int, phrases: Collection[str]) -> tuple[str, int] | None:
+    def _phrase(self, at: int, phrases: Phrases[Any]) -> tuple[str, int] | None:
         """The longest of these phrases that begins at a token, and the token behind it."""
+        if self._text(at) not in phrases.firsts:
+            return None
         for size in range(min(_LONGEST, len(self.tokens) - at), 0, -1):
             words = " ".join(each.text for each in self.tokens[at : at + size])
             if words in phrases:
@@ -174,7 +188,7 @@ class _Reader:
             return None
         if said.strength == "from":
             # "from 20 euro" begins a range of prices, "a router from 2017" and "photos from 5 angles" none.
-            onwards = self._phrase(end, {"on", "onwards", "upwards", "and up"})
+            onwards = self._phrase(end, ONWARDS)
             if onwards is not None and unit is None and is_year(measure.number):
                 return _Found(start, onwards[1], self._make({bound: measure.number}, None, ["date"], year=True))
             if unit is None or unit.kind not in {"currency", "area", "mass", "volume", "data"}:
@@ -185,7 +199,7 @@ class _Reader:
         if unit is not None and about and subjects_in(unit.kind).isdisjoint(about):
             about = []
         end, subject = self._subject(end, unit)
-        about += subject or self._subject_before(start)
+        about += subject or self._subject_before(start, unit)
         if unit is None and not about and not self._stands_alone(end, said):
             return None
         if unit is None and not about and self._is_word(end):
@@ -210,11 +224,14 @@ class _Reader:
             return end, []
         return (at + 1 if self._is(at, "adjective") else end), subjects
 
-    def _subject_before(self, start: int) -> list[str]:
+    def _subject_before(self, start: int, unit: Unit | None) -> list[str]:
+        """The subject that is named before a limit: "a price below 300"."""
         at = start - 1
         while at > 0 and (self._is(at, "connector") or self._text(at) == ":"):
             at -= 1
-        return sorted(subjects_of(self._text(at)) - {"date"}) if at >= 0 else []
+        subjects = subjects_of(self._text(at)) - {"date"} if at >= 0 else frozenset()
+        measured = subjects_in(unit.kind) if unit is not None else frozenset()
+        return sorted(subjects & measured if measured else subjects)
 
     def _make(
         self, bounds: dict[Bound, float], unit: Unit | None, about: Sequence[str], *, year: bool = False
@@ -244,7 +261,7 @@ class _Reader:
         if unit is None and is_year(low) and is_year(second.number):
             return _Found(at, second.end, self._make(bounds, None, ["date"], year=True))
         end, about = self._subject(second.end, unit)
-        about = about or self._subject_before(at)
+        about = about or self._subject_before(at, unit)
         if unit is None and not about and (ranged or self._is_word(end)):
             return None
         return _Found(at, end, self._make(bounds, unit, about))
@@ -263,7 +280,7 @@ class _Reader:
         if measure.unit is None and not counted:
             # "4+ players"
             about = self._subject(behind[1], None)[1]
-        about = about or self._subject_before(at)
+        about = about or self._subject_before(at, measure.unit)
         year = measure.unit is None and not about and is_year(measure.number)
         if measure.unit is None and not about and not year:
             return None
@@ -297,9 +314,9 @@ class _Reader:
         if marked > at and self._phrase(marked, BEFORE) is not None:
             # "No more than" is a limit.
             return None
-        if marked == at or start <= self._wanted:
+        if marked == at or start <= self._wanted or self._text(start - 1) in WORDS["either"]:
             return None
-        if self._is_hyphened(at, marked) or self._phrase(at, FIXED) or (clause and not self._is_apart(at)):
+        if self._is_hyphened(at, marked) or self._phrase(at, NAMES) or (clause and not self._is_apart(at)):
             return None
         if phrase is not None and EXCLUDING[phrase[0]] == "noun" and not self._follows_noun(start):
             return None
@@ -355,6 +372,8 @@ class _Reader:
         """The token behind the words that name what is excluded."""
         end = first
         while end < len(self.tokens) and (self._is_word(end) or self._joins(first, end)):
+            if end > first and (self._size(end) is not None or self._phrase(end, BEFORE) is not None):
+                break
             end += 1
         words = [each for each in range(first, end) if self._text(each) != "-"]
         if not words:

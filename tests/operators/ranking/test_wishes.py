@@ -191,6 +191,14 @@ def test_what_fails_goes_behind() -> None:
     assert ids(strict.candidates) == ["cheap", "unknown"]
 
 
+@pytest.mark.parametrize("far", [0, 30, 70, 100, 500])
+def test_long_texts_are_read_where_they_speak_of_it(far: int) -> None:
+    """Wherever the number stands, beside which other number, it is read with its unit."""
+    words = "lorem " * (far // 6)
+    assert fails("flat with at least 80 square metres", f"{words} 3 {words} 5 {words}96 square metres {words}") == [0]
+    assert fails("jam without sugar", f"{words}sugar {words} no sugar {words}") == [0]
+
+
 def test_several_wishes_add_up() -> None:
     """Each takes its part."""
     documents = {"a": {"price": 200, "brand": "Makita"}, "b": {"price": 50, "brand": "Bosch"}}
