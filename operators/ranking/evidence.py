@@ -236,11 +236,7 @@ class Subject:
             return [tokens[at + 1].text for at, each in enumerate(tokens[:-1]) if subjects_of(each.text) & self.about]
         measures = list(measures_of(tokens))
         if self.dated:
-            return [
-                each.number
-                for each in measures
-                if each.unit is None and is_year(each.number, 1000) and len(tokens[each.start].text) == 4
-            ]
+            return [each.number for each in measures if each.unit is None and _is_written_year(tokens, each)]
         if self.unit is None:
             money = [] if self.about != {"price"} else [each for each in measures if _is_money(each)]
             return [*(each.number for each in measures if self._is_beside(tokens, each) or each in money)]
@@ -258,6 +254,14 @@ class Subject:
 
     def _means(self, word: str) -> bool:
         return bool(subjects_of(word) & self.about) or any(is_alike(word, noun) for noun in self.nouns)
+
+
+def _is_written_year(tokens: Sequence[Token], measure: Measure) -> bool:
+    """True for four digits that are no part of an identifier, and count nothing: "LF-1816", "2000 pieces"."""
+    before = tokens[measure.start - 1].text if measure.start else ""
+    identifies = tokens[measure.start].glued and before == "-"
+    counts = measure.end < len(tokens) and subjects_of(tokens[measure.end].text) - {"date"}
+    return is_year(measure.number, 1500) and len(tokens[measure.start].text) == 4 and not identifies and not counts
 
 
 def choose_fields(subject: Subject, documents: Iterable[Document]) -> list[str]:

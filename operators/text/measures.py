@@ -107,7 +107,8 @@ currency JPY 1: ¥ jpy yen
 _DIMENSIONS: Final = """
 price: price prices priced cost costs costing preis preise preislich prix cout couts tarif amount betrag montant
 date: released release published publication year date dated created built made produced launched erschienen jahr
- baujahr datum publie publiee annee sorti sortie paru parue veroffentlicht gebaut fabrique updated
+ baujahr datum publie publiee annee sorti sortie paru parue veroffentlicht
+ gebaut fabrique updated founded gegrundet fonde vintage jahrgang millesime
 width: wide width breit breite breiter breites large largeur
 height: high tall height hoch hohe haut haute hauteur
 length: long length lange longueur longue

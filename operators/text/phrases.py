@@ -143,14 +143,15 @@ stop: and or nor ni with for from to in on at of by under over above below near 
  auf an um im am ist sind wenn als aber nicht kein et ou avec pour de du des d' a au aux dans sur par en qui que est
  sont si mais pas after before during since until
  through via out off up down over nach vor seit wahrend apres avant pendant depuis sans ohne without
+property: price weight width height length depth thickness diameter age size volume power duration area speed memory
 ranged: and to - – und bis et a
 opening: between zwischen entre
 range: from von de
 size: size taille pointure grosse schuhgrosse konfektionsgrosse
 state: found available able ready valid possible known seen shown sent set read there here responsive online compatible
-negating: without no not non never zero lacks lacking replaces replace instead free doesn't don't isn't aren't ohne
- nicht kein keine keinen keiner keinem keines keinerlei nie statt anstatt anstelle ersetzt ersetzen frei sans pas ni
- aucun aucune jamais remplace remplacent remplacer
+negating: without no not non never zero lacks lacking replaces instead free doesn't don't isn't aren't ohne
+ nicht kein keine keinen keiner keinem keines keinerlei nie statt anstatt anstelle ersetzt frei sans pas ni
+ aucun aucune jamais remplace remplacent
 asserting: with but contains contain mit aber enthalt avec mais contient
 free: free frei freie freies freier freien freiem less los lose loses loser losen
 source: of from von

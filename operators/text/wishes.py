@@ -231,7 +231,8 @@ class _Reader:
             at -= 1
         subjects = subjects_of(self._text(at)) - {"date"} if at >= 0 else frozenset()
         measured = subjects_in(unit.kind) if unit is not None else frozenset()
-        return sorted(subjects & measured if measured else subjects)
+        # A "battery under 20" is a thing and no property of one.
+        return sorted(subjects & (measured or WORDS["property"]))
 
     def _make(
         self, bounds: dict[Bound, float], unit: Unit | None, about: Sequence[str], *, year: bool = False

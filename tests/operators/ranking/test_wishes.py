@@ -85,6 +85,8 @@ LIMITS: Final[list[tuple[str, list[Any], list[float]]]] = [
         ],
         [1, 0],
     ),
+    ("puzzle from before 1990", ["LF-1916, 2000 pieces", "Made in 1985, 500 pieces"], [0.5, 0]),
+    ("battery under 20", [{"price": 15}, {"price": 25, "battery_mah": 10}], [0, 1]),
     ("camera newer than 2020", [{"release_date": "2021-03-04"}, {"release_date": "2020-12-31"}], [0, 1]),
     ("camera newer than 2020", [{"year": 2021}, {"year": 2019}, {"year": "2022"}], [0, 1, 0]),
     ("report since 2021", [{"created_at": "2021-01-01T00:00:00Z"}, {"created_at": 1_500_000_000}], [0, 1]),
@@ -128,6 +130,7 @@ EXCLUSIONS: Final[list[tuple[str, list[Any], list[float]]]] = [
     ("Lampe ohne Kabel", ["Kabellose Lampe", "Lampe mit Ladekabel"], [0, 1]),
     ("Seife ohne Duft", ["Seife mit Duft von Lavendel", "Seife, duftfrei", "Seife, mild"], [1, 0, SILENT]),
     ("gâteau sans œufs", ["Gâteau, six œufs", "La compote remplace les oeufs", "Gâteau"], [1, 0, SILENT]),
+    ("lamp without cable", ["You can replace the cable", "A battery replaces the cable"], [1, 0]),
     ("screws that do not rust", ["Screws rust", "Screws that never rust"], [1, 0]),
 ]
 
