@@ -22,8 +22,8 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 _WORDS: Final = "Words of the text that say it; they are taken away from what is searched. Empty: none are."
 _FIELD: Final = (
-    "Payload field by which candidates are judged. In a query: missing or null lets the candidates decide. In a"
-    " result: null says that their texts decided, or nothing."
+    "Payload field by which candidates are judged. In a query: the field that is read first; missing or null: the"
+    " candidates decide. In a result: the field that was read; null: their texts decided, or nothing."
 )
 
 

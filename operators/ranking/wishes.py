@@ -126,16 +126,16 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | N
         wanted = [each for each in alternatives(wish.without) if each]
         return _Judged(wish, [_exclude(wanted, each) for each in documents])
     subject = Subject.of(wish, text)
-    fields = [wish.field] if wish.field is not None else choose_fields(subject, documents)
-    said = [values_at(subject, each, fields) for each in documents]
-    if wish.field is None:
-        said = [
-            values or [each for tokens in document.around(subject.pattern) for each in subject.in_text(tokens)]
-            for values, document in zip(said, documents, strict=True)
-        ]
-        if subject.dated and not any(said):
-            fields = [INDEXED_AT]
-            said = [values_at(subject, each, fields) for each in documents]
+    # A field that came with the wish goes first, so that one that is sent back as it was decides as it did.
+    fields = [*([wish.field] if wish.field is not None else []), *choose_fields(subject, documents)]
+    said = [
+        values_at(subject, each, fields)
+        or [value for tokens in each.around(subject.pattern) for value in subject.in_text(tokens)]
+        for each in documents
+    ]
+    if subject.dated and not any(said):
+        fields = [INDEXED_AT]
+        said = [values_at(subject, each, fields) for each in documents]
     # "Mortgage over 50 years" may be the name of what is wanted: then the words count as words do.
     phrase = re.compile(rf"(?<!\w){re.escape(fold(wish.words))}(?!\w)") if wish.words else _NOTHING
     agree = [each.says(phrase) for each in documents]

@@ -168,6 +168,15 @@ def test_a_field_that_was_sent_decides() -> None:
     assert ranked.run.understood == (wish,)
 
 
+@pytest.mark.parametrize(("text", "documents"), [(text, documents) for text, documents, _ in LIMITS])
+def test_a_limit_that_is_sent_back_decides_as_it_did(text: str, documents: list[Any]) -> None:
+    """The result's wish has the field, and the other fields and the texts are read as before."""
+    named = {str(at): {"title": each} if isinstance(each, str) else each for at, each in enumerate(documents)}
+    ranked, failed = judge(text, named)
+    again, failed_again = judge(text, named, understood=ranked.run.understood)
+    assert (failed_again, again.run.understood) == (failed, ranked.run.understood)
+
+
 def test_hidden_fields_say_nothing() -> None:
     """Neither a limit's field, nor a text, nor a nested field."""
     documents = [{"price": 80, "text": "80 euro", "offer": {"price": 80}}, {"title": "Lamp"}]
