@@ -27,6 +27,7 @@ from schemas.fields import (
     missing_if_empty,
 )
 from schemas.filters import FieldName, Filters, OrderBy
+from schemas.wishes import Understood
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
@@ -101,6 +102,11 @@ class QueryEvent(BaseModel):
         default=None, description="Search text, which may be a keyword expression; blank text counts as none."
     )
     vector: Vector | None = Field(default=None, description="Its embedding; missing: the embedder computes it.")
+    understood: Understood | None = Field(
+        default=None,
+        description="Wishes, as a result has them: these hold, and none are read from the text, from which their words"
+        " are taken away; []: none; missing: they are read where the recipe has the stage `wishes`.",
+    )
     namespace: MaybeName = Field(default=None, description="Tenant; missing: the configured default, never all.")
     destination: Name | None = Field(default=None, description="Logical store, mapped to a Qdrant collection.")
     collection: MaybeName = Field(default=None, description="Part of the destination, mapped likewise.")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from schemas.errors import DeadLetterClass, Reason
 from schemas.headers import MAX_MESSAGE_CHARS
+from schemas.wishes import Wish
 
 VECTOR: Final = "vector"
 KEYWORD: Final = "keyword"
@@ -331,6 +332,11 @@ class ResultEvent(_Strict):
     unscored_candidates: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
         description="Candidates among these without a score: blank, or refused by the model; missing: none.",
+    )
+    understood: list[Wish] | None = Field(
+        default=None,
+        description="Wishes that the query's words say, or that came with it, with the fields that decided; a query may"
+        " send them back changed. Missing: none.",
     )
     semantic_unavailable: bool
     semantic_unavailable_reason: str | None = Field(

@@ -26,10 +26,10 @@ _BRIEF: Final = 16
 class Scope:
     """All fields that can change an answer, except text and vector.
 
-    `filters`, `group`, `overrides` and `returned` are canonical JSON, `recipe` is a hash of what the recipe does,
-    `policy_hash` one of the policy and the firewall; `physical` is the Qdrant collection that is searched, `analyser`
-    names the analyser of the text's terms; `now` is the event's own, in Unix seconds, `clock` the bucket of the clock
-    where a signal reads it.
+    `filters`, `group`, `overrides`, `understood` and `returned` are canonical JSON, `recipe` is a hash of what the
+    recipe does, `policy_hash` one of the policy and the firewall; `physical` is the Qdrant collection that is searched,
+    `analyser` names the analyser of the text's terms; `now` is the event's own, in Unix seconds, `clock` the bucket of
+    the clock where a signal reads it.
     """
 
     source: str | None
@@ -51,6 +51,7 @@ class Scope:
     include_reflections: bool | None
     reflections_only: bool
     reflection_boost: float | None
+    understood: str
     returned: str
     explain: bool
     debug: bool

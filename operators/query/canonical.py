@@ -9,6 +9,7 @@ from operators.query.cursor import After, Cursor, Offset
 from schemas.filters import Filter, OrderBy
 from schemas.query import CursorPolicy, QueryEvent
 from schemas.texts import nfc
+from schemas.wishes import Wish
 
 
 class Shape(Enum):
@@ -25,7 +26,8 @@ class CanonicalQuery:
     event named it, and `current_cycle` its clock in cycles.
 
     `source` is the one that asks, as far as it is known; `cursor` is the one that came with the query, read. `recorded`
-    is the event as a recorded pool holds it; None unless the query is to be recorded.
+    is the event as a recorded pool holds it; None unless the query is to be recorded. `understood` are the wishes that
+    its text says or that came with it, None until they are read; their words are not in `text`.
     """
 
     query_id: str
@@ -54,6 +56,7 @@ class CanonicalQuery:
     reply_partition: int | None
     metadata: Mapping[str, Any] | None
     cursor_policy: CursorPolicy = "strict"
+    understood: tuple[Wish, ...] | None = None
 
     @property
     def given(self) -> frozenset[bytes]:
@@ -123,6 +126,7 @@ def canonicalise(
         reply_partition=None,
         metadata=event.metadata,
         cursor_policy=event.cursor_policy,
+        understood=tuple(event.understood) if event.understood is not None else None,
     )
 
 

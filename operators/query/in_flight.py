@@ -1,7 +1,7 @@
 """The query in flight: the one type that travels through the flow, from the message to its output record."""
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from operators.ranking.run import TemporalExpression
 from operators.text.expression import Parsed
 from operators.text.passages import Matcher
 from operators.text.terms import QueryWord, SparseVector
-from schemas.document import COLUMNS
+from schemas.document import COLUMNS, index_keys
 from schemas.errors import BackendError, DeadLetterClass, Reason
 from schemas.result import Denial
 
@@ -118,6 +118,10 @@ class Retrieval:
     found: dict[str, Found | BackendError] = field(default_factory=dict)
     ends: Mapping[str, After] = field(default_factory=dict)
     end: After | None = None
+
+    def all_but(self, wanted: Set[str]) -> dict[str, list[str]]:
+        """The selection of the fields that documents brought, and of those of the index's own that are wanted."""
+        return {"exclude": sorted({*index_keys(self.columns)} - wanted)}
 
 
 @dataclass(slots=True)

@@ -93,6 +93,8 @@ class Normaliser:
 
     def _scope(self, event: QueryEvent, query: CanonicalQuery, plan: RankingPlan, policy: SourcePolicy) -> Scope:
         filters = [each.model_dump(mode="json") for each in query.filters]
+        # Those that a recipe makes nothing of bring a warning with them.
+        wishes = query.understood or event.understood
         return Scope(
             source=query.source,
             destination=query.destination,
@@ -115,6 +117,7 @@ class Normaliser:
             include_reflections=event.include_reflections,
             reflections_only=event.reflections_only,
             reflection_boost=event.reflection_boost,
+            understood=_json([each.model_dump(mode="json") for each in wishes]) if wishes else "",
             returned=plan.returned.model_dump_json() if plan.returned is not None else "",
             explain=event.explain,
             debug=event.debug,

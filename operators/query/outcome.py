@@ -19,6 +19,7 @@ from schemas.filters import OrderBy
 from schemas.recipes import Recipe
 from schemas.recipes.stages import LlmRerank
 from schemas.result import VECTOR, RetrievalStage
+from schemas.wishes import Wish
 
 Around = tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
 """The payloads of a document's neighbours: of those before it, and of those behind it, each in their order."""
@@ -208,6 +209,11 @@ class Outcome:
     def explanations(self) -> ScoreExplanations | None:
         """The explanations of the candidates' scores, if these are asked for."""
         return self.ranked.run.explanations if self.ranked is not None else None
+
+    @property
+    def understood(self) -> Sequence[Wish] | None:
+        """The query's wishes with the fields that decided; None where none were judged."""
+        return self.ranked.run.understood if self.ranked is not None else None
 
     @property
     def reranked(self) -> bool:

@@ -4,20 +4,23 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 from operators.query.canonical import CanonicalQuery, Shape, shape
 from operators.query.field_map import SAME, FieldMap
+from operators.query.returned import hide
 from operators.ranking.grouping import Grouping
 from operators.ranking.run import Facts, Matches, TemporalExpression
+from operators.text.wishes import read_wishes, take_away
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import DEFAULT_LIMIT, QueryEvent, Returned
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
-from schemas.recipes.stages import LlmRerank, Reflections, Temporal
+from schemas.recipes.stages import LlmRerank, Reflections, Temporal, Wishes
 from schemas.settings import Between, DecaySettings, Defaults, Profile, SourcePolicy
 from schemas.settings.ranking import BALANCED
+from schemas.wishes import Order, Wish
 from schemas.wording import join_first
 
 _ANYBODY: Final = SourcePolicy()
@@ -58,7 +61,16 @@ class RankingPlan:
         """The query as this plan answers it: if the recipe needs no legs, a lookup becomes a ranked search.
 
         A later page of the fast path has the shape of a lookup, and the order of the pages before: it is not ranked.
+        Where the recipe has the stage `wishes`, their words are taken away from the text.
         """
+        wishes = self.recipe.stage(Wishes)
+        if not isinstance(wishes, Wishes) or asked.shape is not Shape.SEARCH or asked.reflections_only:
+            asked = replace(asked, understood=())
+        elif asked.understood is None and asked.text is not None:
+            text, understood = read_wishes(asked.text, wishes.kinds)
+            asked = replace(asked, text=text, understood=understood)
+        elif asked.text is not None:
+            asked = replace(asked, text=take_away(asked.text, asked.understood or ()))
         ranked = asked.shape is Shape.LOOKUP and asked.order_by is None and self.recipe.fusion.unasked
         return replace(asked, shape=Shape.SEARCH) if ranked and not asked.continues_lookup else asked
 
@@ -94,7 +106,14 @@ class RankingPlan:
             decay=self.decay,
             decay_half_life=self.profile.half_life_days,
             explain=asked.explain,
+            understood=self._wishes(asked),
+            visible=partial(hide, hidden=self.hidden),
         )
+
+    def _wishes(self, asked: CanonicalQuery) -> tuple[Wish, ...]:
+        """The wishes by which candidates are judged: the query's own order goes before one in words."""
+        understood = asked.understood or ()
+        return understood if asked.order_by is None else tuple(e for e in understood if not isinstance(e, Order))
 
 
 @dataclass(frozen=True)
@@ -147,6 +166,8 @@ class Planner:
             chosen = self._override(chosen, overrides, event.reflection_boost, allowed)
         if not event.post:
             chosen = chosen.fusing()
+        if event.understood and chosen.stage(Wishes) is None:
+            warnings.append(f"understood: recipe {chosen.name} has no stage {Wishes.name}, nothing is done with it")
         picking = chosen.picking
         if picking is not None and not self.chat:
             warnings.append(f"{picking.name}: no chat model is configured, the stage is skipped")

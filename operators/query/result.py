@@ -138,6 +138,8 @@ def result(
     }
     if asked.denial is not None:
         answer["denied"] = asked.denial._asdict()
+    if understood := outcome.understood or canonical.understood:
+        answer["understood"] = [each.model_dump(mode="json") for each in understood]
     if outcome.reranked:
         answer["reranked"] = True
     if outcome.rerank_scores is not None:

@@ -164,7 +164,7 @@ class Searches:
         capabilities = query.retrieval.capabilities
         seen = self._seen(query)
         wanted = _without_excluded(query, seen)
-        common = {"limit": depth(query), "with_payload": sorted(fields(query)) or False}
+        common = {"limit": depth(query), "with_payload": _select_fields(query)}
         searches: dict[str, Search | Unfinished] = {}
         for leg in legs(query):
             if not askable(query, leg) or (leg == VECTOR and not capabilities.similar):
@@ -425,6 +425,11 @@ def fields(query: InFlight) -> frozenset[str]:
     if asked.recorded is not None:
         wanted |= _RECORDED
     return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted
+
+
+def _select_fields(query: InFlight) -> Any:
+    wanted = fields(query)
+    return query.retrieval.all_but(wanted) if query.asked.canonical.understood else sorted(wanted) or False
 
 
 def _using(vector: str) -> dict[str, str]:

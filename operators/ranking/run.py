@@ -1,7 +1,7 @@
 """One run of a ranking pipeline: the facts of the query, score explanations and warnings."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
@@ -10,13 +10,14 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.candidate import Candidate, Leg, Payload
 from operators.ranking.normalise import Scale
 from schemas.errors import invalid
 from schemas.fields import unix_seconds
 from schemas.pool import Measure
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import RecipeStage
+from schemas.wishes import Wish
 
 DAY: Final = 86_400.0
 
@@ -53,6 +54,7 @@ class Facts:
     `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `matches` is None where
     nothing is known of the candidates' words. `decay` are the tiers below the recipe's, the least specific first;
     `decay_half_life` is the default in days, None if the profile has no decay.
+    `understood` are the query's wishes; `visible` leaves out the fields of a payload that the query may not see.
     """
 
     now: float | None = None
@@ -65,6 +67,8 @@ class Facts:
     decay: tuple[DecayTier, ...] = ()
     decay_half_life: float | None = 7.0
     explain: bool = False
+    understood: tuple[Wish, ...] = ()
+    visible: Callable[[Payload], Payload] = dict
 
 
 class ModelScores(NamedTuple):
@@ -149,7 +153,8 @@ class Run:
     that are compared with each other, by point id, as far as they were read. `units` are those of the query,
     once they are known; `misspelt` is the share of the query for which the leg fuzzy counts. `reranked`: a model
     or a distance stage changed a score. `aged`: a stage read how old candidates are. `off_scale`: an importance was
-    outside its scale. `backends` are those other than the legs.
+    outside its scale. `backends` are those other than the legs. `understood` are the wishes as they were judged; None
+    before.
     """
 
     facts: Facts
@@ -163,6 +168,7 @@ class Run:
     off_scale: bool = False
     backends: list[str] = field(default_factory=list)
     ahead: set[str] = field(default_factory=set)
+    understood: tuple[Wish, ...] | None = None
 
     def explain(
         self,

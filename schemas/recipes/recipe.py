@@ -326,7 +326,7 @@ _OF_WORDS = {"rerank": {"weight": 0.8, "words": 7}}
 _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
-    "hybrid": [{"score": {"fuzzy": 1.5}}, "coverage", "dedupe", {"rerank": {"weight": 0.6, "words": 7}}],
+    "hybrid": [{"score": {"fuzzy": 1.5}}, "coverage", "dedupe", {"rerank": {"weight": 0.6, "words": 7}}, "wishes"],
     "composite": ["score", "coverage", _OF_WORDS, {"composite": {"importance_scale": 1}}, "temporal", "dedupe"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],

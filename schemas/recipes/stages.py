@@ -213,6 +213,23 @@ class Temporal(RecipeStage):
         return CREATED_AT
 
 
+class Wishes(RecipeStage):
+    """Wishes in words: score - weight * the wishes of the query's text that a document fails."""
+
+    name: ClassVar = "wishes"
+    limits: bool = Field(default=True, description="Whether limits are read from the text: `under 100 euro`.")
+    exclusions: bool = Field(default=True, description="Whether exclusions are read: `without sugar`.")
+    order: bool = Field(default=True, description="Whether an order is read: `cheapest`.")
+    strict: bool = Field(default=False, description="true: what fails is left out; false: it goes behind.")
+    weight: Weight = Field(default=1.0, description="What a failed wish takes from the score.")
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of wishes that are read."""
+        switched = {"limit": self.limits, "exclusion": self.exclusions, "order": self.order}
+        return tuple(kind for kind, on in switched.items() if on)
+
+
 _PRESETS: Final[Mapping[str, Mapping[str, float]]] = {"identity": {"k": 1.2, "lambda": 365.0, "floor": 0.6}}
 
 
@@ -286,5 +303,6 @@ LATER: tuple[type[RecipeStage], ...] = (
     Reflections,
     Composite,
     Temporal,
+    Wishes,
     *DISTANCE,
 )

@@ -177,6 +177,7 @@ OTHERS: dict[str, Any] = {
     "reflection_boost": 2.0,
     "current_cycle": 5,
     "now": 5,
+    "understood": [{"kind": "limit", "lt": 5.0}],
 }
 """Of each field another value than a query has that doesn't say anything of it."""
 
@@ -224,6 +225,37 @@ def test_one_text_however_it_is_composed(text: str) -> None:
     queries = [normalised(text=unicodedata.normalize(form, text)) for form in ("NFC", "NFD")]
     assert key_of(queries[0]) == key_of(queries[1])
     assert bound(queries[0]) == bound(queries[1])
+
+
+# Wishes
+
+
+def understood(**fields: Any) -> tuple[str | None, list[str]]:
+    """The text that is searched, and the words of the query's wishes."""
+    query = normalised(**fields).query.canonical
+    return query.text, [each.words for each in query.understood or ()]
+
+
+def test_wishes_are_taken_away_from_the_text() -> None:
+    """A recipe with the stage reads them, but in keyword syntax; those that came with the query hold as they are."""
+    text = "lamp under 50 euro without cable"
+    off = {"wishes": {"exclusions": False}}
+    sent = [{"kind": "exclusion", "words": "without cable", "without": "cable"}]
+    assert understood(text=text) == ("lamp", ["under 50 euro", "without cable"])
+    assert understood(text=text, overrides=off) == ("lamp without cable", ["under 50 euro"])
+    assert understood(text=text, understood=sent) == ("lamp under 50 euro", ["without cable"])
+    assert understood(text=text, understood=[]) == (text, [])
+    assert understood(text=text, recipe="rrf") == (text, [])
+    assert understood(text=text, post=False) == (text, [])
+    assert understood(text=f'"lamp" {text}') == (f'"lamp" {text}', [])
+    assert understood(text="under 50 euro") == ("under 50 euro", ["under 50 euro"])
+
+
+def test_wishes_without_a_stage_are_warned_of() -> None:
+    """Nothing is done with them."""
+    query = normalised(recipe="rrf", understood=[{"kind": "limit", "lt": 5.0}])
+    assert query.query.canonical.understood == ()
+    assert query.warnings == ["understood: recipe rrf has no stage wishes, nothing is done with it"]
 
 
 # Cursors

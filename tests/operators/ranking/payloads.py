@@ -18,6 +18,7 @@ from schemas.document import CONTENT
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import DecayTier
 from schemas.result import KEYWORD, STRUCTURED, VECTOR
+from schemas.wishes import Exclusion, Limit, Order, Wish
 from tests.operators.ranking.pools import DAY, NOW, leg, recipe
 
 Score = Callable[[Random], float]
@@ -168,6 +169,14 @@ def facts(random: Random, **fixed: Any) -> Facts:
         "decay_half_life": random.choice([7.0, 30.0, None]),
     }
     return Facts(**{**drawn, **fixed})
+
+
+UNDERSTOOD: Final[Sequence[tuple[Wish, ...]]] = (
+    (),
+    (Limit(lt=3, about=["importance"]), Exclusion(without="weather")),
+    (Order(about=["date"], direction="desc"), Limit(gt=2020, unit="year", about=["date"])),
+)
+"""The wishes of queries."""
 
 
 def explained(ranked: Ranked, id_: str) -> dict[str, Any]:

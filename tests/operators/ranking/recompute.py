@@ -205,6 +205,15 @@ def _coverage(legs: Legs, parameters: Parameters, values: Values, before: float)
     return added if values["most"] is None else min(added, float(values["most"]))
 
 
+def _wishes(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    """The order's score takes the place of what is left, where the order is about the candidate."""
+    failed = math.fsum(wish["fails"] for wish in values["wishes"])
+    assert math.isclose(failed, values["fails"], rel_tol=1e-12, abs_tol=1e-12)
+    if (order := values["order"]) is not None:
+        return float(order["best"] + parameters["weight"] * order["share"])
+    return float(before - parameters["weight"] * failed)
+
+
 FORMULAS: Final[Mapping[str, Formula]] = {
     "rrf": _rrf,
     "score": _score,
@@ -227,4 +236,5 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "rerank": _rerank,
     "feedback": _feedback,
     "smoothing": _smoothing,
+    "wishes": _wishes,
 }

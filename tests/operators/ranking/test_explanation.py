@@ -12,7 +12,7 @@ from operators.ranking.run import Facts, ModelScores
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import LlmRerank
 from schemas.result import Explained
-from tests.operators.ranking.payloads import RECIPES, any_single, by_model, cosine, explained, facts, pool
+from tests.operators.ranking.payloads import RECIPES, UNDERSTOOD, any_single, by_model, cosine, explained, facts, pool
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, leg, near, rank, recipe, scores, structured, vector
 from tests.operators.ranking.recompute import recompute
 from tests.tiers import sized
@@ -53,7 +53,8 @@ def test_recomputing_gives_the_score_that_a_model_made(name: str) -> None:
     """A model's word is a step as any other, of what it read and of the tail, and the stages behind take it on."""
     for seed in SEEDS:
         random = Random(seed)
-        assert_accounted(by_model(random, RECIPES[name], pool(random), facts(random, explain=True)))
+        asked = facts(random, explain=True, understood=random.choice(UNDERSTOOD))
+        assert_accounted(by_model(random, RECIPES[name], pool(random), asked))
 
 
 @pytest.mark.parametrize("fusion", ["score", "linear", "keyword"])
@@ -104,12 +105,13 @@ def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
     on = {stage.name for stage in RECIPES[name].stages if getattr(stage, "enabled", True) or stage.name == "decay"}
     for seed in SEEDS:
         random = Random(seed)
-        asked = facts(random, explain=True)
+        asked = facts(random, explain=True, understood=random.choice(UNDERSTOOD))
         ranked = by_model(random, RECIPES[name], pool(random), asked)
         model = ranked.run.model
         skipped = set() if model is not None and not model.selects else {"rerank"}
         skipped |= set() if asked.temporal_expression else {"temporal"}
         skipped |= set() if asked.matches else {"coverage"}
+        skipped |= set() if asked.understood else {"wishes"}
         known = [candidate for candidate in ranked.candidates if candidate.id in ranked.run.vectors]
         skipped |= set() if len(known) > 1 else {"feedback", "smoothing"}
         ran = [stage for stage in RECIPES[name].parameters if stage in on - skipped]

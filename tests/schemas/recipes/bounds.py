@@ -18,6 +18,7 @@ NUMBERS: Final[Mapping[Parameter, tuple[float, float]]] = {
     ("linear", "alpha"): _SHARE,
     **{(fusion, "fuzzy"): _WEIGHT for fusion in ("rrf", "score", "dbsf")},
     **{("weighted", f"{signal}_weight"): _WEIGHT for signal in ("keyword", "vector", "recency", "priority", "graph")},
+    ("wishes", "weight"): _WEIGHT,
     ("weighted", "half_life_days"): _SPAN,
     ("weighted", "half_life_cycles"): _SPAN,
     ("weighted", "graph_edge_decay"): _WEIGHT,
@@ -75,6 +76,8 @@ FLAGS: Final[Mapping[Parameter, bool]] = {
     ("keyword_boost", "enabled"): False,
     ("importance_boost", "enabled"): False,
     ("llm_rerank", "enabled"): False,
+    **{("wishes", kind): True for kind in ("limits", "exclusions", "order")},
+    ("wishes", "strict"): False,
 }
 """And what each is where nothing is said."""
 

@@ -9,7 +9,7 @@ from schemas.recipes import DEFAULT, SHIPPED
 from schemas.recipes.stages import DistanceStage
 
 TABLE: Final[Mapping[str, list[str]]] = {
-    "hybrid": ["score", "coverage", "dedupe", "rerank"],
+    "hybrid": ["score", "coverage", "dedupe", "rerank", "wishes"],
     "composite": ["score", "rerank", "composite", "temporal", "dedupe"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", "weibull_decay", "keyword_boost", "importance_boost"],
@@ -32,6 +32,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
         "fuzzy": 0.0,
         "limit": 0,
     },
+    "wishes": {"limits": True, "exclusions": True, "order": True, "strict": False, "weight": 1.0},
     "linear": {"alpha": 0.6, "limit": 0},
     "weighted": {
         "keyword_weight": 0.30,
@@ -131,7 +132,7 @@ def test_which_ask_a_model() -> None:
 @pytest.mark.parametrize(
     ("name", "ahead", "behind"),
     [
-        ("hybrid", ["coverage", "dedupe"], ["coverage"]),
+        ("hybrid", ["coverage", "dedupe"], ["coverage", "wishes"]),
         ("composite", [], ["composite", "temporal", "dedupe"]),
         ("rrf", ["dedupe"], []),
         ("documents", ["dedupe"], ["feedback", "smoothing"]),

@@ -1,0 +1,365 @@
+"""Evidence: the numbers, dates, sizes and words that a document's own fields and texts say of a wish.
+
+A field of a payload is meant by a limit for its name (`price`, `width_cm`), for the unit in its name or value, and for
+words of the query. The whole text is read where no such field is there. Names that begin with an underscore, and the
+fields by which rankstream works, say nothing of a document.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import chain, islice, takewhile
+from typing import Any, Final, NamedTuple
+
+from operators.ranking.candidate import Payload
+from operators.ranking.run import number as clamp
+from operators.ranking.run import stamp
+from operators.text.measures import (
+    NUMERAL,
+    Measure,
+    Token,
+    Unit,
+    fold,
+    is_alike,
+    is_year,
+    measures_of,
+    subjects_in,
+    subjects_of,
+    tokenize,
+    unit_of,
+    words_of,
+)
+from schemas.document import COLUMNS
+from schemas.fields import read_time
+from schemas.wishes import Limit, Order
+
+_OWN: Final = {
+    *("id", "namespace", "destination", "collection", "lang", "schema_version", "classification", "labels"),
+    *("actor_type", "accessed_at", "confirmed_at", "expires_at", "updated_at", "vector", "edges"),
+}
+"""Fields that say nothing of what the document is about."""
+
+INDEXED_AT: Final = "created_at"
+"""The date of a document that says no other one."""
+
+_DEPTH: Final = 4
+_FIELDS: Final = 256
+_READ: Final = 8_000
+"""Bounds of what is read of a document: levels, values, and characters of a text."""
+
+_BESIDE: Final = 2
+"""Words between a number and its subject at most, the subject counted."""
+
+_JOINING: Final = frozenset(":-(")
+"""Signs that may be between them."""
+
+_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_]+")
+_DATE: Final = re.compile(r"(?P<year>[0-9]{4})-[0-9]{2}(?:-[0-9]{2})?(?![0-9])")
+_WINDOW: Final = 64
+"""Characters before and behind a match that are read."""
+
+_MATCHES: Final = 32
+"""Matches in one text that are read."""
+
+_MOST: Final = 1e300
+_EPOCH: Final = 1970
+_MONTH: Final = len("2021-05")
+_SECONDS_OF_YEAR: Final = 31_556_952
+_SECONDS: Final = 1e8
+_MILLISECONDS: Final = 1e11
+
+Said = float | str
+"""A value that a document has: a number in the wish's unit, or a size as it is written."""
+
+
+class Value(NamedTuple):
+    """A value of a field, and the currency that stands beside it."""
+
+    value: Any
+    currency: Unit | None
+
+
+@dataclass(frozen=True)
+class Document:
+    """A candidate's payload without the hidden fields."""
+
+    payload: Payload
+
+    @cached_property
+    def fields(self) -> dict[str, list[Value]]:
+        """The values of each field, by its path."""
+        found: dict[str, list[Value]] = {}
+        for path, value in _walk(self.payload, "", None, 0):
+            if len(found) < _FIELDS or path in found:
+                found.setdefault(path, []).append(value)
+        return found
+
+    @cached_property
+    def _written(self) -> list[str]:
+        """The folded text of each field that is one, the searched columns first."""
+        named = sorted(self.fields, key=lambda path: path not in COLUMNS)
+        values = (each.value for path in named if path != INDEXED_AT for each in self.fields[path])
+        return [fold(each[:_READ]) for each in values if isinstance(each, str)]
+
+    def says(self, phrase: re.Pattern[str]) -> bool:
+        """True if a text has the phrase."""
+        return any(phrase.search(each) for each in self._written)
+
+    def around(self, pattern: re.Pattern[str]) -> Iterator[list[Token]]:
+        """The words around each match of a pattern: nothing else of a text is cut into words, which costs most."""
+        for text in self._written:
+            windows: list[tuple[int, int]] = []
+            for match in islice(pattern.finditer(text), _MATCHES):
+                start = text.rfind(" ", 0, max(0, match.start() - _WINDOW)) + 1
+                end = text.find(" ", match.end() + _WINDOW)
+                if windows and start <= windows[-1][1]:
+                    start = windows.pop()[0]
+                windows.append((start, end if end >= 0 else len(text)))
+            for start, end in windows:
+                yield tokenize(text[start:end])
+
+
+def _walk(value: Any, path: str, currency: Unit | None, depth: int) -> Iterator[tuple[str, Value]]:
+    if isinstance(value, Mapping):
+        own = value.get("currency")
+        currency = unit_of(own) if isinstance(own, str) else currency
+        for name, inner in value.items():
+            own_field = not depth and (name in _OWN or name.startswith("_"))
+            if depth < _DEPTH and not own_field and name != "currency":
+                yield from _walk(inner, f"{path}.{name}" if path else name, currency, depth + 1)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            if depth < _DEPTH:
+                yield from _walk(inner, path, currency, depth + 1)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield path, Value(value, currency)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The subject of a limit or an order: its unit, the subjects that it names, and other words of the query."""
+
+    unit: Unit | None
+    about: frozenset[str]
+    nouns: frozenset[str]
+    others: frozenset[str]
+    exact: bool = False
+
+    @classmethod
+    def of(cls, wish: Limit | Order, text: str | None) -> "Subject":
+        """The subject of a wish; `text` is the rest of the query."""
+        said = [fold(each) for each in wish.about]
+        unit = unit_of(wish.unit) if isinstance(wish, Limit) else None
+        if isinstance(wish, Limit) and wish.unit is not None and unit is None:
+            said.append(fold(wish.unit))
+        about = frozenset().union(*(subjects_of(each) or {each} for each in said))
+        if unit is None and not about:
+            # A bare number is a price.
+            about = frozenset({"price"})
+        nouns = frozenset(each for each in said if not subjects_of(each))
+        others = frozenset(each.text for each in tokenize(text or "") if each.text.isalpha())
+        return cls(unit, about, nouns, others, isinstance(wish, Limit) and wish.value is not None)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The beginnings of what a text may say of it: numbers, or where a size is meant its words."""
+        if not self.exact:
+            return NUMERAL
+        return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words_of(self.about))))})\b")
+
+    @property
+    def dated(self) -> bool:
+        """True if it is about dates, which are compared by their years."""
+        return "date" in self.about and (self.unit is None or self.unit.kind == "year")
+
+    @property
+    def _implied(self) -> frozenset[str]:
+        return subjects_in(self.unit.kind) if self.unit is not None else self.about
+
+    def strength(self, path: str, values: Sequence[Value]) -> int:
+        """The fit of a field by its name and values; 0: it says nothing of the subject."""
+        words = [fold(each) for each in _NAME.findall(path)]
+        subjects = frozenset().union(*map(subjects_of, words))
+        unit = _unit_in(words)
+        if all(self.number(each, path) is None for each in values) and not (self.exact and subjects & self.about):
+            return 0
+        named = bool(subjects & self.about) or any(is_alike(word, noun) for word in words for noun in self.nouns)
+        foreign = unit is not None and (self.unit is None or unit.kind != self.unit.kind) and not self.dated
+        if (foreign and not named) or (self.about and subjects and not named):
+            return 0
+        own_unit = any(self._is_written_in(each.value) for each in values)
+        measured = self.unit is not None and (own_unit or (unit is not None and unit.kind == self.unit.kind))
+        implied = bool(subjects & self._implied)
+        if not (named or measured or implied):
+            return 0
+        hinted = bool(subjects & {each for word in self.others for each in subjects_of(word)})
+        hinted = hinted or any(is_alike(word, other) for word in words for other in self.others)
+        return 8 * named + 4 * measured + 2 * implied + hinted
+
+    def _is_written_in(self, value: Any) -> bool:
+        if not isinstance(value, str) or self.unit is None:
+            return False
+        return any(each.unit is not None and each.unit.kind == self.unit.kind for each in _short_measures(value))
+
+    def number(self, value: Value, path: str) -> float | None:
+        """The number of a field's value in the unit of the wish; None if it has none, or one that can't be compared."""
+        if self.dated:
+            return _year(value.value)
+        unit = _unit_in([fold(each) for each in _NAME.findall(path)])
+        if isinstance(value.value, str):
+            measures = _short_measures(value.value)
+            if len(measures) != 1 or (measures[0].unit is None and not _is_number(value.value)):
+                return None
+            number, unit = measures[0].number, measures[0].unit or unit
+        elif (clamped := clamp(value.value, -_MOST, _MOST)) is not None:
+            number = clamped
+        else:
+            return None
+        if unit is None and self.unit is not None and self.unit.kind == "currency":
+            unit = value.currency
+        return self.convert(number, unit)
+
+    def convert(self, number: float, unit: Unit | None) -> float | None:
+        """A number of that unit in the unit of the wish; None if they are of different kinds."""
+        if self.unit is None or unit is None or unit == self.unit:
+            return number
+        # Nobody knows the exchange rates, and degrees don't begin at one zero.
+        if unit.kind != self.unit.kind or unit.kind in {"currency", "temperature"}:
+            return None
+        return number * unit.factor / self.unit.factor
+
+    def in_text(self, tokens: Sequence[Token]) -> list[Said]:
+        """The numbers that a text says of it, in the unit of the wish, and sizes as they are written."""
+        if self.exact:
+            return [tokens[at + 1].text for at, each in enumerate(tokens[:-1]) if subjects_of(each.text) & self.about]
+        measures = list(measures_of(tokens))
+        if self.dated:
+            return [each.number for each in measures if each.unit is None and _is_written_year(tokens, each)]
+        if self.unit is None:
+            money = [] if self.about != {"price"} else [each for each in measures if _is_money(each)]
+            return [*(each.number for each in measures if self._is_beside(tokens, each) or each in money)]
+        alike = [each for each in measures if each.unit is not None and each.unit.kind == self.unit.kind]
+        beside = [each for each in alike if self._is_beside(tokens, each)]
+        numbers = (self.convert(each.number, each.unit) for each in beside or alike)
+        return [each for each in numbers if each is not None]
+
+    def _is_beside(self, tokens: Sequence[Token], measure: Measure) -> bool:
+        """True if a word of the subject is beside the number: "4 players", "size: 42", "62 cm wide"."""
+        behind = (each.text for each in tokens[measure.end : measure.end + _BESIDE])
+        before = (each.text for each in reversed(tokens[max(0, measure.start - _BESIDE) : measure.start]))
+        sides = (takewhile(lambda word: word[0].isalnum() or word in _JOINING, each) for each in (behind, before))
+        return any(self._means(each) for each in chain(*sides))
+
+    def _means(self, word: str) -> bool:
+        return bool(subjects_of(word) & self.about) or any(is_alike(word, noun) for noun in self.nouns)
+
+
+def _is_written_year(tokens: Sequence[Token], measure: Measure) -> bool:
+    """True for four digits that are no part of an identifier, and count nothing: "LF-1816", "2000 pieces"."""
+    before = tokens[measure.start - 1].text if measure.start else ""
+    identifies = tokens[measure.start].glued and before == "-"
+    counts = measure.end < len(tokens) and subjects_of(tokens[measure.end].text) - {"date"}
+    return is_year(measure.number, 1500) and len(tokens[measure.start].text) == 4 and not identifies and not counts
+
+
+def choose_fields(subject: Subject, documents: Iterable[Document]) -> list[str]:
+    """The fields that suit a subject best, that of the most documents first."""
+    strengths: dict[str, list[int]] = {}
+    for document in documents:
+        for path, values in document.fields.items():
+            if path not in COLUMNS and path != INDEXED_AT and (strength := subject.strength(path, values)):
+                strengths.setdefault(path, []).append(strength)
+    best = max((max(each) for each in strengths.values()), default=0)
+    suiting = [path for path in sorted(strengths) if max(strengths[path]) == best]
+    return sorted(suiting, key=lambda path: len(strengths[path]), reverse=True)
+
+
+def values_at(subject: Subject, document: Document, paths: Iterable[str]) -> list[Said]:
+    """The values of the first of these fields that a document has, as numbers where they are some."""
+    for path in paths:
+        values = document.fields.get(path, [])
+        if subject.exact:
+            said: list[Said] = [fold(str(each.value)) for each in values]
+        else:
+            said = [number for each in values if (number := subject.number(each, path)) is not None]
+        if said:
+            return said
+    return []
+
+
+def order_value(subject: Subject, document: Document, path: str) -> float | None:
+    """The first number of a document's field, or its first time in Unix seconds; None without one."""
+    if subject.dated:
+        times = (_moment(each.value) for each in document.fields.get(path, ()))
+        return next((each for each in times if each is not None), None)
+    return next((each for each in values_at(subject, document, [path]) if isinstance(each, float)), None)
+
+
+def satisfies(limit: Limit, said: Said) -> bool:
+    """True if the value is within the limit."""
+    if limit.value is None:
+        return isinstance(said, float) and limit.holds(said)
+    wanted = fold(limit.value)
+    return str(said) == wanted or _numbers(str(said)) == _numbers(wanted) != [] or wanted in _sizes(str(said))
+
+
+def _sizes(said: str) -> set[str]:
+    """The sizes of a field: "M, L" has two."""
+    return {each.text for each in tokenize(said)} if len(said) < 64 else set()
+
+
+def _numbers(said: str) -> list[float]:
+    tokens = tokenize(said)
+    return [each.number for each in tokens if each.number is not None] if len(tokens) == 1 else []
+
+
+def _unit_in(words: Sequence[str]) -> Unit | None:
+    """The unit in the name of a field, such as that of `width_cm`."""
+    of_more = words[1:] or [word for word in words if len(word) > 1]
+    return next((unit for word in of_more if (unit := unit_of(word)) is not None), None)
+
+
+def _short_measures(value: str) -> list[Measure]:
+    return list(measures_of(tokenize(value))) if len(value) <= 64 else []
+
+
+def _is_number(value: str) -> bool:
+    return len(tokenize(value)) == 1
+
+
+def _is_money(measure: Measure) -> bool:
+    return measure.unit is not None and measure.unit.kind == "currency"
+
+
+def _year(value: Any) -> float | None:
+    """The year of a date: of ISO 8601, Unix seconds or milliseconds, or a year alone."""
+    if isinstance(value, str):
+        found = _DATE.match(value)
+        if found is not None:
+            return float(found["year"])
+        numbers = [each.number for each in _short_measures(value) if is_year(each.number, 1000)]
+        return numbers[0] if len(numbers) == 1 else None
+    number = clamp(value, -_MOST, _MOST)
+    if number is None:
+        return None
+    if is_year(number, 1000):
+        return number
+    seconds = number / 1000 if number >= _MILLISECONDS else number
+    if not _SECONDS <= seconds < _MILLISECONDS:
+        return None
+    return float(datetime.fromtimestamp(seconds, UTC).year)
+
+
+def _moment(value: Any) -> float | None:
+    """The time of a date, in Unix seconds; of a year alone its beginning."""
+    if isinstance(value, str) and _DATE.match(value):
+        try:
+            return read_time(f"{value}-01" if len(value) == _MONTH else value).timestamp()
+        except ValueError:
+            return None
+    year = _year(value)
+    if year is None or (not isinstance(value, str) and not is_year(value, 1000)):
+        return stamp(value)
+    return (year - _EPOCH) * _SECONDS_OF_YEAR

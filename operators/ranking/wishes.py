@@ -1,0 +1,239 @@
+"""The stage `wishes`: what candidates say of themselves decides whether they are what the query's words wish.
+
+A candidate fits a wish, fails it, or says nothing of it. Of a limit the field that suits it best decides, and else the
+text. Of an exclusion the words do: a document that names them without a negation fails.
+"""
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence, Set
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from operators.ranking.candidate import Candidate, best_first
+from operators.ranking.evidence import (
+    INDEXED_AT,
+    Document,
+    Said,
+    Subject,
+    choose_fields,
+    order_value,
+    satisfies,
+    values_at,
+)
+from operators.ranking.run import Run
+from operators.text.measures import Token, fold, names, stems_of
+from operators.text.phrases import WORDS
+from operators.text.wishes import alternatives
+from schemas.recipes.stages import Wishes
+from schemas.wishes import Exclusion, Limit, Order
+
+FAILS: Final = 1.0
+FITS: Final = 0.0
+UNKNOWN: Final = 0.5
+"""A document that says nothing of a limit is between those that fit and those that fail."""
+
+SILENT: Final = 0.25
+"""A document that doesn't name what is excluded fits, and one that says it is without it fits better."""
+
+_SIMILAR: Final = 0.5
+"""Share of the best candidate's score from which on others are about as relevant, where words don't tell."""
+
+_NOTHING: Final = re.compile(r"(?!)")
+_ROUNDING: Final = 1 - 1e-9
+
+_REACH: Final = 4
+"""Words of a text at most from a negation to what it negates."""
+
+
+class _Verdict(NamedTuple):
+    """The share of a wish that a candidate fails, and the value by which."""
+
+    fails: float
+    value: Said | None = None
+
+
+class _Judged(NamedTuple):
+    """A wish with the field that was read, and each candidate's verdict."""
+
+    wish: Limit | Exclusion
+    verdicts: Sequence[_Verdict]
+
+    def explain(self, at: int) -> dict[str, Any]:
+        """The verdict on one candidate."""
+        verdict = self.verdicts[at]
+        field = self.wish.field if isinstance(self.wish, Limit) else None
+        return {"words": self.wish.words, "field": field, "value": verdict.value, "fails": verdict.fails}
+
+
+class _Ordered(NamedTuple):
+    """An order with the field that was read, the score that it begins at, and each candidate's share and value."""
+
+    wish: Order
+    best: float
+    shares: Sequence[float | None]
+    values: Sequence[float | None]
+
+    def explain(self, at: int) -> dict[str, Any] | None:
+        """The share of one candidate; None if the order is not about it."""
+        share = self.shares[at]
+        return None if share is None else {"value": self.values[at], "best": self.best, "share": share}
+
+
+def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidate]:
+    """Subtract weight * the wishes that a candidate fails; put those that are about as relevant as the best in the
+    order that the query wishes.
+
+    Fits is 0, fails 1, and nothing said of a limit ½. What a document is without is 0, what it doesn't name ¼, and a
+    part of the words that it names is their share. With `strict` what fails is left out. Of the candidates that
+    are about as relevant as the best, those with the order's field get the greatest score + weight * the share of these
+    that are behind it in the order. Source: own.
+    """
+    wishes = run.facts.understood
+    if not wishes or not candidates:
+        return candidates
+    documents = [Document(run.facts.visible(candidate.payload)) for candidate in candidates]
+    judged = [_judge(each, documents, run.facts.text) for each in wishes if not isinstance(each, Order)]
+    fails = [math.fsum(each.verdicts[at].fails for each in judged) for at in range(len(candidates))]
+    failed = {
+        candidate.id
+        for at, candidate in enumerate(candidates)
+        if any(each.verdicts[at].fails == FAILS for each in judged)
+    }
+    before = [candidate.score for candidate in candidates]
+    for candidate, each in zip(candidates, fails, strict=True):
+        candidate.score -= stage.weight * each
+    orders = [each for each in wishes if isinstance(each, Order)]
+    ordered = _order(orders[0], candidates, documents, _find_similar(candidates, failed, run), run) if orders else None
+    if ordered is not None:
+        for candidate, share in zip(candidates, ordered.shares, strict=True):
+            if share is not None:
+                candidate.score = ordered.best + stage.weight * share
+    run.understood = (*(each.wish for each in judged), *([ordered.wish] if ordered else ()), *orders[1:])
+    if run.explanations is not None:
+        columns: dict[str, list[Any]] = {
+            "wishes": [[each.explain(at) for each in judged] for at in range(len(candidates))],
+            "fails": fails,
+            "order": [ordered.explain(at) if ordered else None for at in range(len(candidates))],
+        }
+        run.explain(stage, candidates, before, columns)
+    return best_first([each for each in candidates if not stage.strict or each.id not in failed])
+
+
+def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | None) -> _Judged:
+    if isinstance(wish, Exclusion):
+        wanted = [each for each in alternatives(wish.without) if each]
+        return _Judged(wish, [_exclude(wanted, each) for each in documents])
+    subject = Subject.of(wish, text)
+    # A field that came with the wish goes first, so that one that is sent back as it was decides as it did.
+    fields = [*([wish.field] if wish.field is not None else []), *choose_fields(subject, documents)]
+    said = [
+        values_at(subject, each, fields)
+        or [value for tokens in each.around(subject.pattern) for value in subject.in_text(tokens)]
+        for each in documents
+    ]
+    if subject.dated and not any(said):
+        fields = [INDEXED_AT]
+        said = [values_at(subject, each, fields) for each in documents]
+    # "Mortgage over 50 years" may be the name of what is wanted: then the words count as words do.
+    phrase = re.compile(rf"(?<!\w){re.escape(fold(wish.words))}(?!\w)") if wish.words else _NOTHING
+    agree = [each.says(phrase) for each in documents]
+    verdicts = [_Verdict(FITS) if each else _limit(wish, values) for each, values in zip(agree, said, strict=True)]
+    if not any(said) and not any(agree):
+        # Nobody says anything: nothing changes.
+        verdicts = [_Verdict(FITS)] * len(documents)
+    return _Judged(wish.model_copy(update={"field": fields[0] if fields and any(said) else wish.field}), verdicts)
+
+
+def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
+    """The verdict by the first value that fits, or else the first."""
+    if not said:
+        return _Verdict(UNKNOWN)
+    fitting = next((each for each in said if satisfies(limit, each)), None)
+    return _Verdict(FAILS, said[0]) if fitting is None else _Verdict(FITS, fitting)
+
+
+def _exclude(wanted: Sequence[Sequence[str]], document: Document) -> _Verdict:
+    """The verdict by the thing that the document names most of."""
+    return max((_exclude_one(words, document) for words in wanted), key=lambda each: each.fails, default=_SAYS_NOTHING)
+
+
+def _exclude_one(words: Sequence[str], document: Document) -> _Verdict:
+    named: dict[str, str] = {}
+    for tokens in document.around(_pattern_of(tuple(words))):
+        for at, token in enumerate(tokens):
+            for word in words:
+                named_here = names(token.text, word)
+                if token.text in _forms_without(word) or (named_here and _is_negated(tokens, at)):
+                    return _Verdict(FITS, token.text)
+                if named_here:
+                    named.setdefault(word, token.text)
+    share = len(named) / len(words)
+    return _Verdict(max(SILENT, share), " ".join(named.values())) if named else _SAYS_NOTHING
+
+
+_SAYS_NOTHING: Final = _Verdict(SILENT)
+
+
+@lru_cache(256)
+def _pattern_of(words: tuple[str, ...]) -> re.Pattern[str]:
+    """The stems of words: a text without any of them names none."""
+    return re.compile("|".join(sorted({re.escape(stem) for word in words for stem in stems_of(word) if stem})))
+
+
+@lru_cache(256)
+def _forms_without(word: str) -> frozenset[str]:
+    """The compounds that say that something is without the word: `zuckerfrei`, `kabellos`."""
+    joined = {stem + joint for stem in stems_of(word) for joint in ("", *WORDS["joint"])}
+    return frozenset(each + end for each in joined for end in WORDS["free"])
+
+
+def _is_negated(tokens: Sequence[Token], at: int) -> bool:
+    """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free"."""
+    behind = [each.text for each in tokens[at + 1 : at + 3] if each.text != "-"]
+    if behind and behind[0] in WORDS["free"]:
+        return True
+    for step in range(1, min(_REACH, at) + 1):
+        before = tokens[at - step].text
+        if before in WORDS["asserting"] or (not before[0].isalnum() and before != "-" and before != "'"):
+            return False
+        if before in WORDS["negating"]:
+            # "free of sugar" is, and "free shipping" isn't.
+            return before not in WORDS["free"] or tokens[at - step + 1].text in WORDS["source"]
+    return False
+
+
+def _order(
+    wish: Order, candidates: Sequence[Candidate], documents: Sequence[Document], similar: Set[str], run: Run
+) -> _Ordered:
+    """The shares of the `similar` candidates that have the order's field."""
+    subject = Subject.of(wish, run.facts.text)
+    fields = [wish.field] if wish.field is not None else choose_fields(subject, documents)
+    field = next(iter(fields), INDEXED_AT if subject.dated else None)
+    values = [
+        order_value(subject, document, field) if field is not None and candidate.id in similar else None
+        for candidate, document in zip(candidates, documents, strict=True)
+    ]
+    known = sorted(each for each in values if each is not None)
+    behind: Callable[[float], int] = (
+        (lambda value: len(known) - bisect_right(known, value))
+        if wish.direction == "asc"
+        else (lambda value: bisect_left(known, value))
+    )
+    shares = [None if each is None else behind(each) / max(len(known) - 1, 1) for each in values]
+    best = max(candidate.score for candidate in candidates)
+    return _Ordered(wish.model_copy(update={"field": field if known else wish.field}), best, shares, values)
+
+
+def _find_similar(candidates: Sequence[Candidate], failed: Set[str], run: Run) -> set[str]:
+    """The candidates that are about as relevant as the best: they have as much of the query's words as it, or, where
+    nothing is known of words or it has none, half of its score or more. None of them fails a wish.
+    """
+    left = [candidate for candidate in candidates if candidate.id not in failed] or list(candidates)
+    best = max(left, key=lambda candidate: candidate.score)
+    covered = run.shares.sum_of(run.shares.weights) if run.shares is not None else {}
+    if least := covered.get(best.id, 0.0):
+        return {each.id for each in left if covered.get(each.id, 0.0) >= least * _ROUNDING}
+    bound = best.score * _SIMILAR if best.score > 0 else best.score
+    return {each.id for each in left if each.score >= bound}

@@ -1,0 +1,354 @@
+"""Measures: the numbers of a text with their units, and the words beside them. Pure.
+
+Promises
+--------
+- Numbers are read in every usual spelling: `1,5`, `.5`, `1.200`, `1 200`, `16GB`, `20k`, and small ones as words. A
+  single separator with three digits behind it separates thousands.
+- A number inside of an identifier, such as `m8`, `5x60`, `1440p` or `1.2.3`, is none.
+- Words are compared without case and accents. The time is linear in the text's length.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+
+class Unit(NamedTuple):
+    """A unit: its name, its kind, and its size in the kind's smallest unit."""
+
+    name: str
+    kind: str
+    factor: float
+
+
+class Token(NamedTuple):
+    """A word, number or sign of a text, folded, with its span; `glued`: no space is before it."""
+
+    text: str
+    start: int
+    end: int
+    number: float | None = None
+    glued: bool = False
+
+
+class Measure(NamedTuple):
+    """A number from token `start` to before `end`, with the unit that is written beside it."""
+
+    number: float
+    unit: Unit | None
+    start: int
+    end: int
+
+
+_UNITS: Final = """
+length mm 1: mm millimeter millimeters millimetre millimetres
+length cm 10: cm centimeter centimeters centimetre centimetres zentimeter zentimetern
+length m 1000: m meter meters metre metres metern
+length km 1000000: km kilometer kilometers kilometre kilometres kilometern
+length inch 25.4: inch inches zoll pouce pouces " ″
+length ft 304.8: ft foot feet fuss
+length mi 1609344: mile miles meile meilen
+mass mg 1: mg milligram milligrams milligramm milligramme milligrammes
+mass g 1000: g gram grams gramm gramme grammes gr
+mass kg 1000000: kg kgs kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes
+mass t 1000000000: t tonne tonnes tonnen
+mass lb 453592.37: lb lbs
+mass oz 28349.523: oz ounce ounces unze unzen
+volume ml 1: ml milliliter milliliters millilitre millilitres
+volume cl 10: cl centiliter centilitre centilitres
+volume l 1000: l liter liters litre litres litern
+volume gal 3785.41: gal gallon gallons
+area m² 1: m² m2 qm sqm quadratmeter quadratmetern|square metre|square metres|square meter|square meters|metres carres
+area ft² 0.092903: ft² ft2 sqft|square feet|sq ft
+area ha 10000: ha hektar hectare hectares
+data kB 1: kb kilobyte kilobytes
+data MB 1000: mb mo megabyte megabytes
+data GB 1000000: gb go gig gigs gigabyte gigabytes gigaoctets gib
+data TB 1000000000: tb terabyte terabytes teraoctets tib
+power W 1: w watt watts
+power kW 1000: kw kilowatt kilowatts
+power hp 745.7: hp ps horsepower
+voltage V 1: v volt volts
+charge mAh 1: mah
+charge Ah 1000: ah
+energy Wh 1: wh
+energy kWh 1000: kwh
+frequency Hz 1: hz hertz
+frequency kHz 1000: khz
+frequency MHz 1000000: mhz
+frequency GHz 1000000000: ghz
+time s 1: s sec secs second seconds sekunde sekunden seconde secondes
+time min 60: min mins minute minutes minuten
+time h 3600: h hr hrs hour hours stunde stunden heure heures std
+time d 86400: day days tag tage tagen jour jours
+time week 604800: week weeks woche wochen semaine semaines
+time month 2592000: month months monat monate monaten mois
+time y 31536000: yr yrs year years jahr jahre jahren ans annees
+temperature °C 1: °c celsius degree degrees grad degre degres|° c|degrees celsius
+temperature °F 1: °f fahrenheit|° f
+light lm 1: lm lumen lumens
+sound dB 1: db decibel decibels dezibel
+pixels MP 1: mp megapixel megapixels
+pressure bar 1: bar bars
+speed km/h 1: kmh kph|km / h
+speed mph 1.609: mph
+rate rpm 1: rpm
+share % 1: % percent prozent
+currency EUR 1: € eur euro euros
+currency USD 1: $ usd dollar dollars
+currency GBP 1: £ gbp pound pounds quid
+currency CHF 1: chf franken
+currency JPY 1: ¥ jpy yen
+"""
+"""Kind, name and size of each unit, and its spellings; those of several words behind bars."""
+
+_DIMENSIONS: Final = """
+price: price prices priced cost costs costing preis preise preislich prix cout couts tarif amount betrag montant
+date: released release published publication year date dated created built made produced launched erschienen jahr
+ baujahr datum publie publiee annee sorti sortie paru parue veroffentlicht
+ gebaut fabrique updated founded gegrundet fonde vintage jahrgang millesime
+width: wide width breit breite breiter breites large largeur
+height: high tall height hoch hohe haut haute hauteur
+length: long length lange longueur longue
+depth: deep depth tief tiefe profond profonde profondeur
+thickness: thick thickness dick dicke epais epaisse epaisseur
+diameter: diameter durchmesser diametre
+weight: weight weighing weighs heavy gewicht schwer wiegt poids lourd lourde mass masse
+age: age ages aged old alter alt
+size: size sizes sizing grosse schuhgrosse taille pointure konfektionsgrosse
+memory: memory ram arbeitsspeicher memoire
+storage: storage disk ssd hdd speicher speicherplatz festplatte stockage disque
+volume: volume capacity volumen inhalt fassungsvermogen contenance capacite
+power: power leistung puissance wattage
+speed: speed geschwindigkeit vitesse
+duration: duration time dauer duree runtime laufzeit autonomie zeit temps
+battery: battery akku batterie
+screen: screen display diagonal bildschirm ecran bildschirmdiagonale
+area: area flache wohnflache surface superficie
+people: people person persons personen personnes guests gaste
+players: players player spieler spielern joueurs joueur
+rooms: rooms room zimmer zimmern pieces piece
+bedrooms: bedrooms bedroom schlafzimmer chambres chambre
+doors: doors door turen portes
+seats: seats seat sitze sitzen sitzplatze places
+stars: stars star sterne sternen etoiles rating
+pages: pages page seiten
+temperature: temperature temperatur
+noise: noise loudness loud lautstarke laut bruit
+brightness: brightness helligkeit luminosite
+"""
+"""Subjects that a number may have, each with the words for it in queries, in texts and in names of fields."""
+
+_SUBJECTS: Final = """
+currency: price
+mass: weight
+volume: volume
+data: memory storage
+area: area
+time: duration age
+power: power
+charge: battery
+length: width height length depth thickness diameter size screen
+temperature: temperature
+light: brightness
+sound: noise
+speed: speed
+"""
+"""Kind of unit -> the subjects that are measured in it, where a field names no unit."""
+
+_NUMBERS: Final = (
+    "one two three four five six seven eight nine ten eleven twelve",
+    "eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf",
+    "un deux trois quatre cinq six sept huit neuf dix onze douze",
+)
+
+_WORD_NUMBERS: Final = {
+    word: float(value) for line in _NUMBERS for value, word in enumerate(line.split(), 1) if word not in {"un", "one"}
+}
+
+NUMERAL: Final = re.compile(rf"[0-9]+|\b(?:{'|'.join(_WORD_NUMBERS)})\b")
+"""The beginning of a number in a folded text."""
+
+_TOKEN: Final = re.compile(
+    r"(?<![\w.,])(?P<number>(?:[0-9]{1,3}(?:[,.'\u2019\u00a0\u202f][0-9]{3})+(?![0-9])"
+    # "Windows 11 512 GB" has two numbers, "12 500 euros" one.
+    r"|[0-9]{1,3}(?: [0-9]{3})* [0-9]00(?![0-9])|[0-9]+)(?:[.,][0-9]+)?|[.,][0-9]+)"
+    r"(?P<more>[\w\u00b0]*)(?![.,][0-9])"
+    r"|\w+n['\u2019]t\b|\w+['\u2019](?=\w)|\w+"
+    r"|[^\w\s]"
+)
+_GROUPS: Final = re.compile(r"[0-9]{1,3}(?:[,.'\u2019\u00a0\u202f ][0-9]{3})+")
+_SPELT: Final = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "\u2019": "'"})
+_MULTIPLES: Final = {"k": 1000.0}
+_DECADE: Final = "s"
+
+
+def fold(text: str) -> str:
+    """The text without case, accents and ligatures."""
+    if text.isascii():
+        return text.lower()
+    plain = unicodedata.normalize("NFKD", text.casefold().translate(_SPELT).replace("²", "\ue000"))
+    return "".join(each for each in plain if not unicodedata.combining(each)).replace("\ue000", "²")
+
+
+def _read_units() -> Iterator[tuple[str, Unit]]:
+    for line in _UNITS.strip().splitlines():
+        head, _, spellings = line.partition(": ")
+        kind, name, factor = head.split()
+        first, *phrases = spellings.split("|")
+        for spelling in (*first.split(), *phrases):
+            yield fold(spelling), Unit(name, kind, float(factor))
+
+
+UNITS: Final[Mapping[str, Unit]] = dict(_read_units())
+"""Units by their spelling."""
+
+YEAR: Final = Unit("year", "year", 1.0)
+
+_BY_NAME: Final = {unit.name: unit for unit in UNITS.values()}
+
+
+def _read_table(table: str) -> dict[str, frozenset[str]]:
+    lines = (line.partition(":") for line in table.strip().replace("\n ", " ").splitlines())
+    return {name: frozenset(words.split()) for name, _, words in lines}
+
+
+_WORDS_OF: Final = _read_table(_DIMENSIONS)
+_SUBJECTS_OF: Final = _read_table(_SUBJECTS)
+
+
+def unit_of(name: str | None) -> Unit | None:
+    """The unit of that name or spelling."""
+    if name is None:
+        return None
+    return YEAR if name == YEAR.name else _BY_NAME.get(name) or UNITS.get(fold(name))
+
+
+@lru_cache(4096)
+def subjects_of(word: str) -> frozenset[str]:
+    """The subjects that a folded word stands for; umlauts may be written with an e, as in `groesse`."""
+    plain = word.replace("ae", "a").replace("oe", "o").replace("ue", "u")
+    return frozenset(subject for subject, words in _WORDS_OF.items() if not words.isdisjoint({word, plain}))
+
+
+def words_of(subjects: Iterable[str]) -> frozenset[str]:
+    """The folded words for these subjects."""
+    return frozenset().union(*(_WORDS_OF.get(each, {each}) for each in subjects))
+
+
+def subjects_in(kind: str) -> frozenset[str]:
+    """The subjects that are measured in units of this kind."""
+    return _SUBJECTS_OF.get(kind, frozenset())
+
+
+def is_year(number: float, first: int = 1900) -> bool:
+    """True for a whole number that may be a year, of our time unless another `first` one is named."""
+    return number == int(number) and first <= number <= 2100
+
+
+def _number(written: str) -> float:
+    groups = _GROUPS.match(written)
+    whole, rest = (groups[0], written[groups.end() :]) if groups and groups[0][0] != "0" else ("", written)
+    return float("".join(each for each in whole if each.isdigit()) + rest.replace(",", "."))
+
+
+def tokenize(text: str) -> list[Token]:
+    """The words, numbers and signs of a text."""
+    found: list[Token] = []
+    last = -1
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
+        glued, last = start == last, end
+        written, more = match["number"], fold(match["more"] or "")
+        if written is None:
+            word = fold(match[0]) or match[0]
+            found.append(Token(word, start, end, _WORD_NUMBERS.get(word), glued))
+        elif not more or (more in UNITS and more != _DECADE) or more in _MULTIPLES:
+            value, middle = _number(written) * _MULTIPLES.get(more, 1.0), match.end("number")
+            unit = more if more not in _MULTIPLES else ""
+            found.append(Token(fold(written), start, middle if unit else end, value, glued))
+            if unit:
+                found.append(Token(unit, middle, end, None, glued=True))
+        else:
+            found.append(Token(fold(match[0]) or match[0], start, end, None, glued))
+    return found
+
+
+def unit_at(tokens: Sequence[Token], at: int) -> tuple[Unit | None, int]:
+    """The unit that begins at this token, the longest, and the token behind it."""
+    for size in (3, 2, 1):
+        words = tokens[at : at + size]
+        if len(words) == size and (unit := UNITS.get(" ".join(each.text for each in words))) is not None:
+            return unit, at + size
+    return None, at
+
+
+def measure_at(tokens: Sequence[Token], at: int) -> Measure | None:
+    """The number at this token, with the unit behind it or the currency before it; None if there is no number."""
+    if at < len(tokens) and (before := UNITS.get(tokens[at].text)) is not None and before.kind == "currency":
+        if at + 1 < len(tokens) and (number := tokens[at + 1].number) is not None:
+            return Measure(number, before, at, at + 2)
+        return None
+    if at >= len(tokens) or (number := tokens[at].number) is None:
+        return None
+    unit, end = unit_at(tokens, at + 1)
+    return Measure(number, unit, at, end)
+
+
+def measures_of(tokens: Sequence[Token]) -> Iterator[Measure]:
+    """Every number of a text with its unit; the first of a range, as in `2 to 4 m`, has that of the second."""
+    found: list[Measure] = []
+    at = 0
+    while at < len(tokens):
+        measure = measure_at(tokens, at)
+        if measure is not None:
+            found.append(measure)
+        at = measure.end if measure is not None else at + 1
+    for index, measure in enumerate(found):
+        after = found[index + 1] if index + 1 < len(found) else None
+        ranged = after is not None and measure.unit is None and measure.end + 1 == after.start
+        between = tokens[measure.end].text if measure.end < len(tokens) else ""
+        if after is not None and ranged and between in RANGED:
+            yield measure._replace(unit=after.unit, end=after.end if after.unit is None else measure.end)
+        else:
+            yield measure
+
+
+RANGED: Final = frozenset({"to", "-", "\u2013", "bis", "a", "and", "und", "et", "or", "oder", "ou", "x"})
+"""Words and signs between the two numbers of a range."""
+
+_ENDINGS: Final = {
+    "": 0,
+    **dict.fromkeys(("s", "es", "x", "n"), 3),
+    **dict.fromkeys(("en", "e", "ies", "ed", "ing", "'s"), 4),
+    **dict.fromkeys(("er", "ern", "em", "y"), 5),
+}
+"""Endings of inflection, and how many letters a stem before them has at least: `corner` has none of `corn`."""
+
+_COMPOUND: Final = 5
+
+
+@lru_cache(16384)
+def stems_of(word: str) -> frozenset[str]:
+    """A folded word, and its beginnings without an ending of inflection."""
+    return frozenset(word[: len(word) - len(end)] for end, least in _ENDINGS.items() if _ends(word, end, least))
+
+
+def _ends(word: str, end: str, least: int) -> bool:
+    return word.endswith(end) and len(word) - len(end) >= least
+
+
+def is_alike(word: str, other: str) -> bool:
+    """True if two folded words differ by an ending of inflection at most."""
+    return word == other or not stems_of(word).isdisjoint(stems_of(other))
+
+
+def names(word: str, other: str) -> bool:
+    """True if `word` is like the other one, or a compound of it: `Ladekabel` of `Kabel`."""
+    if is_alike(word, other):
+        return True
+    if len(other) < _COMPOUND or len(word) <= len(other):
+        return False
+    return any(word.startswith(each) or word.endswith(each) for each in stems_of(other) if len(each) >= _COMPOUND)

@@ -1,0 +1,218 @@
+"""Phrases by which queries say limits, exclusions and orders: the data of `wishes`, in English, German and French.
+
+Phrases are folded, their words apart. A further language is further phrases.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
+
+Meaning = TypeVar("Meaning")
+
+Bound = Literal["lt", "lte", "gt", "gte"]
+
+Strength = Literal["strong", "weak", "moment", "since", "from"]
+"""Numbers that a phrase takes: `strong` any, `weak` those whose unit or subject is known or that end the text,
+`moment` years alone, `since` years, and what `weak` takes with a unit or subject; `from` years with "onwards", and some
+units.
+"""
+
+
+class Direction(NamedTuple):
+    """The meaning of a phrase before a number; `subject` is what it compares, such as the width."""
+
+    bound: Bound
+    strength: Strength
+    subject: str = ""
+
+
+FLIPPED: Final[Mapping[Bound, Bound]] = {"lt": "gte", "gt": "lte", "lte": "gt", "gte": "lt"}
+"""The bound that a negated one is: not more than is at most."""
+
+_BEFORE: Final = """
+lt strong: less than|fewer than|smaller than|weniger als|kleiner als|moins de|moins d'|a moins de|inferieur a|
+ inferieure a|inferieurs a|plus petit que|plus petite que|<
+lt weak: under|below|beneath|unter|unterhalb von|sous|en dessous de|au dessous de
+gt strong: more than|greater than|larger than|bigger than|exceeding|in excess of|mehr als|grosser als|plus de|plus d'|
+ superieur a|superieure a|superieurs a|plus grand que|plus grande que|>
+gt weak: over|above|uber|oberhalb von|au dessus de|au dela de
+lte strong: at most|at maximum|at the most|a maximum of|maximum of|hochstens|maximal|au plus|au maximum|≤|< =
+lte weak: up to|max|max .|maximum|bis zu
+lte since: until|till|bis|jusqu' a|jusqu' en|jusqu' au
+gte strong: at least|at minimum|at the least|a minimum of|minimum of|upwards of|mindestens|wenigstens|minimal|
+ au moins|au minimum|≥|> =
+gte weak: min|min .|minimum
+gte since: starting at|starting from|as of|ab|von mindestens|a partir de|a partir d'|des
+gte from: from
+lt moment: before|prior to|earlier than|vor|avant
+gt moment: after|later than|nach|apres
+gte moment: since|seit|depuis
+lt strong price: cheaper than|less expensive than|billiger als|gunstiger als|preiswerter als|moins cher que|
+ moins chere que|moins chers que|moins cheres que
+gt strong price: more expensive than|pricier than|dearer than|teurer als|plus cher que|plus chere que|plus chers que
+gt strong width: wider than|broader than|breiter als|plus large que|plus larges que
+lt strong width: narrower than|schmaler als|moins large que|moins larges que|plus etroit que
+gt strong height: taller than|higher than|hoher als|plus haut que|plus haute que
+lt strong height: lower than|niedriger als|moins haut que|moins haute que|plus bas que
+gt strong length: longer than|langer als|plus long que|plus longue que|plus longs que
+lt strong length: shorter than|kurzer als|plus court que|plus courte que|moins long que|moins longue que
+gt strong depth: deeper than|tiefer als|plus profond que|plus profonde que
+lt strong depth: shallower than|flacher als|moins profond que|moins profonde que
+gt strong thickness: thicker than|dicker als|plus epais que|plus epaisse que
+lt strong thickness: thinner than|slimmer than|dunner als|plus mince que|plus fin que|moins epais que
+gt strong weight: heavier than|schwerer als|plus lourd que|plus lourde que
+lt strong weight: lighter than|leichter als|plus leger que|plus legere que|moins lourd que|moins lourde que
+gt strong date: newer than|more recent than|neuer als|junger als|plus recent que|plus recente que|plus recents que
+lt strong date: older than|alter als|plus ancien que|plus ancienne que|plus vieux que|plus vieille que
+gt strong speed: faster than|schneller als|plus rapide que
+lt strong speed: slower than|langsamer als|plus lent que|moins rapide que
+gt strong brightness: brighter than|heller als|plus lumineux que
+gt strong noise: louder than|noisier than|lauter als|plus bruyant que|plus bruyante que
+lt strong noise: quieter than|leiser als|moins bruyant que|moins bruyante que|plus silencieux que
+gt strong power: stronger than|more powerful than|starker als|plus puissant que
+"""
+"""Bound, strength and subject -> phrases that stand before a number."""
+
+_BEHIND: Final = """
+lte: or less|or fewer|or under|or below|or cheaper|or lower|or smaller|or lighter|or shorter|or narrower|or thinner|
+ or older|or earlier|or slower|and under|and below|and less|max|max .|maximum|at most|at the most|tops|oder weniger|
+ oder kleiner|oder gunstiger|oder billiger|oder leichter|oder kurzer|oder schmaler|oder alter|oder darunter|
+ und weniger|und darunter|und kleiner|hochstens|maximal|ou moins|et moins|ou moins cher|au plus|au maximum
+gte: or more|or over|or above|or larger|or higher|or bigger|or longer|or wider|or heavier|or taller|or greater|
+ or newer|or later|or better|and up|and above|and over|and more|and larger|and bigger|and newer|and later|upwards|
+ onwards|minimum|at least|+|oder mehr|oder grosser|oder hoher|oder langer|oder breiter|oder schwerer|oder neuer|
+ oder daruber|oder spater|und mehr|und grosser|und neuer|und daruber|aufwarts|mindestens|ou plus|et plus|
+ ou plus grand|ou plus recent|au moins|au minimum
+"""
+"""Bound -> phrases that stand behind a number and its unit."""
+
+_ORDERS: Final = """
+price asc: cheapest|least expensive|lowest price|lowest priced|lowest cost|le moins cher|la moins chere|
+ les moins chers|les moins cheres
+price desc: most expensive|priciest|dearest|le plus cher|la plus chere|les plus chers|les plus cheres
+date desc: newest|most recent|latest|le plus recent|la plus recente|les plus recents|les plus recentes
+date asc: oldest|earliest|le plus ancien|la plus ancienne|les plus anciens|les plus anciennes
+weight asc: lightest|le plus leger|la plus legere|les plus legers|les plus legeres
+weight desc: heaviest|le plus lourd|la plus lourde|les plus lourds|les plus lourdes
+"""
+
+_SUPERLATIVES: Final = """
+price asc: billigst gunstigst preiswertest preisgunstigst
+price desc: teuerst
+date desc: neuest neust aktuellst jungst
+date asc: altest
+weight asc: leichtest
+weight desc: schwerst
+"""
+"""Subject and direction -> phrases, and German superlatives without their ending."""
+
+_SUPERLATIVE_ENDINGS: Final = ("e", "en", "er", "es", "em")
+
+_EXCLUDING: Final = """
+anything: without|excluding|excl|excl .|except|except for|except in|except from|other than|apart from|anything but|
+ but not|but no|with no|and no|and not|nor|free of|free from|ohne|ausser|ausser in|ausgenommen|aber nicht|aber kein|
+ aber keine|aber keinen|aber ohne|und ohne|frei von|sans|sauf|sauf a|excepte|hormis|mais pas|mais sans|et sans|et pas|
+ pas de|pas d'|pas en|a l' exception de|autre que|autres que|nicht aus|nicht von|nicht fur|nicht mit
+noun: no|kein|keine|keinen|keiner|keinem|keines
+clause: not|nicht|pas
+"""
+"""Kind -> phrases before what is not wanted: `noun` is followed by a noun, `clause` stands alone or behind a verb."""
+
+_WORDS: Final = """
+filler: a an the about of around roughly approximately circa ca de d' du la le les l' den der die das dem einem einer
+ year jahr annee baujahr en in
+connector: with for of priced costing at that which is are costs cost mit von fur zu der die das a avec pour de d' in
+ en from
+determiner: a an the any of for with to in at made added have having need needs needing contain contains containing
+ include includes including require requires use using de d' du des la le les l' un une en a ein eine einen einem
+ einer der die das den dem fur mit aus von in zu zum zur
+either: or oder ou
+also: and or nor und oder et ou ni
+relative: that which who whose qui die der das welche welcher welches
+auxiliary: is are was were do does did has have had will would can could should may must be shall shalt cannot ist
+ sind hat
+pronoun: me you him us them it myself i we they she he mich dich uns ihn moi toi
+question: what which who why how when where whose can could is are do does did should may will was wie was wer warum
+ wo wann welche kann comment pourquoi quand qui que quel quelle ou est
+adjective: wide high tall long deep thick heavy old broad breit hoch lang tief dick schwer alt large haut haute
+ longue profond lourd
+never: more longer matter one way idea charge only just too so yet sure enough doubt fail stop end problem least most
+ less than such other haus betrieb dienst weiteres zweifel doute cher mehr nur
+stop: and or nor ni with for from to in on at of by under over above below near as into that which who whose is are
+ was were be has have there this these those it if when while than then but not no und oder mit fur von zu bei aus
+ auf an um im am ist sind wenn als aber nicht kein et ou avec pour de du des d' a au aux dans sur par en qui que est
+ sont si mais pas after before during since until
+ through via out off up down over nach vor seit wahrend apres avant pendant depuis sans ohne without
+property: price weight width height length depth thickness diameter age size volume power duration area speed memory
+ranged: and to - – und bis et a
+opening: between zwischen entre
+range: from von de
+size: size taille pointure grosse schuhgrosse konfektionsgrosse
+state: found available able ready valid possible known seen shown sent set read there here responsive online compatible
+negating: without no not non never zero lacks lacking replaces instead free doesn't don't isn't aren't ohne
+ nicht kein keine keinen keiner keinem keines keinerlei nie statt anstatt anstelle ersetzt frei sans pas ni
+ aucun aucune jamais remplace remplacent
+asserting: with but contains contain mit aber enthalt avec mais contient
+free: free frei freie freies freier freien freiem less los lose loses loser losen
+source: of from von
+joint: s n en y ies
+letter: xxs xs s m l xl xxl xxxl 2xl 3xl 4xl 5xl
+"""
+
+
+class Phrases(dict[str, Meaning], Generic[Meaning]):
+    """Phrases with their meanings."""
+
+    def __init__(self, phrases: Iterable[tuple[str, Meaning]]) -> None:
+        super().__init__(phrases)
+        self.firsts: Final = frozenset(phrase.partition(" ")[0] for phrase in self)
+        """The words with which they begin: most words begin none."""
+
+
+def _lines(table: str) -> Iterator[tuple[list[str], list[str]]]:
+    for line in re.sub(r"(\|?)\n ", lambda end: end[1] or " ", table.strip()).splitlines():
+        head, _, phrases = line.partition(": ")
+        yield head.split(), phrases.split("|")
+
+
+def _read_directions() -> dict[str, Direction]:
+    return {
+        phrase: Direction(*head)  # type: ignore[arg-type]
+        for head, phrases in _lines(_BEFORE)
+        for phrase in phrases
+    }
+
+
+def _read_orders() -> Iterator[tuple[str, tuple[str, Literal["asc", "desc"]]]]:
+    for (subject, direction), phrases in _lines(_ORDERS):
+        yield from ((phrase, (subject, "asc" if direction == "asc" else "desc")) for phrase in phrases)
+    for (subject, direction), (stems,) in _lines(_SUPERLATIVES):
+        for stem in stems.split():
+            for end in _SUPERLATIVE_ENDINGS:
+                yield stem + end, (subject, "asc" if direction == "asc" else "desc")
+            yield f"am {stem}en", (subject, "asc" if direction == "asc" else "desc")
+
+
+BEFORE: Final = Phrases(_read_directions().items())
+BEHIND: Final = Phrases((phrase, head[0]) for head, phrases in _lines(_BEHIND) for phrase in phrases)
+ORDERS: Final = Phrases(_read_orders())
+EXCLUDING: Final = Phrases((phrase, head[0]) for head, phrases in _lines(_EXCLUDING) for phrase in phrases)
+
+NAMES: Final = Phrases(
+    (name, name)
+    for name in (
+        "sans fil",
+        "sans contact",
+        "sans frontieres",
+        "ohne grenzen",
+        "without borders",
+        "no name",
+        "non stop",
+    )
+)
+"""Names of things that begin like an exclusion."""
+
+ONWARDS: Final = Phrases((phrase, phrase) for phrase in ("on", "onwards", "upwards", "and up"))
+"""Phrases behind a year that make of it the first one."""
+
+WORDS: Final[Mapping[str, frozenset[str]]] = {head[0]: frozenset(words.split()) for head, (words,) in _lines(_WORDS)}

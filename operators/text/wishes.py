@@ -1,0 +1,419 @@
+"""Wishes: the limits, exclusions and orders that a query says in words, and the rest of its text. Pure.
+
+Promises
+--------
+- Reading never fails, needs no collection, and takes time linear in the text's length.
+- A word of the text is in the rest or in the words of one wish.
+- Numbers without a direction ("at 240 degrees", "for 1200 euros") are no limits. What begins with an exclusion or is
+  joined by hyphens is a name ("Not found error", "no-knead bread"); the state of a thing is none ("is not working").
+- Texts with the signs of the keyword syntax are left alone.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from operators.text.expression import parse
+from operators.text.measures import Measure, Token, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
+from operators.text.phrases import (
+    BEFORE,
+    BEHIND,
+    EXCLUDING,
+    FLIPPED,
+    NAMES,
+    ONWARDS,
+    ORDERS,
+    WORDS,
+    Bound,
+    Direction,
+    Phrases,
+)
+from schemas.wishes import MAX_ABOUT, MAX_WISHES, Exclusion, Limit, Order, Wish
+
+_LONGEST: Final = 4
+"""Words of the longest phrase."""
+
+_FILLERS: Final = 2
+_CONNECTORS: Final = 2
+_NAMED: Final = 2
+"""Words at most that are read of what is excluded, where nothing says where it ends."""
+
+_CLAUSE: Final = 4
+"""Words from a relative pronoun to its verb at most: "whose head is not of metal"."""
+
+_LEFT: Final = re.compile(r"\s*,(?=\s*(?:,|$))|^\s*,|\(\s*\)|\s+(?=[,;.])")
+
+
+class Read(NamedTuple):
+    """The rest of a text, and the wishes that were taken from it."""
+
+    rest: str
+    wishes: tuple[Wish, ...]
+
+
+class _Found(NamedTuple):
+    """A wish whose words are the tokens from `start` to before `end`."""
+
+    start: int
+    end: int
+    wish: Wish
+
+
+def read_wishes(text: str, kinds: Collection[str] = ("limit", "exclusion", "order")) -> Read:
+    """The wishes of these kinds in a text; if nothing would be left of it, the rest is the whole text."""
+    if parse(text, {}).expression is not None:
+        return Read(text, ())
+    reader = _Reader(text, tokenize(text))
+    found: list[_Found] = []
+    at = 0
+    while at < len(reader.tokens) and len(found) < MAX_WISHES:
+        wish = reader.read(at, found[-1].end if found else 0, kinds)
+        if wish is not None:
+            found.append(wish)
+        at = wish.end if wish is not None else at + 1
+    return Read(take_away(text, [each.wish for each in found]), tuple(each.wish for each in found))
+
+
+def take_away(text: str, wishes: Sequence[Wish]) -> str:
+    """The text without the wishes' words, each taken away once; the whole text if no word would be left."""
+    rest = text
+    for wish in wishes:
+        if wish.words and (at := re.search(rf"(?<!\w){re.escape(wish.words)}(?!\w)", rest)):
+            rest = f"{rest[: at.start()]} {rest[at.end() :]}"
+    if rest == text:
+        return text
+    rest = " ".join(_LEFT.sub("", " ".join(rest.split())).split())
+    return rest if any(each.isalnum() for each in rest) else text
+
+
+@dataclass(frozen=True)
+class _Reader:
+    text: str
+    tokens: Sequence[Token]
+
+    def read(self, at: int, least: int, kinds: Collection[str]) -> _Found | None:
+        """The wish that begins at a token; the words before `least` are another one's."""
+        found = None
+        if "limit" in kinds:
+            found = self._range(at) or self._limit(at) or self._limit_behind(at) or self._size(at)
+        if found is None and "exclusion" in kinds:
+            found = self._exclusion(at)
+        if found is None and "order" in kinds:
+            found = self._order(at)
+        if found is None or found.start < least or len(self._words(found.start, found.end)) > 512:
+            return None
+        start = found.start
+        if isinstance(found.wish, Limit):
+            start = self._with_connectors(found.start, least)
+        return found._replace(start=start, wish=found.wish.model_copy(update={"words": self._words(start, found.end)}))
+
+    def _words(self, start: int, end: int) -> str:
+        return self.text[self.tokens[start].start : self.tokens[end - 1].end]
+
+    def _text(self, at: int) -> str:
+        return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
+
+    def _is(self, at: int, kind: str) -> bool:
+        return self._text(at) in WORDS[kind]
+
+    def _is_word(self, at: int) -> bool:
+        """True for a word that is neither a number nor a word of grammar."""
+        word = self._text(at)
+        return word[:1].isalpha() and word not in WORDS["stop"] and self.tokens[at].number is None
+
+    def _phrase(self, at: int, phrases: Phrases[Any]) -> tuple[str, int] | None:
+        """The longest of these phrases that begins at a token, and the token behind it."""
+        if self._text(at) not in phrases.firsts:
+            return None
+        for size in range(min(_LONGEST, len(self.tokens) - at), 0, -1):
+            words = " ".join(each.text for each in self.tokens[at : at + size])
+            if words in phrases:
+                return words, at + size
+        return None
+
+    def _is_hyphened(self, start: int, end: int) -> bool:
+        """True if a hyphen joins the words to one beside them."""
+        before = start > 1 and self._text(start - 1) == "-" and self.tokens[start].glued
+        behind = self._text(end) == "-" and self.tokens[end].glued
+        return before or behind
+
+    def _skip(self, at: int, kind: str, most: int) -> int:
+        end = at
+        while end - at < most and self._is(end, kind):
+            end += 1
+        return end
+
+    def _with_connectors(self, start: int, least: int) -> int:
+        """The first token of the words that lead to a limit, such as "released" or "with"."""
+        if start > least and "date" in subjects_of(self._text(start - 1)) and start - 1 > 0:
+            start -= 1
+        for _ in range(_CONNECTORS):
+            if start - 1 >= max(least, 1) and self._is(start - 1, "connector"):
+                start -= 1
+        return start - 1 if start - 1 == least > 0 and self._is(least, "also") else start
+
+    def _limit(self, at: int) -> _Found | None:
+        """A direction, a number, its unit and subject: "at least 16 GB of memory"."""
+        start, negated = at, self._text(at) in {"no", "not", "nicht", "kein", "keine", "pas", "non"}
+        phrase = self._phrase(at + negated, BEFORE)
+        if phrase is None or (at and self._is_hyphened(at, at + 1)):
+            return None
+        said = BEFORE[phrase[0]]
+        if phrase[0].startswith(("max", "min")) and self._is_name(at):
+            return None
+        number = self._skip(phrase[1], "filler", _FILLERS)
+        sized = self._is(number, "size")
+        measure = measure_at(self.tokens, number + sized)
+        if measure is None:
+            return None
+        said = said._replace(subject="size") if sized else said
+        bound: Bound = FLIPPED[said.bound] if negated else said.bound
+        return self._make_limit(start, measure, said, bound)
+
+    def _is_name(self, at: int) -> bool:
+        """True for "Pro Max 256 GB": the name of a model."""
+        return bool(at) and (self._text(at - 1) == "pro" or self.text[self.tokens[at].start].isupper())
+
+    def _make_limit(self, start: int, measure: Measure, said: Direction, bound: Bound) -> _Found | None:
+        end, unit, about = measure.end, measure.unit, [said.subject] if said.subject else []
+        dated = said.subject == "date" or said.strength in {"moment", "since"}
+        if unit is None and dated and is_year(measure.number, 1000 if said.strength == "moment" else 1900):
+            if said.subject != "date" and self._is_word(end) and "date" not in subjects_of(self._text(start - 1)):
+                # "The economy after 2008 crisis" names an event.
+                return None
+            return _Found(start, end, self._make({bound: measure.number}, None, ["date"], year=True))
+        if said.strength == "moment":
+            return None
+        if said.strength == "from":
+            # "from 20 euro" begins a range of prices, "a router from 2017" and "photos from 5 angles" none.
+            onwards = self._phrase(end, ONWARDS)
+            if onwards is not None and unit is None and is_year(measure.number):
+                return _Found(start, onwards[1], self._make({bound: measure.number}, None, ["date"], year=True))
+            if unit is None or unit.kind not in {"currency", "area", "mass", "volume", "data"}:
+                return None
+        if said.subject == "date":
+            # Older than 18, newer than 3 years: an age grows the other way.
+            bound, about = _turn(bound), ["age"]
+        if unit is not None and about and subjects_in(unit.kind).isdisjoint(about):
+            about = []
+        end, subject = self._subject(end, unit)
+        about += subject or self._subject_before(start, unit)
+        if unit is None and not about and not self._stands_alone(end, said):
+            return None
+        if unit is None and not about and self._is_word(end):
+            about = [self._text(end)]
+        return _Found(start, end, self._make({bound: measure.number}, unit, about))
+
+    def _stands_alone(self, end: int, said: Direction) -> bool:
+        """True if a number without a unit is a limit nonetheless: "headphones under 50", "more than 4 ports"."""
+        if self._is_word(end):
+            return said.strength == "strong"
+        return said.strength in {"strong", "weak"}
+
+    def _subject(self, end: int, unit: Unit | None) -> tuple[int, list[str]]:
+        """The subject that is named behind a number and its unit: "cm wide", "GB of memory", "players"."""
+        at = self._skip(end, "determiner", _FILLERS)
+        subjects = sorted(subjects_of(self._text(at)))
+        if unit is not None:
+            subjects = [each for each in subjects if not subjects_in(unit.kind) or each in subjects_in(unit.kind)]
+        elif at > end or "date" in subjects:
+            subjects = []
+        if not subjects:
+            return end, []
+        return (at + 1 if self._is(at, "adjective") else end), subjects
+
+    def _subject_before(self, start: int, unit: Unit | None) -> list[str]:
+        """The subject that is named before a limit: "a price below 300"."""
+        at = start - 1
+        while at > 0 and (self._is(at, "connector") or self._text(at) == ":"):
+            at -= 1
+        subjects = subjects_of(self._text(at)) - {"date"} if at >= 0 else frozenset()
+        measured = subjects_in(unit.kind) if unit is not None else frozenset()
+        # A "battery under 20" is a thing and no property of one.
+        return sorted(subjects & (measured or WORDS["property"]))
+
+    def _make(
+        self, bounds: dict[Bound, float], unit: Unit | None, about: Sequence[str], *, year: bool = False
+    ) -> Limit:
+        name = "year" if year else unit.name if unit is not None else None
+        subjects = [each[:64] for each in dict.fromkeys(about)][:MAX_ABOUT]
+        return Limit.model_validate({**bounds, "unit": name, "about": subjects})
+
+    def _range(self, at: int) -> _Found | None:
+        """A range: "between 20 and 40 cm", "von 2015 bis 2018", "100-200 euro"."""
+        opened, ranged = self._is(at, "opening"), self._is(at, "range")
+        first = measure_at(self.tokens, self._skip(at + (opened or ranged), "filler", 1))
+        if first is None or not self._is(first.end, "ranged"):
+            return None
+        second = measure_at(self.tokens, first.end + 1)
+        if second is None or first.number > second.number * (1 if first.unit == second.unit else 1e6):
+            return None
+        unit, low = second.unit or first.unit, first.number
+        if first.unit is not None and unit is not None and first.unit != unit:
+            if first.unit.kind != unit.kind:
+                return None
+            low = low * first.unit.factor / unit.factor
+        money = unit is not None and unit.kind == "currency"
+        if low > second.number or not (opened or ranged or money):
+            return None
+        bounds: dict[Bound, float] = {"gte": low, "lte": second.number}
+        if unit is None and is_year(low) and is_year(second.number):
+            return _Found(at, second.end, self._make(bounds, None, ["date"], year=True))
+        end, about = self._subject(second.end, unit)
+        about = about or self._subject_before(at, unit)
+        if unit is None and not about and (ranged or self._is_word(end)):
+            return None
+        return _Found(at, end, self._make(bounds, unit, about))
+
+    def _limit_behind(self, at: int) -> _Found | None:
+        """A number and a direction behind it: "50 euro or less", "16 GB minimum", "4+ players"."""
+        measure = measure_at(self.tokens, at)
+        if measure is None or (at and self._is_hyphened(at, at + 1)):
+            return None
+        end = measure.end
+        counted = measure.unit is None and self._is_word(end)
+        behind = self._phrase(end + counted, BEHIND)
+        if behind is None:
+            return None
+        about = sorted(subjects_of(self._text(end))) if counted else []
+        if measure.unit is None and not counted:
+            # "4+ players"
+            about = self._subject(behind[1], None)[1]
+        about = about or self._subject_before(at, measure.unit)
+        year = measure.unit is None and not about and is_year(measure.number)
+        if measure.unit is None and not about and not year:
+            return None
+        bound: Bound = "lte" if BEHIND[behind[0]] == "lte" else "gte"
+        made = self._make({bound: measure.number}, measure.unit, ["date"] if year else about, year=year)
+        return _Found(at, behind[1], made)
+
+    def _size(self, at: int) -> _Found | None:
+        """A size: "size 42", "Größe XL"."""
+        if not at or not self._is(at, "size") or at + 1 >= len(self.tokens):
+            return None
+        number, end = self.tokens[at + 1].number, at + 2
+        if number is None and not self._is(at + 1, "letter"):
+            return None
+        if number is not None and measure_at(self.tokens, at + 1) != Measure(number, None, at + 1, end):
+            return None
+        if (behind := self._phrase(end, BEHIND)) is not None and number is not None:
+            bound: Bound = "lte" if BEHIND[behind[0]] == "lte" else "gte"
+            return _Found(at, behind[1], self._make({bound: number}, None, ["size"]))
+        return _Found(at, end, Limit(value=self._words(at + 1, end), about=["size"]))
+
+    def _exclusion(self, at: int) -> _Found | None:
+        """An exclusion behind what is wanted: "without sugar", ", not leather", "that do not rust"."""
+        phrase = self._phrase(at, EXCLUDING)
+        start, marked = at, phrase[1] if phrase is not None else at
+        clause = phrase is not None and EXCLUDING[phrase[0]] == "clause"
+        if phrase is None or clause:
+            verb = self._clause(at)
+            if verb is not None:
+                start, marked, clause = *verb, False
+        if marked > at and self._phrase(marked, BEFORE) is not None:
+            # "No more than" is a limit.
+            return None
+        if marked == at or start <= self._wanted or self._text(start - 1) in WORDS["either"]:
+            return None
+        if self._is_hyphened(at, marked) or self._phrase(at, NAMES) or (clause and not self._is_apart(at)):
+            return None
+        if phrase is not None and EXCLUDING[phrase[0]] == "noun" and not self._follows_noun(start):
+            return None
+        first = marked
+        while self._is(first, "determiner"):
+            first += 1
+        if self._is(first, "never") or any(each.isdigit() for each in self._text(first)):
+            return None
+        participle = self._text(first).endswith(("ing", "ed")) or self._is(first, "state")
+        state = clause and self._text(at) == "not" and participle
+        if state and self._text(at - 1) != ",":
+            return None
+        end = self._end_of_name(first)
+        return _Found(start, end, Exclusion(without=self._words(first, end)[:256])) if end > first else None
+
+    @cached_property
+    def _wanted(self) -> int:
+        """The first word of what is wanted: an exclusion stands behind it."""
+        numbers = (at for at in range(len(self.tokens)) if self._is_wanted(at))
+        return next(numbers, len(self.tokens))
+
+    def _is_wanted(self, at: int) -> bool:
+        return (self._is_word(at) or self.tokens[at].number is not None) and not self._is(at, "question")
+
+    def _is_apart(self, at: int) -> bool:
+        """True if "not" at a token excludes what follows, and negates no verb."""
+        before = self._text(at - 1)
+        if before == ",":
+            return True
+        if self._text(at) != "not":
+            # The other languages put it behind the verb.
+            return self._is(at - 1, "relative")
+        asks = self._is(0, "question")
+        return not asks and before not in WORDS["auxiliary"] | WORDS["pronoun"] and self._is_word(at - 1)
+
+    def _follows_noun(self, at: int) -> bool:
+        """True if "no" at a token follows a noun: in other languages the word is another one."""
+        return self._is_word(at - 1) or self._text(at - 1) == "," or self.tokens[at - 1].number is not None
+
+    def _clause(self, at: int) -> tuple[int, int] | None:
+        """The words of a relative clause up to its negation: "that is not", "which do not", "that don't"."""
+        if not self._is(at, "relative"):
+            return None
+        for verb in range(at + 1, min(at + _CLAUSE, len(self.tokens))):
+            word = self._text(verb)
+            if word.endswith("n't") or word == "cannot":
+                return at, verb + 1
+            if self._is(verb, "auxiliary") and self._text(verb + 1) in {"not", "no", "nicht"}:
+                return at, verb + 2
+        return None
+
+    def _end_of_name(self, first: int) -> int:
+        """The token behind the words that name what is excluded."""
+        end = first
+        while end < len(self.tokens) and (self._is_word(end) or self._joins(first, end)):
+            if end > first and (self._size(end) is not None or self._phrase(end, BEFORE) is not None):
+                break
+            end += 1
+        words = [each for each in range(first, end) if self._text(each) != "-"]
+        if not words:
+            return first
+        capital = [self.text[self.tokens[each].start].isupper() for each in words]
+        if capital[0] and not all(capital):
+            end = words[capital.index(False)]
+        elif len(words) > _NAMED:
+            end = words[_NAMED]
+        also = self._skip(end, "also", 1)
+        if also > end and self._is_word(also) and not self._phrase(end, EXCLUDING):
+            return self._end_of_name(also)
+        return end
+
+    def _joins(self, first: int, at: int) -> bool:
+        """True for a hyphen or an elided article within a name."""
+        return at > first and self._text(at) == "-" and self.tokens[at].glued and at + 1 < len(self.tokens)
+
+    def _order(self, at: int) -> _Found | None:
+        phrase = self._phrase(at, ORDERS)
+        if phrase is None or self._is_hyphened(at, phrase[1]) or len(self.tokens) == phrase[1] - at:
+            return None
+        subject, direction = ORDERS[phrase[0]]
+        start = at - 1 if at and self._is(at - 1, "filler") else at
+        return _Found(start, phrase[1], Order(about=[subject], direction=direction))
+
+
+def _turn(bound: Bound) -> Bound:
+    turned: dict[Bound, Bound] = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
+    return turned[bound]
+
+
+def alternatives(without: str) -> Iterator[list[str]]:
+    """The folded words of each thing that an exclusion names: "nuts or milk" are two."""
+    words: list[str] = []
+    for token in tokenize(without):
+        if token.text in WORDS["also"]:
+            yield words
+            words = []
+        elif token.text[:1].isalnum() and token.text not in WORDS["determiner"]:
+            words.append(token.text)
+    yield words
