@@ -10,7 +10,7 @@ from typing import Any, Final
 from operators.query.canonical import CanonicalQuery, Shape, shape
 from operators.query.field_map import SAME, FieldMap
 from operators.ranking.grouping import Grouping
-from operators.ranking.run import Facts, Matches, TemporalExpression
+from operators.ranking.run import Alike, Facts, Matches, TemporalExpression, Words
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import DEFAULT_LIMIT, QueryEvent, Returned
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
@@ -81,6 +81,9 @@ class RankingPlan:
         now: float | None,
         temporal_expression: TemporalExpression | None,
         matches: Matches | None = None,
+        *,
+        words: Words | None = None,
+        alike: Alike | None = None,
     ) -> Facts:
         """The facts of the query for the recipe's stages; `now` in Unix seconds, None if it has no clock."""
         return Facts(
@@ -89,6 +92,8 @@ class RankingPlan:
             text=asked.text,
             temporal_expression=temporal_expression,
             matches=matches,
+            words=words,
+            alike=alike,
             include_reflections=self.include_reflections,
             reflections_only=asked.reflections_only,
             decay=self.decay,

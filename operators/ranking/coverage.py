@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from functools import cache
 from itertools import accumulate, chain
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from operators.ranking.candidate import Candidate, Leg, Payload, best_first, union
 from operators.ranking.run import Matches, Run, Shares
@@ -27,6 +28,9 @@ _TERM: Final = 4
 _SIZE: Final = _TERM + 1
 _FIELDS: Final = 6
 """Letters of a mark: those of the term, and one with a bit for each field; the last bit is that of all further ones."""
+
+_IN_FIRST: Final = np.array([_LETTERS.find(chr(letter)) % 2 == 1 and chr(letter) in _LETTERS for letter in range(128)])
+"""By the code of a mark's last letter: does it have the bit of the first field?"""
 
 _IDENTIFIER: Final = 4
 """Characters of the shortest word with a digit that is like an identifier: `10` and `5x6` are sizes."""
@@ -55,6 +59,17 @@ def marks(fields: Sequence[Iterable[int]]) -> str:
         for term in terms:
             found[term] = found.get(term, 0) | 1 << min(number, _FIELDS - 1)
     return "".join(_mark(term) + _LETTERS[bits] for term, bits in found.items())
+
+
+def are_marks(value: object) -> TypeGuard[str]:
+    """True if a payload's value has the form of at least one mark."""
+    return isinstance(value, str) and bool(value) and not len(value) % _SIZE and value.isascii()
+
+
+def read_marks(marked: str) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """A number for each term of some marks, and which of the terms the first field has."""
+    rows = np.frombuffer(marked.encode("ascii"), np.uint8).reshape(-1, _SIZE)
+    return rows[:, :_TERM].copy().view("<u4").ravel(), _IN_FIRST[rows[:, _TERM]]
 
 
 def find_matches(

@@ -18,6 +18,7 @@ from operators.ranking.fusion import dbsf, linear, one_leg, rrf, score
 from operators.ranking.head import feedback, rerank, smoothing
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
 from operators.ranking.temporal import temporal
+from operators.ranking.versions import versions
 from schemas.recipes import Recipe
 from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Linear, Rrf, Score, VectorLeg, Weighted
 from schemas.recipes.stages import (
@@ -32,6 +33,7 @@ from schemas.recipes.stages import (
     Rerank,
     Smoothing,
     Temporal,
+    Versions,
 )
 from schemas.result import FUZZY
 
@@ -55,6 +57,7 @@ _LATER: Final[Mapping[type[RecipeStage], Callable[[list[Candidate], Any, Run], l
     Reflections: reflections.boost,
     Composite: composite,
     Temporal: temporal,
+    Versions: versions,
 }
 
 

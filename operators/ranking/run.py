@@ -32,13 +32,24 @@ class TemporalExpression:
 Matches = Mapping[str, Mapping[str, Sequence[str]]]
 """Word of the query -> id of each candidate that has it -> the fields that have it."""
 
+Alike = Mapping[str, Mapping[str, float]]
+"""Id of a candidate -> id of one behind it -> the similarity of their terms."""
+
+
+class Words(NamedTuple):
+    """The terms of each word of a query, and those of each way to join words."""
+
+    words: Mapping[str, Sequence[int]]
+    identifiers: Mapping[str, Sequence[int]] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of a query that stages read.
 
     `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `matches` is None where
-    nothing is known of the candidates' words. `decay` are the tiers below the recipe's, the least specific first;
+    nothing is known of the candidates' words, and `words` has the terms by which these can be found. `alike` is what a
+    recorded pool says of candidates' similarities. `decay` are the tiers below the recipe's, the least specific first;
     `decay_half_life` is the default in days, None if the profile has no decay.
     """
 
@@ -47,6 +58,8 @@ class Facts:
     text: str | None = None
     temporal_expression: TemporalExpression | None = None
     matches: Matches | None = None
+    words: Words | None = None
+    alike: Alike | None = None
     include_reflections: bool = True
     reflections_only: bool = False
     decay: tuple[DecayTier, ...] = ()
@@ -143,9 +156,10 @@ class Run:
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
     that are compared with each other, by point id, as far as they were read. `shares` are those of the query's
-    words, once they are known; `misspelt` is the share of the query for which the leg fuzzy counts. `reranked`: a model
-    or a distance stage changed a score. `aged`: a stage read how old candidates are. `off_scale`: an importance was
-    outside its scale. `backends` are those other than the legs.
+    words, once they are known; `alike` has the similarities of the candidates whose terms a stage compared. `misspelt`
+    is the share of the query for which the leg fuzzy counts. `reranked`: a model or a distance stage changed a score.
+    `aged`: a stage read how old candidates are. `off_scale`: an importance was outside its scale. `backends` are those
+    other than the legs.
     """
 
     facts: Facts
@@ -153,6 +167,7 @@ class Run:
     model: ModelScores | None = None
     vectors: Mapping[str, NDArray[np.float16]] = field(default_factory=dict)
     shares: Shares | None = None
+    alike: Alike = field(default_factory=dict)
     misspelt: float = 0.0
     reranked: bool = False
     aged: bool = False

@@ -14,10 +14,9 @@ from operators.query.returned import is_hidden
 from operators.text.expression import parse
 from operators.text.passages import Matcher
 from operators.text.trigrams import trigrams_of_query
-from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
+from schemas.document import ACTOR_TYPE, FILTERED, MARKS, SUBJECT
 from schemas.errors import Reason, invalid
 from schemas.filters import Exists
-from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, RetrievalStage
 
 _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing that keywords could be searched in"
@@ -131,7 +130,7 @@ class Admission:
         recipe = query.asked.plan.recipe
         fuzzy = retrieval.capabilities.fuzzy and FUZZY in recipe.fusion.legs
         # A word's terms cost as much as the query's, and nothing else reads them.
-        if fuzzy or recipe.stage(Coverage) is not None or query.asked.canonical.recorded is not None:
+        if fuzzy or MARKS in recipe.reads or query.asked.canonical.recorded is not None:
             retrieval.words, retrieval.identifiers = bm25.words(parsed.terms)
         if fuzzy:
             retrieval.trigrams = trigrams_of_query(retrieval.words)

@@ -27,7 +27,7 @@ from operators.query.search_bodies import askable, depth, legs, vector_of, wante
 from operators.ranking.candidate import Candidate, Leg, in_tie_order, union
 from operators.ranking.coverage import find_matches, find_missing, find_misspelt, narrow
 from operators.ranking.pipeline import first_phase, keep_order
-from operators.ranking.run import Matches
+from operators.ranking.run import Matches, Words
 from operators.runtime.stage import Batch, Batches, run_step
 from operators.stages.leg import Leg as SearchLeg
 from operators.stages.leg import is_searched
@@ -304,7 +304,8 @@ def fuse_legs(query: InFlight) -> InFlight:
             else:
                 # Candidates that this leg alone found may have no marks: nothing was known for them.
                 outcome.matches = _matches(query, legs)
-        facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)
+        words = Words(query.retrieval.words, query.retrieval.identifiers)
+        facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches, words=words)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:
         outcome.rank(keep_order(legs, explain=asked.explain))

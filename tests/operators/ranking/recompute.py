@@ -205,6 +205,13 @@ def _coverage(legs: Legs, parameters: Parameters, values: Values, before: float)
     return added if values["most"] is None else min(added, float(values["most"]))
 
 
+def _versions(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    scores: list[float] = values["scores"]
+    assert scores == sorted(scores, reverse=True)
+    assert before in scores
+    return scores[values["rank"]]
+
+
 FORMULAS: Final[Mapping[str, Formula]] = {
     "rrf": _rrf,
     "score": _score,
@@ -220,6 +227,7 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "reflections": _reflections,
     "composite": _composite,
     "temporal": _temporal,
+    "versions": _versions,
     "weibull_decay": _distance(_weibull),
     "keyword_boost": _distance(lambda parameters, values: 1 - parameters["weight"] * values["overlap"]),
     "importance_boost": _distance(lambda parameters, values: 1 - parameters["weight"] * values["importance"]),
