@@ -69,7 +69,7 @@ def test_the_fact_of_the_asked_time_is_first(text: str, expected: str) -> None:
 
 
 def test_a_time_that_a_chat_model_read_counts() -> None:
-    """It ends with its tolerance, and counts where the rules find none: 1,000 days before June 2025 is September 2022."""
+    """It ends with its tolerance, and counts where the rules find none: 1,000 days before June 2025."""
     facts = Facts(now=NOW, text="prix d'alors", matches={}, temporal_expression=TemporalExpression(1100, 100))
     assert versions(history(), Versions(), Run(facts))[0].id == "b"
 
