@@ -19,6 +19,7 @@ from operators.ranking.content import join_fields
 from operators.text.analysis import analyse, fold_accents, fold_umlauts, lower_turkish
 from operators.text.terms import SparseVector, terms_by_word
 from operators.text.trigrams import trigrams_of_document
+from operators.text.words import words as split_words
 from schemas.document import COLUMNS, EXPIRES_AT, LANG
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings
@@ -46,6 +47,9 @@ _COUNTING: Final = 1000.0
 
 _CONTEXTS: Final = "contexts"
 _BY_ACCESS: Final = "same tier and labels"
+
+_JOINED: Final = "stopwords"
+"""The beginning of the term of a text that has stop words alone."""
 
 _PROMPTS: Final = "prompts"
 _EMBEDDER: Final = "embedder"
@@ -141,12 +145,27 @@ class Bm25:
             return terms_by_word(text, self.query), {}
         analysed = analyse(_readable(text), query=True)
         words = terms_by_word(analysed.text, self._telling)
-        return words, {name: self._model.embed_query(name).indices for name, _ in analysed.identifiers}
+        identifiers = {name: self._model.embed_query(name).indices for name, _ in analysed.identifiers}
+        if self._is_of_stop_words(analysed.text):
+            identifiers[" ".join(split_words(analysed.text))] = self._join(analysed.text)
+        return words, identifiers
 
     def _telling(self, text: str) -> SparseVector | None:
         """The terms of a word that is no stop word."""
         terms = sorted(self._weights(text, self._counting))
         return SparseVector(terms, [1.0] * len(terms)) if terms else None
+
+    def _is_of_stop_words(self, text: str) -> bool:
+        """True if the text has words, and a language has no other ones in it."""
+        folded = {name: self._fold(text, name) for name in self._counting}
+        return any(
+            not model.embed_query(folded[name]).indices and self._whole[name].embed_query(folded[name]).indices
+            for name, model in self._counting.items()
+        )
+
+    def _join(self, text: str) -> list[int]:
+        """The term of a whole text of stop words; it begins like no word, so that no other text has it."""
+        return list(self._model.embed_query(_JOINED + "".join(split_words(fold_accents(text)))).indices)
 
     def _weigh(self, texts: Sequence[tuple[str, float]], language: str) -> tuple[SparseVector, list[Collection[int]]]:
         counts: dict[int, float] = defaultdict(float)
@@ -158,12 +177,15 @@ class Bm25:
             found = self._count(folded, language)
             length += weight * found.total()
             # Stop words don't make a document longer, and no document is marked with them.
-            for term, count in (self._count(folded, language, self._whole) - found).items():
+            stop_words = self._count(folded, language, self._whole) - found
+            for term, count in stop_words.items():
                 counts[term] += weight * count
             if analysed.identifiers:
                 # An identifier is of no language, and a query has it once.
                 named = " ".join(name for name, _ in analysed.identifiers)
                 found.update(self._count(named, self.parameters.language))
+            elif stop_words and not found:
+                found.update(self._join(analysed.text))
             by_field.append(found.keys())
             for term, count in found.items():
                 counts[term] += weight * count
@@ -186,7 +208,9 @@ class Bm25:
         for name, joined in analysed.identifiers:
             for term in self._model.embed_query(name).indices:
                 weights[term] = max(weights.get(term, 0.0), float(joined))
-        weights = weights or self._weights(analysed.text, self._whole)
+        if self._is_of_stop_words(analysed.text):
+            weights = weights or self._weights(analysed.text, self._whole)
+            weights |= dict.fromkeys(self._join(analysed.text), float(len(split_words(analysed.text))))
         terms = sorted(weights)
         return SparseVector(terms, [weights[term] for term in terms]) if terms else None
 
