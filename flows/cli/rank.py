@@ -31,12 +31,12 @@ from operators.ranking.temporal import temporal_expression
 from operators.stages.decode import check_text
 from operators.text.expression import parse
 from operators.text.passages import Matcher
-from schemas.document import MARKS
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.event import json_object, validate
 from schemas.pool import CandidatePool, Measure, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
+from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
 from schemas.settings import Defaults, Limits, Settings, load
 from schemas.settings.document import read
@@ -168,9 +168,8 @@ class PoolRanker:
             at = temporal_expression(canonical.text, pool.clock)
             if extractor == "chat":
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
-        reading = [stage.name for stage in plan.recipe.stages if MARKS in stage.reads]
-        if reading and canonical.text is not None and pool.words is None:
-            outcome.warnings += (f"the pool has no words: the stage {name} changes nothing" for name in reading)
+        if plan.recipe.stage(Coverage) is not None and canonical.text is not None and pool.words is None:
+            outcome.warnings.append("the pool has no words: the stage coverage changes nothing")
         facts = plan.facts(canonical, pool.clock, at, pool.words, alike=pool.alike)
         outcome.rank(first_phase(plan.recipe, found, facts))
         self._by_model(asked, outcome, pool)
