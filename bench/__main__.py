@@ -138,6 +138,7 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--config", type=Path, help="of the models, the recipes and the index")
     command.add_argument("--index", type=Path, help="directory for the index. Default: a temporary one")
     command.add_argument("--plot", type=Path, metavar="PNG", help="a picture of quality over cost")
+    command.add_argument("--allow-partial", action="store_true", help="exit with 0 though answers are not whole")
     command.add_argument("--json", action="store_true", help="one JSON object")
     return parser.parse_args()
 

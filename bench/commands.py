@@ -36,6 +36,7 @@ from bench.saturation import saturate
 from bench.soak import Soak, soak, sound
 from bench.subject import ASYNCIO, PEERS, RANKSTREAM
 from bench.variants import VARIANTS
+from flows.cli.evaluate.evaluation import describe_lost
 from flows.process import logs
 from schemas.settings import TelemetrySettings, load
 
@@ -200,7 +201,10 @@ def judged(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         quality.plot(title, rows, arguments.plot)
     _show({"machine": machine(), "rows": rows}, arguments.json, report.quality_table(title, rows))
-    return 0
+    lost = [said for row in rows if (said := describe_lost(row["recipe"], row["answers"], row["lost"])) is not None]
+    for said in lost:
+        stderr.print(said, style="red")
+    return 1 if lost and not arguments.allow_partial else 0
 
 
 def parts(rounds: int, update: bool, as_json: bool) -> int:

@@ -154,7 +154,7 @@ def recall_table(report: Mapping[str, Any]) -> Table:
 
 def quality_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """A row a recipe: what it reaches, CPU a query, and the bytes of a document's vectors."""
-    named = [name for name in rows[0] if name not in {"recipe", "cpu_ms", "bytes", "answers"}]
+    named = [name for name in rows[0] if name not in {"recipe", "cpu_ms", "bytes", "answers", "lost"}]
     shown = _table(title, "recipe", *named, "CPU, ms", "bytes", "answers")
     for row in rows:
         figures = (f"{row[name]:.3f}" for name in named)

@@ -96,6 +96,11 @@ class CandidatePool(Strict):
         description="Document id -> its dense vector, of the candidates that the recipe compared: base64 of the"
         " components as little-endian floats of 16 bits.",
     )
+    alike: dict[str, dict[str, Annotated[float, Field(ge=0, le=1)]]] = Field(
+        default={},
+        description="Document id -> id of a document behind it -> the similarity of their terms, of the candidates that"
+        " the recipe compared.",
+    )
     rerank: dict[str, Score] | None = Field(default=None, description="Document id -> rerank score.")
     reranked_candidates: Annotated[int, Field(ge=0)] | None = Field(
         default=None,

@@ -171,7 +171,9 @@ class PoolRanker:
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
         if plan.recipe.stage(Coverage) is not None and canonical.text is not None and pool.words is None:
             outcome.warnings.append("the pool has no words: the stage coverage changes nothing")
-        outcome.rank(first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, _matches(pool))))
+        outcome.rank(
+            first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, _matches(pool), alike=pool.alike))
+        )
         self._by_model(asked, outcome, pool)
         return asked, outcome
 

@@ -21,13 +21,15 @@ class Embedding:
     `vector` has unit length, or is zero where the model finds no token in the text; shape (dimension,), float32.
     `tokens` has unit rows, shape (tokens, dimension), float32, without the special tokens; `token_ids` are the
     vocabulary ids of those rows. `directed` is False for a zero vector, which has no direction to search in, and
-    for a text that is not readable. `unknown` is the share of the text's letters that the model does not know.
+    for a text that is not readable. `unknown` is the share of the text's letters and unknown signs that the model does
+    not know; `unknown_signs`: signs such as emoji are among them.
     """
 
     vector: NDArray[np.float32]
     tokens: NDArray[np.float32] | None = None
     token_ids: tuple[int, ...] = ()
     unknown: float = 0.0
+    unknown_signs: bool = False
     directed: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:

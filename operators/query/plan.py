@@ -11,7 +11,7 @@ from operators.query.canonical import CanonicalQuery, Shape, shape
 from operators.query.field_map import SAME, FieldMap
 from operators.query.returned import hide
 from operators.ranking.grouping import Grouping
-from operators.ranking.run import Facts, Matches, TemporalExpression
+from operators.ranking.run import Alike, Facts, Matches, TemporalExpression
 from operators.text.wishes import read_wishes, take_away
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import DEFAULT_LIMIT, QueryEvent, Returned
@@ -93,6 +93,8 @@ class RankingPlan:
         now: float | None,
         temporal_expression: TemporalExpression | None,
         matches: Matches | None = None,
+        *,
+        alike: Alike | None = None,
     ) -> Facts:
         """The facts of the query for the recipe's stages; `now` in Unix seconds, None if it has no clock."""
         return Facts(
@@ -101,6 +103,7 @@ class RankingPlan:
             text=asked.text,
             temporal_expression=temporal_expression,
             matches=matches,
+            alike=alike,
             include_reflections=self.include_reflections,
             reflections_only=asked.reflections_only,
             decay=self.decay,

@@ -221,6 +221,8 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             for word, found in outcome.matches.fields.items()
         }
         recorded["atoms"] = outcome.matches.atoms
+    if outcome.ranked is not None and (alike := outcome.ranked.run.alike):
+        recorded["alike"] = {own[one]: {own[id_]: share for id_, share in of.items()} for one, of in alike.items()}
     if outcome.vectors:
         recorded["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()}
     return recorded

@@ -9,9 +9,10 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import accumulate, chain
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from operators.ranking.candidate import Payload
 from operators.ranking.run import Matches
@@ -24,6 +25,9 @@ _SIZE: Final = _TERM + 1
 _FIELDS: Final = 6
 """Letters of a mark: those of the term, and one with a bit for each field; the last bit is that of all further ones."""
 
+_IN_FIRST: Final = np.array([_LETTERS.find(chr(letter)) % 2 == 1 and chr(letter) in _LETTERS for letter in range(128)])
+"""By the code of a mark's last letter: does it have the bit of the first field?"""
+
 _FEW_MARKS: Final = 4
 """Marks from which on it costs less to look for all at once."""
 
@@ -35,6 +39,17 @@ def marks(fields: Sequence[Iterable[int]]) -> str:
         for term in terms:
             found[term] = found.get(term, 0) | 1 << min(number, _FIELDS - 1)
     return "".join(_mark(term) + _LETTERS[bits] for term, bits in found.items())
+
+
+def are_marks(value: object) -> TypeGuard[str]:
+    """True if a payload's value has the form of at least one mark."""
+    return isinstance(value, str) and bool(value) and not len(value) % _SIZE and value.isascii()
+
+
+def read_marks(marked: str) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """A number for each term of some marks, and which of the terms the first field has."""
+    rows = np.frombuffer(marked.encode("ascii"), np.uint8).reshape(-1, _SIZE)
+    return rows[:, :_TERM].copy().view("<u4").ravel(), _IN_FIRST[rows[:, _TERM]]
 
 
 def find_matches(words: Sequence[QueryWord], payloads: Mapping[str, Payload], fields: Sequence[str]) -> Matches | None:

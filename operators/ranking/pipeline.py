@@ -18,6 +18,7 @@ from operators.ranking.fusion import dbsf, linear, one_leg, rrf, score
 from operators.ranking.head import feedback, rerank, smoothing
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
 from operators.ranking.temporal import temporal
+from operators.ranking.versions import versions
 from operators.ranking.wishes import grant
 from schemas.recipes import Recipe
 from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Linear, Rrf, Score, VectorLeg, Weighted
@@ -33,6 +34,7 @@ from schemas.recipes.stages import (
     Rerank,
     Smoothing,
     Temporal,
+    Versions,
     Wishes,
 )
 from schemas.result import FUZZY
@@ -58,6 +60,7 @@ _LATER: Final[Mapping[type[RecipeStage], Callable[[list[Candidate], Any, Run], l
     Composite: composite,
     Temporal: temporal,
     Wishes: grant,
+    Versions: versions,
 }
 
 

@@ -47,12 +47,23 @@ class Matches:
         return cls(fields, {word: (place, 1) for place, word in enumerate(fields)})
 
 
+Alike = Mapping[str, Mapping[str, float]]
+"""Id of a candidate -> id of one behind it -> the similarity of their terms."""
+
+
+class Words(NamedTuple):
+    """The terms of each word of a query, and those of each way to join words."""
+
+    words: Mapping[str, Sequence[int]]
+    identifiers: Mapping[str, Sequence[int]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of a query that stages read.
 
     `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `matches` is None where
-    nothing is known of the candidates' words. `decay` are the tiers below the recipe's, the least specific first;
+    nothing is known of the candidates' words. `alike` is what a recorded pool says of candidates' similarities. `decay` are the tiers below the recipe's, the least specific first;
     `decay_half_life` is the default in days, None if the profile has no decay.
     `understood` are the query's wishes; `visible` leaves out the fields of a payload that the query may not see.
     """
@@ -62,6 +73,7 @@ class Facts:
     text: str | None = None
     temporal_expression: TemporalExpression | None = None
     matches: Matches | None = None
+    alike: Alike | None = None
     include_reflections: bool = True
     reflections_only: bool = False
     decay: tuple[DecayTier, ...] = ()
@@ -150,11 +162,11 @@ class Run:
     """The state of one query's ranking. `explanations` is None unless they are asked for.
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
-    that are compared with each other, by point id, as far as they were read. `units` are those of the query,
-    once they are known; `misspelt` is the share of the query for which the leg fuzzy counts. `reranked`: a model
-    or a distance stage changed a score. `aged`: a stage read how old candidates are. `off_scale`: an importance was
-    outside its scale. `backends` are those other than the legs. `understood` are the wishes as they were judged; None
-    before.
+    that are compared with each other, by point id, as far as they were read. `units` are those of the query, once they
+    are known; `alike` has the similarities of the candidates whose terms a stage compared; `misspelt` is the share of
+    the query for which the leg fuzzy counts. `reranked`: a model or a distance stage changed a score. `aged`: a stage
+    read how old candidates are. `off_scale`: an importance was outside its scale. `backends` are those other than the
+    legs. `understood` are the wishes as they were judged; None before.
     """
 
     facts: Facts
@@ -162,6 +174,7 @@ class Run:
     model: ModelScores | None = None
     vectors: Mapping[str, NDArray[np.float16]] = field(default_factory=dict)
     units: Sequence[Unit] | None = None
+    alike: Alike = field(default_factory=dict)
     misspelt: float = 0.0
     reranked: bool = False
     aged: bool = False

@@ -1,15 +1,15 @@
 """The time that a query names (its temporal expression), and the stage `temporal`, which ranks by it."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, best_first
-from operators.ranking.run import Run, TemporalExpression
+from operators.ranking.run import DAY, Run, TemporalExpression
 from schemas.recipes.stages import Temporal
 
-_SECONDS_OF_DAY: Final = 86_400
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 _ONES: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -87,7 +87,33 @@ _RELATIVE: Final = (
 
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _LAST_DAY: Final = re.compile(rf"\blast ({'|'.join(_WEEKDAYS)}|weekend)\b")
+_RELATIVE_WORDS: Final = ("ago", "last", "yesterday", "recently")
 _HYPHENS: Final = re.compile("[-\u2010\u2011]+")
+
+
+class _Calendar(NamedTuple):
+    """A pattern of a date, its tolerance in days, and the months from that of its middle to its end; 0: it is a day."""
+
+    pattern: re.Pattern[str]
+    tolerance: int
+    months: int = 0
+
+    def end(self, middle: date) -> float:
+        """The end of the period with that middle, in Unix seconds."""
+        months = middle.year * 12 + middle.month - 1 + self.months
+        # The calendar of dates ends with the year 9999, and nothing is after it.
+        if months >= 10_000 * 12:
+            return math.inf
+        last = date(months // 12, months % 12 + 1, 1).toordinal() if self.months else middle.toordinal() + 1
+        return (last - _EPOCH) * DAY
+
+
+class NamedTime(NamedTuple):
+    """A time that a query names: its phrase, the expression, and the end of the period in Unix seconds."""
+
+    phrase: str
+    expression: TemporalExpression
+    end: float
 
 
 def temporal_expression(query: str, now: float) -> TemporalExpression | None:
@@ -100,27 +126,49 @@ def temporal_expression(query: str, now: float) -> TemporalExpression | None:
     Source: memini's `search.RegexAnchorExtractor` for days, weeks, months, one year and recently; number
     words, the other phrases and dates are our own.
     """
+    found = _find_time(query, now, _CALENDAR)
+    return found and found.expression
+
+
+def named_time(query: str, now: float) -> NamedTime | None:
+    """The same with the end of the period; a year by itself names one, too: "mayor 2021".
+
+    A day, a month, a season and a year end by the calendar, "since" with no day at all, and other times at the end of
+    their tolerance. Source: own.
+    """
+    return _find_time(query, now, (*_CALENDAR, _BARE_YEAR))
+
+
+def _find_time(query: str, now: float, calendar: Sequence[_Calendar]) -> NamedTime | None:
     # Upper case first: it turns ligatures and long s into plain letters, which lower case alone doesn't.
     text = query.upper().lower()
-    first = min(_phrases(_fold_spaces(_HYPHENS.sub(" ", text)), now), key=lambda found: found[0], default=None)
-    return first[1] if first is not None else _absolute(_fold_spaces(text), now)
+    # No relative phrase lacks one of these words, and looking for them costs less.
+    relative = any(word in text for word in _RELATIVE_WORDS)
+    phrases = _phrases(_fold_spaces(_HYPHENS.sub(" ", text)), now) if relative else iter(())
+    first = min(phrases, key=lambda found: found[0], default=None)
+    return first[1] if first is not None else _absolute(_fold_spaces(text), now, calendar)
 
 
 def _fold_spaces(text: str) -> str:
     return " ".join(text.split())
 
 
-def _phrases(text: str, now: float) -> Iterator[tuple[int, TemporalExpression]]:
+def _phrases(text: str, now: float) -> Iterator[tuple[int, NamedTime]]:
     """The first place of each kind of relative phrase in a text, and the time that it names."""
     for row in _RELATIVE:
         for found in row.pattern.finditer(text):
             count = _number(found[1]) if row.pattern.groups else 1
             if count is not None:
-                yield found.start(), row.expression(count)
+                yield found.start(), _until_tolerance(found[0], row.expression(count), now)
                 break
     if last := _LAST_DAY.search(text):
         days = ("saturday", "sunday") if last[1] == "weekend" else (last[1],)
-        yield last.start(), TemporalExpression(min(_days_since(day, now) for day in days), 1)
+        said = TemporalExpression(min(_days_since(day, now) for day in days), 1)
+        yield last.start(), _until_tolerance(last[0], said, now)
+
+
+def _until_tolerance(phrase: str, said: TemporalExpression, now: float) -> NamedTime:
+    return NamedTime(phrase, said, now - (said.days - said.tolerance) * DAY)
 
 
 def _days_since(weekday: str, now: float) -> int:
@@ -133,14 +181,20 @@ def _number(words: str) -> int | None:
     return int(words) if words.isdigit() else _NUMBERS.get(words)
 
 
-def _absolute(text: str, now: float) -> TemporalExpression | None:
+def _absolute(text: str, now: float, calendar: Sequence[_Calendar]) -> NamedTime | None:
     today = _today(now)
-    found = find_date(text, date.fromordinal(today))
-    return found and TemporalExpression(today - found[0].toordinal(), found[1])
+    for row in calendar:
+        if found := row.pattern.search(text):
+            middle = _middle(found.groupdict(), date.fromordinal(today))
+            if middle is None:
+                return None
+            said = TemporalExpression(today - middle.toordinal(), row.tolerance)
+            return NamedTime(found[0], said, math.inf if found[0].startswith("since") else row.end(middle))
+    return None
 
 
 def _today(now: float) -> int:
-    return int(now // _SECONDS_OF_DAY) + _EPOCH
+    return int(now // DAY) + _EPOCH
 
 
 _MONTHS: Final = {
@@ -165,6 +219,7 @@ _LEAP_GAP: Final = 8
 """29 February can be this many years away: no year between 1896 and 1904 has one."""
 
 _YEAR: Final = r"(?P<year>[0-9]{4})"
+_OF_NOW: Final = "(?P<year>19[0-9]{2}|20[0-9]{2}|2100)"
 # "10:30 May", "1.7 May" and "march 7.5 miles" hold no day.
 _DAY_OF_MONTH: Final = r"(?<![0-9][.,:])(?P<{}>[0-9]{{1,2}})(?:st|nd|rd|th)?\b(?![.:][0-9])"
 _MONTH: Final = rf"\b(?P<name>{'|'.join(_MONTHS)})\b"
@@ -181,30 +236,20 @@ _OF: Final = "(?: ?, ?| (?:of )?)"
 _OF_OR_IN: Final = "(?: ?, ?| (?:of |in )?)"
 
 _CALENDAR: Final = (
-    (re.compile(rf"(?<![0-9]){_YEAR}-(?P<month>[0-9]{{2}})-(?P<day>[0-9]{{2}})(?![0-9])"), 2),
-    (re.compile(rf"{_DAY_AND_MONTH}{_OF_OR_IN}{_YEAR}\b"), 2),
-    (re.compile(_DAY_AND_MONTH), 2),
-    (re.compile(rf"{_MONTH}{_OF}{_YEAR}\b"), 15),
-    (re.compile(rf"{_WITHIN} {_MONTH}"), 15),
-    (re.compile(rf"{_SEASON}{_OF}{_YEAR}\b"), 45),
-    (re.compile(rf"{_WITHIN} (?:the )?{_SEASON}"), 45),
-    (re.compile(r"\b(?:in|during|since) (?P<year>19[0-9]{2}|20[0-9]{2}|2100)\b(?![-/.][0-9])"), 120),
+    _Calendar(re.compile(rf"(?<![0-9]){_YEAR}-(?P<month>[0-9]{{2}})-(?P<day>[0-9]{{2}})(?![0-9])"), 2),
+    _Calendar(re.compile(rf"{_DAY_AND_MONTH}{_OF_OR_IN}{_YEAR}\b"), 2),
+    _Calendar(re.compile(_DAY_AND_MONTH), 2),
+    _Calendar(re.compile(rf"{_MONTH}{_OF}{_YEAR}\b"), 15, 1),
+    _Calendar(re.compile(rf"{_WITHIN} {_MONTH}"), 15, 1),
+    _Calendar(re.compile(rf"{_SEASON}{_OF}{_YEAR}\b"), 45, 2),
+    _Calendar(re.compile(rf"{_WITHIN} (?:the )?{_SEASON}"), 45, 2),
+    _Calendar(re.compile(rf"\b(?:in|during|since|im jahre?|en) {_OF_NOW}\b(?![-/.][0-9])"), 120, 6),
 )
-"""Pattern and tolerance in days; the first that matches wins."""
+"""The first whose pattern matches wins. Without a year it is the latest such date that isn't after today; a date that
+the calendar doesn't have names no time. Source: own.
+"""
 
-
-def find_date(text: str, today: date) -> tuple[date, int] | None:
-    """The middle of the day, month, season or year that a text names, and a tolerance in days.
-
-    The text is lower case with single spaces. Without a year it is the latest such date that isn't after `today`. A
-    date that the calendar doesn't have is None, as is a text that names none. Source: own.
-    """
-    for pattern, tolerance in _CALENDAR:
-        found = pattern.search(text)
-        if found:
-            middle = _middle(found.groupdict(), today)
-            return (middle, tolerance) if middle else None
-    return None
+_BARE_YEAR: Final = _Calendar(re.compile(rf"(?<![\w.,:/-]){_OF_NOW}(?![\w:/-]|[.,][0-9])"), 120, 6)
 
 
 def _middle(parts: dict[str, str | None], today: date) -> date | None:

@@ -42,6 +42,7 @@ from operators.query.search_bodies import legs, vector_of
 from operators.ranking.temporal import temporal_expression
 from schemas.document import EXPIRES
 from schemas.errors import DeadLetterClass, InputError
+from schemas.recipes.stages import Versions
 from schemas.result import VECTOR, RetrievalStage, Status
 
 _LEAST: Final = 0.5
@@ -229,8 +230,14 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 
 def _depends_on_time(query: InFlight) -> bool:
     asked = query.asked.canonical
-    searched = asked.shape is Shape.SEARCH
-    return searched and (query.asked.plan.recipe.timed or asked.reflections_only)
+    recipe = query.asked.plan.recipe
+    if asked.shape is not Shape.SEARCH:
+        return False
+    return recipe.timed or asked.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))
+
+
+def _names_time(asked: CanonicalQuery) -> bool:
+    return asked.text is not None and temporal_expression(asked.text, asked.now) is not None
 
 
 def _kind(query: InFlight) -> bytes:
@@ -254,9 +261,7 @@ def _likeness(query: InFlight) -> Likeness | None:
     ):
         return None
     expert = retrieval.parsed is not None and retrieval.parsed.expression is not None
-    dated = retrieval.temporal_expression is not None or (
-        asked.text is not None and temporal_expression(asked.text, asked.now) is not None
-    )
+    dated = retrieval.temporal_expression is not None or _names_time(asked)
     if expert or dated or query.outcome.degraded:
         return None
     where = direction(vector)

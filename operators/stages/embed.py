@@ -33,6 +33,11 @@ _UNREADABLE: Final = (
 )
 
 
+_UNKNOWN_SIGNS: Final = (
+    "unknown_script: the embedding model does not know some signs of the text, so they are searched for as words alone"
+)
+
+
 def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
     """True if the query has a text and no vector of its own, and its plan, or a reranker that reads `tokens`, a use for
     an embedding.
@@ -151,6 +156,8 @@ class Embeddings(TextStage[Embedding]):
         query.retrieval.embedding = answer
         if not answer.readable:
             query.outcome.warnings.append(_UNREADABLE)
+        elif answer.unknown_signs:
+            query.outcome.warnings.append(_UNKNOWN_SIGNS)
 
     @override
     def check(self, answer: Embedding | BackendError) -> Embedding | BackendError:

@@ -34,7 +34,6 @@ from operators.stages.leg import Leg as SearchLeg
 from operators.stages.leg import is_searched
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
-from schemas.recipes.stages import Coverage
 from schemas.result import (
     CONTEXT_LEGS,
     FUZZY,
@@ -293,7 +292,7 @@ def fuse_legs(query: InFlight) -> InFlight:
     legs = _answered(query)
     if asked.shape is Shape.SEARCH:
         fuzzy = any(leg.name == FUZZY for leg in legs)
-        reads = plan.recipe.stage(Coverage) is not None or asked.recorded is not None
+        reads = MARKS in plan.recipe.reads or asked.recorded is not None
         if fuzzy or (reads and outcome.matches is None):
             outcome.matches = _matches(query, legs)
         if fuzzy and not find_misspelt(legs, outcome.matches):

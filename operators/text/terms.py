@@ -17,8 +17,8 @@ class SparseVector:
 class QueryWord(NamedTuple):
     """A word of a query, or a form beside its words, with its terms in all languages of the collection.
 
-    `first` is the number of its first atom in the query, and `atoms` is how many atoms it covers. `weight` is its weight in
-    the keyword leg, 0 for what is evidence alone.
+    `first` is the number of its first atom in the query, and `atoms` is how many atoms it covers. `weight` is its
+    weight in the keyword leg, 0 for what is evidence alone.
     """
 
     text: str

@@ -35,6 +35,7 @@ from schemas.recipes.stages import (
     Rerank,
     SimilarityStage,
     Temporal,
+    Versions,
 )
 from schemas.wording import MAX_WORDED, explain_problem, join_first, unknown
 
@@ -234,8 +235,9 @@ class Recipe:
 
     @cached_property
     def timed(self) -> bool:
-        """True if the ranking depends on the query's clock."""
-        return not _STAMPS.isdisjoint(self.reads)
+        """True if the ranking depends on the query's clock, also where the query names no time."""
+        timed = (stage.reads for stage in self.running if not isinstance(stage, Versions))
+        return not _STAMPS.isdisjoint(frozenset().union(*timed))
 
     @property
     def asks_chat(self) -> bool:
@@ -326,8 +328,23 @@ _OF_WORDS = {"rerank": {"weight": 0.8, "words": 7}}
 _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
-    "hybrid": [{"score": {"fuzzy": 1.5}}, "coverage", "dedupe", {"rerank": {"weight": 0.6, "words": 7}}, "wishes"],
-    "composite": ["score", "coverage", _OF_WORDS, {"composite": {"importance_scale": 1}}, "temporal", "dedupe"],
+    "hybrid": [
+        {"score": {"fuzzy": 1.5}},
+        "coverage",
+        "dedupe",
+        {"rerank": {"weight": 0.6, "words": 7}},
+        "versions",
+        "wishes",
+    ],
+    "composite": [
+        "score",
+        "coverage",
+        _OF_WORDS,
+        {"composite": {"importance_scale": 1}},
+        "temporal",
+        "dedupe",
+        "versions",
+    ],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
     "decay": [{"decay": _ON}],
@@ -335,7 +352,14 @@ _SHIPPED: Final[Mapping[str, list[object]]] = {
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
     "documents": ["score", "coverage", "dedupe", {"rerank": {"weight": 0.3}}, "feedback", "smoothing"],
-    "conversation": [{"score": {"weights": _WITH_CONTEXT}}, "coverage", "dedupe", {"rerank": _OF_CONTEXT}, "temporal"],
+    "conversation": [
+        {"score": {"weights": _WITH_CONTEXT}},
+        "coverage",
+        "dedupe",
+        {"rerank": _OF_CONTEXT},
+        "temporal",
+        "versions",
+    ],
 }
 
 SHIPPED: Final[Mapping[str, Recipe]] = {name: Recipe.parse(name, {"stages": each}) for name, each in _SHIPPED.items()}

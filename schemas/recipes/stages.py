@@ -230,6 +230,24 @@ class Wishes(RecipeStage):
         return tuple(kind for kind, on in switched.items() if on)
 
 
+class Versions(RecipeStage):
+    """Facts that change: of the first candidates, those that say the same and match alike exchange their scores."""
+
+    name: ClassVar = "versions"
+    similarity: Annotated[float, Field(ge=0.25, le=1)] = Field(
+        default=0.57, description="Least similarity of the terms of two versions."
+    )
+    margin: Share = Field(default=0.06, description="Greatest difference of their scores, as a share of the greater.")
+    candidates: Annotated[int, Field(ge=2, le=200)] = Field(
+        default=10, description="Candidates that are compared; the others follow in their order."
+    )
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The marks of the document's terms, and the timestamp."""
+        return CREATED_AT | {MARKS}
+
+
 _PRESETS: Final[Mapping[str, Mapping[str, float]]] = {"identity": {"k": 1.2, "lambda": 365.0, "floor": 0.6}}
 
 
@@ -304,5 +322,6 @@ LATER: tuple[type[RecipeStage], ...] = (
     Composite,
     Temporal,
     Wishes,
+    Versions,
     *DISTANCE,
 )

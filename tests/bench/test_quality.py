@@ -1,13 +1,15 @@
 """The benchmark of quality beside cost measures what it says."""
 
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from bench import report
+from bench import commands, quality, report
 from bench.quality import Asked, plot, rows
+from flows.process import logs
 
 DIMENSION = 384
 
@@ -40,3 +42,14 @@ def test_a_row_has_what_a_recipe_reaches_and_what_it_costs(tmp_path: Path) -> No
     plot("three", list(measured.values()), tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
     assert report.quality_table("three", list(measured.values())).row_count == 3
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_figures_of_lost_answers_are_an_error(allowed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The benchmark fails unless told otherwise, as `evaluate` does."""
+    row = {"recipe": "keyword", "nDCG@10": 0.5, "cpu_ms": 1.0, "bytes": 9, "answers": {"ok": 1, "partial": 1}}
+    monkeypatch.setattr(quality, "rows", lambda *_: iter([{**row, "lost": {"vector": 1}}]))
+    monkeypatch.setattr(logs, "configure", lambda *_: None)
+    files = dict.fromkeys(("documents", "queries", "qrels"), tmp_path)
+    said = Namespace(**files, recipe=[], config=None, index=None, plot=None, json=True, allow_partial=allowed)
+    assert commands.judged(said) == (0 if allowed else 1)

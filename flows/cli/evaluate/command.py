@@ -7,8 +7,20 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from flows.cli.evaluate.evaluation import Row, groups, variants
-from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, print_report
+from flows.cli.evaluate.evaluation import Row, describe_lost, groups, variants
+from flows.cli.evaluate.sources import (
+    AllowPartial,
+    Documents,
+    Given,
+    IndexDir,
+    Models,
+    Pools,
+    Qrels,
+    Queries,
+    Recipes,
+    print_report,
+    report_lost,
+)
 from flows.cli.output import Json, emit, say, stderr
 from flows.process import logs
 from schemas.settings import TelemetrySettings
@@ -31,12 +43,14 @@ def evaluate(
     run_dir: Annotated[
         Path | None, typer.Option("--run", help="Directory for run files in TREC format, which `compare` takes.")
     ] = None,
+    allow_partial: AllowPartial = False,
     as_json: Json = False,
 ) -> None:
     """Measure recipes on judged queries.
 
     The queries run through the real flow (--queries, with --documents, --config, or both), or recorded pools are ranked
-    (--pools). Each recipe is measured without its model, and with it if it has one.
+    (--pools). Each recipe is measured without its model, and with it if it has one. If an answer is not whole, the exit
+    code is 1.
     """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
     given = Given.check(qrels, queries, documents, pools, config, index_dir)
@@ -53,13 +67,14 @@ def evaluate(
                     figures["nothing"] = row.separation._asdict()
                 if grouped:
                     figures["by"] = {name: {**some, "judged": count} for name, count, some in row.split(grouped)}
-                emit({**figures, **source.counts, "answers": row.answered})
+                emit({**figures, **source.counts, "answers": row.answered, "lost": row.lost})
             else:
                 say(stderr, f"{row.name}: done")
     if not as_json:
         apart = [separation_table(rows)] if any(row.separation is not None for row in rows) else []
         tables = [figures_table(rows), *apart, *(group_tables(rows, by, grouped) if by is not None else ())]
         print_report([*tables, source.note])
+    report_lost((describe_lost(row.name, row.answered, row.lost) for row in rows), allowed=allow_partial)
 
 
 def separation_table(rows: list[Row]) -> Table:

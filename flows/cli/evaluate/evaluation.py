@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
 from rich.console import Console
@@ -36,6 +36,7 @@ from schemas.event import validate
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe
 from schemas.recipes.stages import Rerank
+from schemas.result import Status
 from schemas.settings import Settings
 from schemas.settings.ranking import PROFILES
 
@@ -61,15 +62,46 @@ _UNASKED: Final = frozenset({"cursor", "reply_to", "record", "explain", "debug"}
 """Fields of a query that change no ranking: it is judged from its beginning, and the caller gets the answer."""
 
 
+class AnswerCounts(NamedTuple):
+    """Answers by their status, and how many of them lost each stage."""
+
+    answered: Counter[str]
+    lost: Counter[str]
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Of no answers."""
+        return cls(Counter(), Counter())
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Count a result event."""
+        self.answered[result["status"]] += 1
+        self.lost.update({each["stage"] for each in result.get("degraded", ())})
+
+
+def describe_lost(name: str, answered: Mapping[str, int], lost: Mapping[str, int]) -> str | None:
+    """The answers that are not whole, in a sentence about `name`; None if all are: figures of others say nothing."""
+    others = {status: count for status, count in answered.items() if status != Status.OK}
+    if not others:
+        return None
+    said = ", ".join(f"{count} {status}" for status, count in sorted(others.items()))
+    stages = "".join(f"; {stage} was lost {count} times" for stage, count in sorted(lost.items()))
+    return f"{name}: {sum(others.values())} of {sum(answered.values())} answers are not whole ({said}){stages}"
+
+
 @dataclass(frozen=True)
 class Row:
-    """One way to rank, its figures, and how well relevance tells the queries that nothing answers."""
+    """One way to rank, its figures, and how well relevance tells the queries that nothing answers.
+
+    `answered` counts answers by their status, `lost` those that lost a stage, by its name.
+    """
 
     name: str
     figures: Mapping[str, float]
     answered: Mapping[str, int]
     values: ByQuery = field(default_factory=dict)
     separation: Separation | None = None
+    lost: Mapping[str, int] = field(default_factory=dict)
 
     def split(self, grouped: Mapping[str, str]) -> Iterator[tuple[str, int, Mapping[str, float]]]:
         """Each group that has a query with a relevant document, by name: how many of these, and their figures."""
@@ -313,16 +345,17 @@ def measure(
     for variant in variants:
         best: dict[str, float] = {}
         ranked: dict[str, list[tuple[str, float]]] = {}
-        answered: Counter[str] = Counter()
+        tally = AnswerCounts.empty()
         with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
             asked = events(queries, variant.recipe, rerank=variant.rerank)
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
                 ranked[result["query_id"]] = [(judged_hit(hit), hit["score"]) for hit in result["results"]]
                 best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)
-                answered[result["status"]] += 1
+                tally.add(result)
         with_answer = [best[query] for query in relevant(judged) if query in best and query not in unanswerable]
         found = separate(with_answer, [best[query] for query in unanswerable if query in best])
-        yield replace(make_row(variant.name, ranked, answered, judged, runs), separation=found)
+        row = make_row(variant.name, ranked, tally.answered, judged, runs)
+        yield replace(row, separation=found, lost=tally.lost)
 
 
 def make_row(

@@ -6,7 +6,7 @@ A pool is what production saw; other recipes rank it, and judgements of its quer
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final, Self
 
@@ -17,6 +17,7 @@ from rich.console import RenderableType
 from flows.cli.evaluate.evaluation import (
     ANSWER_TIMEOUT,
     DEPTH,
+    AnswerCounts,
     Judgements,
     Row,
     Variant,
@@ -30,7 +31,7 @@ from flows.cli.evaluate.evaluation import (
     select_judged,
 )
 from flows.cli.ingestion import numbered_lines
-from flows.cli.output import out, reread, stderr
+from flows.cli.output import out, reread, say, stderr
 from flows.cli.query_client import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from flows.process.embedded import Embedded
@@ -77,19 +78,28 @@ Recipes = Annotated[
 ]
 IndexDir = Annotated[Path | None, typer.Option("--index", help="Directory for the index. Default: a temporary one.")]
 
+AllowPartial = Annotated[
+    bool,
+    typer.Option("--allow-partial", help="Exit with 0 though answers failed, expired or lost a stage. Default: 1."),
+]
+
 _UNANSWERED: Final = 8
 """Queries under way while pools are recorded: pools are large, and an embedded broker drops what it can't hold."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Rows and pools of the judged queries, from the flow, or from a file of recorded pools."""
+    """Rows and pools of the judged queries, from the flow, or from a file of recorded pools.
+
+    `tally` counts the answers whose pools the flow recorded.
+    """
 
     judged: Judgements
     ranker: PoolRanker
     rows: Iterator[Row]
     pools: Callable[[Recipe], Iterable[ReadPool]]
     note: str
+    tally: AnswerCounts = field(default_factory=AnswerCounts.empty)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -152,14 +162,15 @@ class Given:
         queries = self.queries
         assert queries is not None
         judged = read_judgements(self.qrels, queries, self.documents, ranker.planner)
-        recipes = [variant.recipe for variant in variants]
+        recipes, tally = [variant.recipe for variant in variants], AnswerCounts.empty()
         with run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
             yield Source(
                 judged,
                 ranker,
                 measure(running, queries, variants, judged, run_dir),
-                lambda recipe: record_pools(running, queries, recipe, relevant(judged), ranker),
+                lambda recipe: record_pools(running, queries, recipe, relevant(judged), ranker, tally),
                 _count(judged),
+                tally,
             )
 
     @staticmethod
@@ -191,10 +202,28 @@ def print_report(parts: Iterable[RenderableType]) -> None:
         out.print(part)
 
 
+def report_lost(lost: Iterable[str | None], *, allowed: bool) -> None:
+    """Say what was lost, and end the command with an error unless that is allowed: such figures are others."""
+    said = [each for each in lost if each is not None]
+    for each in said:
+        stderr.print(each, style="yellow" if allowed else "red", soft_wrap=True)
+    if said and not allowed:
+        say(stderr, "the figures are those of lost answers: --allow-partial takes them", "red")
+        raise typer.Exit(1)
+
+
 def record_pools(
-    running: Embedded, queries: Path, recipe: Recipe, judged: Collection[str], ranker: PoolRanker
+    running: Embedded,
+    queries: Path,
+    recipe: Recipe,
+    judged: Collection[str],
+    ranker: PoolRanker,
+    tally: AnswerCounts | None = None,
 ) -> list[ReadPool]:
-    """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one."""
+    """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one.
+
+    `tally` counts the answers.
+    """
     pools = []
     with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
         every = events(queries, recipe, rerank=True, record=True)
@@ -202,6 +231,8 @@ def record_pools(
         for result in query_client.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:
                 raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")
+            if tally is not None:
+                tally.add(result)
             # A pool is large: ranking doesn't need it as JSON, too.
             pools.append(ranker.read(orjson.dumps(result["pool"]))._replace(document={}))
     return pools

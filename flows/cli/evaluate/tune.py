@@ -16,8 +16,20 @@ from rich.console import Console, RenderableType
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from flows.cli.evaluate.compare import Metric, means_table, moves, signs, summarise, too_few
-from flows.cli.evaluate.evaluation import Judgements, variants
-from flows.cli.evaluate.sources import Documents, Given, IndexDir, Models, Pools, Qrels, Queries, Recipes, print_report
+from flows.cli.evaluate.evaluation import Judgements, describe_lost, variants
+from flows.cli.evaluate.sources import (
+    AllowPartial,
+    Documents,
+    Given,
+    IndexDir,
+    Models,
+    Pools,
+    Qrels,
+    Queries,
+    Recipes,
+    print_report,
+    report_lost,
+)
 from flows.cli.output import Json, emit, say, stderr
 from flows.cli.rank import PoolRanker, ReadPool, find_recipe
 from flows.process import logs
@@ -143,12 +155,14 @@ def tune(
     trials: Annotated[int, typer.Option(min=1, help="Most settings to try of a recipe.")] = 300,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the halves, the search and the intervals.")] = 0,
     index_dir: IndexDir = None,
+    allow_partial: AllowPartial = False,
     as_json: Json = False,
 ) -> None:
     """Tune parameters of recipes on one half of the judged queries, and report on the other half.
 
     The queries run once through the real flow (--queries, with --documents, --config, or both), or recorded pools are
-    ranked (--pools). Recipes without one of the stages are left out.
+    ranked (--pools). Recipes without one of the stages are left out. If an answer of the flow is not whole, the exit
+    code is 1.
     """
     logs.configure(TelemetrySettings(log_level="error", log_format="console"))
     if write is not None and write.exists():
@@ -172,6 +186,7 @@ def tune(
         say(stderr, f"wrote {write}: copy its section `recipes` into your configuration")
     if not as_json:
         print_report([source.note])
+    report_lost([describe_lost("pools", *source.tally)], allowed=allow_partial)
 
 
 def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:

@@ -10,6 +10,7 @@ With 8 bits a text goes alone: its vector depends on nothing but the text.
 """
 
 import hashlib
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
@@ -163,26 +164,30 @@ class MiniLM:
         # The first and the last row are the special tokens [CLS] and [SEP]: the model's pooling counts them.
         mean = hidden.mean(axis=0)
         words = hidden[1:-1]
+        unknown, signs = self._unknown_share(text) if self._unknown in token_ids else (0.0, False)
         return Embedding(
             # The special tokens alone say nothing of a text.
             vector=mean / np.linalg.norm(mean) if len(words) else np.zeros_like(mean),
             tokens=words / np.linalg.norm(words, axis=1, keepdims=True),
             token_ids=tuple(token_ids[1:-1]),
-            unknown=self._share(text) if self._unknown in token_ids else 0.0,
+            unknown=unknown,
+            unknown_signs=signs,
         )
 
-    def _share(self, text: str) -> float:
-        """The share of letters and digits, of those that the model reads, that are in unknown tokens."""
+    def _unknown_share(self, text: str) -> tuple[float, bool]:
+        """The share of letters, digits and unknown signs, of those that the model reads, that are in unknown tokens,
+        and true if there are such signs. Signs that it knows take nothing from the share.
+        """
         found = self._tokenise(text)
         found.truncate(MAX_TOKENS)
         ends = [end for _, end in found.offsets]
         letters = sum(map(str.isalnum, text[: max(ends, default=0)]))
-        unknown = sum(
-            sum(map(str.isalnum, text[start:end]))
-            for id_, (start, end) in zip(found.ids, found.offsets, strict=True)
-            if id_ == self._unknown
-        )
-        return unknown / letters if letters else 0.0
+        tokens = zip(found.ids, found.offsets, strict=True)
+        unknown = "".join(text[start:end] for id_, (start, end) in tokens if id_ == self._unknown)
+        signs = sum(unicodedata.category(each).startswith("S") for each in unknown)
+        there = letters + signs
+        share = (sum(map(str.isalnum, unknown)) + signs) / there if there else 0.0
+        return share, signs > 0
 
     def _tokenise(self, text: str) -> Encoding:
         (found,) = inference.tokenise(self._tokenizer, [text], MAX_TOKENS, special=True, offsets=True)

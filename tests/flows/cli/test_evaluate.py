@@ -10,8 +10,10 @@ from flows.cli.evaluate.command import figures_table, group_tables, separation_t
 from flows.cli.evaluate.evaluation import (
     DEPTH,
     TIMEOUT_MS,
+    AnswerCounts,
     Row,
     Variant,
+    describe_lost,
     events,
     groups,
     make_row,
@@ -47,6 +49,23 @@ def asked(directory: Path, *lines: Any, **more: Any) -> list[dict[str, Any]]:
     path = directory / "queries.jsonl"
     path.write_bytes(content)
     return list(events(path, **more))
+
+
+# Lost answers
+
+
+def test_lost_answers_are_counted_by_status_and_stage() -> None:
+    """An answer that lost a stage twice counts once for it; whole answers are nothing to say."""
+    tally = AnswerCounts.empty()
+    tally.add({"status": "ok", "degraded": []})
+    assert describe_lost("hybrid", *tally) is None
+    lost = [{"stage": "rerank", "reason": "timeout"}, {"stage": "vector", "reason": "timeout"}]
+    for result in ({"status": "partial", "degraded": lost}, {"status": "unranked", "degraded": [*lost[:1] * 2]}):
+        tally.add(result)
+    tally.add({"status": "expired"})
+    said = "hybrid: 3 of 4 answers are not whole (1 expired, 1 partial, 1 unranked)"
+    stages = "; rerank was lost 2 times; vector was lost 1 times"
+    assert describe_lost("hybrid", *tally) == said + stages
 
 
 # Ways
@@ -94,6 +113,7 @@ def test_a_recipes_beginnings_come_before_it() -> None:
         "score",
         "score > composite",
         "score > composite > temporal",
+        "score > composite > temporal > dedupe",
         "composite",
         "composite+rerank",
     ]

@@ -52,6 +52,22 @@ def test_pools_have_the_rows_of_a_flow(judged: Path) -> None:
     assert "12 queries are judged; 0 of their pools hold rerank scores" in " ".join(printed("evaluate", *asked).split())
 
 
+def test_figures_of_lost_answers_are_an_error_unless_told_otherwise(judged: Path) -> None:
+    """A query that no leg answered fails: the table is printed, and so is how many are not whole; the code is 1."""
+    with (judged / "pools.jsonl").open("ab") as pools, (judged / "qrels").open("a") as qrels:
+        pools.write(b"\n" + orjson.dumps({"query": {"query_id": "lost", "text": "x"}, "now": 0, "legs": []}))
+        qrels.write("lost 0 k 1\n")
+    asked = ["evaluate", "--qrels", "qrels", "--pools", "pools.jsonl", "--recipe", "keyword"]
+    done = CliRunner().invoke(command_line(), asked)
+    assert done.exit_code == 1
+    assert "13 queries are judged" in done.stdout
+    assert "keyword: 1 of 13 answers are not whole (1 failed)" in done.stderr
+    assert "--allow-partial" in done.stderr
+    allowed = CliRunner().invoke(command_line(), [*asked, "--allow-partial"])
+    assert allowed.exit_code == 0
+    assert "1 of 13 answers are not whole" in allowed.stderr
+
+
 def test_the_runs_of_rows_are_compared(judged: Path) -> None:
     """The files that `evaluate` wrote have the figures of its rows; a terminal has the verdict."""
     asked = ("--pools", "pools.jsonl", "--recipe", "hybrid", "--recipe", "keyword", "--run", "runs")
@@ -71,7 +87,7 @@ def test_queries_without_a_result_count_in_both_commands(judged: Path) -> None:
     with (judged / "pools.jsonl").open("ab") as pools, (judged / "qrels").open("a") as qrels:
         pools.write(b"\n" + orjson.dumps(nothing))
         qrels.write("none 0 k 1\nabsent 0 k 1\n")
-    asked = ("--pools", "pools.jsonl", "--recipe", "keyword", "--recipe", "hybrid", "--run", "runs")
+    asked = ("--pools", "pools.jsonl", "--recipe", "keyword", "--recipe", "hybrid", "--run", "runs", "--allow-partial")
     rows = objects(printed("evaluate", *asked, "--json"))
     (compared,) = objects(printed("compare", "runs/keyword.run", "runs/hybrid.run", "--json"))
     assert [row["judged"] for row in rows] == [compared["judged"]] * 2 == [13, 13]

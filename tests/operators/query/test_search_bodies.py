@@ -193,7 +193,7 @@ def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
     ("event", "fields"),
     [
         ({"recipe": "bare"}, ["namespace"]),
-        ({}, ["_content", "_marks", "namespace"]),
+        ({}, ["_content", "_marks", "created_at", "namespace"]),
         ({"recipe": "keyword"}, ["_content", "namespace"]),
         ({"recipe": "decay"}, ["created_at", "id", "namespace"]),
         ({"recipe": "distance"}, ["created_at", "emotional_weight", "importance", "namespace", "text", "title"]),

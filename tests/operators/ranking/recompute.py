@@ -212,6 +212,11 @@ def _wishes(legs: Legs, parameters: Parameters, values: Values, before: float) -
     if (order := values["order"]) is not None:
         return float(order["best"] + parameters["weight"] * order["share"])
     return float(before - parameters["weight"] * failed)
+def _versions(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
+    scores: list[float] = values["scores"]
+    assert scores == sorted(scores, reverse=True)
+    assert before in scores
+    return scores[values["rank"]]
 
 
 FORMULAS: Final[Mapping[str, Formula]] = {
@@ -229,6 +234,7 @@ FORMULAS: Final[Mapping[str, Formula]] = {
     "reflections": _reflections,
     "composite": _composite,
     "temporal": _temporal,
+    "versions": _versions,
     "weibull_decay": _distance(_weibull),
     "keyword_boost": _distance(lambda parameters, values: 1 - parameters["weight"] * values["overlap"]),
     "importance_boost": _distance(lambda parameters, values: 1 - parameters["weight"] * values["importance"]),

@@ -114,6 +114,8 @@ def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
         skipped |= set() if asked.understood else {"wishes"}
         known = [candidate for candidate in ranked.candidates if candidate.id in ranked.run.vectors]
         skipped |= set() if len(known) > 1 else {"feedback", "smoothing"}
+        # What has no marks has no versions.
+        skipped |= {"versions"}
         ran = [stage for stage in RECIPES[name].parameters if stage in on - skipped]
         if "rerank" in ran and "coverage" in ran[: ran.index("rerank")]:
             ran.insert(ran.index("rerank") + 1, "coverage")

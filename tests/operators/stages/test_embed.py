@@ -137,6 +137,14 @@ def test_a_script_that_the_model_does_not_know_is_warned_of(unknown: float, warn
     assert asked.outcome.degraded == []
 
 
+def test_unknown_signs_among_known_words_are_warned_of() -> None:
+    """The text keeps its direction: the model knows its words."""
+    asked = by().on_result(query(), Embedding(np.ones(DIMENSION, np.float32), unknown=0.1, unknown_signs=True))
+    (warning,) = asked.outcome.warnings
+    assert warning.startswith("unknown_script: ")
+    assert vector_of(asked) is not None
+
+
 def called(embeddings: Embeddings, *texts: str) -> list[Embedding]:
     """One call of the stage, without a failure."""
     found = asyncio.run(embeddings.call("embed", [("public", text) for text in texts], 1.0))

@@ -11,6 +11,8 @@ from schemas.recipes.stages import DistanceStage
 TABLE: Final[Mapping[str, list[str]]] = {
     "hybrid": ["score", "coverage", "dedupe", "rerank", "wishes"],
     "composite": ["score", "rerank", "composite", "temporal", "dedupe"],
+    "hybrid": ["score", "coverage", "dedupe", "rerank", "versions"],
+    "composite": ["score", "rerank", "composite", "temporal", "dedupe", "versions"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", "weibull_decay", "keyword_boost", "importance_boost"],
     "decay": ["decay"],
@@ -18,7 +20,7 @@ TABLE: Final[Mapping[str, list[str]]] = {
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
     "documents": ["score", "dedupe", "rerank", "feedback", "smoothing"],
-    "conversation": ["score", "dedupe", "rerank", "temporal"],
+    "conversation": ["score", "dedupe", "rerank", "temporal", "versions"],
 }
 """The stages that run, in order."""
 
@@ -57,6 +59,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
     "vector": {"limit": 0},
     "keyword": {"limit": 0},
     "coverage": {"weight": 1.0},
+    "versions": {"similarity": 0.57, "margin": 0.06, "candidates": 10},
     "dedupe": {"limit": 0},
     "rerank": {"weight": 1.0, "context": 0.0, "words": 1},
     "feedback": {"candidates": 50, "weight": 0.4, "top": 3},
@@ -134,9 +137,11 @@ def test_which_ask_a_model() -> None:
     [
         ("hybrid", ["coverage", "dedupe"], ["coverage", "wishes"]),
         ("composite", [], ["composite", "temporal", "dedupe"]),
+        ("hybrid", ["coverage", "dedupe"], ["coverage", "versions"]),
+        ("composite", [], ["composite", "temporal", "dedupe", "versions"]),
         ("rrf", ["dedupe"], []),
         ("documents", ["dedupe"], ["feedback", "smoothing"]),
-        ("conversation", ["dedupe"], ["temporal"]),
+        ("conversation", ["dedupe"], ["temporal", "versions"]),
         ("signals", ["reflections"], []),
         ("distance", ["weibull_decay", "keyword_boost", "importance_boost"], []),
     ],
@@ -147,6 +152,13 @@ def test_where_the_model_stands(name: str, ahead: list[str], behind: list[str]) 
     """
     assert [stage.name for stage in SHIPPED[name].ahead] == ahead
     assert [stage.name for stage in SHIPPED[name].behind] == behind
+
+
+def test_which_depend_on_the_clock() -> None:
+    """Those with ages or a bonus for a time; versions need the clock only for queries that name a time."""
+    assert {name for name, recipe in SHIPPED.items() if recipe.timed} == {
+        *("composite", "signals", "distance", "decay", "conversation")
+    }
 
 
 def test_each_has_a_hash_of_its_own() -> None:
@@ -179,7 +191,7 @@ def test_who_answers_where_there_is_nothing_to_search_by(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        *((name, set()) for name in ("hybrid", "rrf", "documents", "keyword", "vector")),
+        *((name, set()) for name in ("rrf", "documents", "keyword", "vector")),
         (
             "composite",
             {"created_at", "updated_at", "accessed_at", "confirmed_at", "importance", "salience", "memory_tier"}
@@ -188,11 +200,11 @@ def test_who_answers_where_there_is_nothing_to_search_by(name: str) -> None:
         ("signals", {"id", "created_at", "updated_at", "cycle", "priority", "type"}),
         ("distance", {"created_at", "title", "text", "importance", "emotional_weight"}),
         ("decay", {"id", "created_at"}),
-        ("conversation", {"created_at"}),
+        *((name, {"created_at"}) for name in ("hybrid", "conversation")),
     ],
 )
 def test_the_payload_that_is_asked_for(name: str, fields: set[str]) -> None:
-    """No more of a payload is fetched than the stages read: dedupe takes the fingerprint, coverage the marks."""
+    """No more of a payload is fetched than the stages read: dedupe takes the fingerprint, others the marks."""
     dedupes = {"_content"} if "dedupe" in TABLE[name] else set()
-    covers = {"_marks"} if "coverage" in TABLE[name] else set()
+    covers = set() if {"coverage", "versions"}.isdisjoint(TABLE[name]) else {"_marks"}
     assert SHIPPED[name].reads == fields | dedupes | covers

@@ -7,7 +7,7 @@ identifiers add terms, and nothing to its length.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -58,6 +58,9 @@ _COUNTING: Final = 1000.0
 
 _CONTEXTS: Final = "contexts"
 _BY_ACCESS: Final = "same tier and labels"
+
+_JOINED: Final = "stopwords"
+"""The beginning of the term of a text that has stop words alone."""
 
 _PROMPTS: Final = "prompts"
 _EMBEDDER: Final = "embedder"
@@ -155,15 +158,28 @@ class Bm25:
             return [QueryWord(word.lower(), terms, place, 1) for place, (word, terms) in enumerate(plain) if terms]
         tokens = analyse(text, query=True)
         words = [each for each in tokens if each.is_word]
+        forms = [each for each in tokens if not each.is_word]
+        neighbours = list(join_neighbours(words))
         found = [self.terms_of(each.text) for each in words]
         if not any(found):
             found = [self.terms_of(each.text, stop_words=True) for each in words]
-        forms = [each for each in tokens if not each.is_word]
-        neighbours = list(join_neighbours(words))
         found += [self.terms_of(each.text, stop_words=True) for each in (*forms, *neighbours)]
         weights = [*map(_weight, (*words, *forms)), *(0.0 for _ in neighbours)]
         read = zip((*words, *forms, *neighbours), found, weights, strict=True)
-        return [QueryWord(each.text, terms, each.first, each.atoms, weight) for each, terms, weight in read if terms]
+        known = [QueryWord(each.text, terms, each.first, each.atoms, weight) for each, terms, weight in read if terms]
+        spelled = " ".join(each.text for each in words)
+        if words and any(self._are_stop_words(spelled, language) for language in self._counting):
+            atoms = words[-1].first + words[-1].atoms
+            known.append(QueryWord(f'"{spelled}"', self._join(words), 0, atoms, float(atoms)))
+        return known
+
+    def _are_stop_words(self, words: str, language: str) -> bool:
+        folded = self._fold(words, language)
+        return not self._counting[language].embed_query(folded).indices
+
+    def _join(self, words: Iterable[Token]) -> Sequence[int]:
+        """The term of a whole text of stop words; it begins like no word, so that no other text has it."""
+        return self._model.embed_query(_JOINED + fold_accents("".join(each.text for each in words))).indices
 
     def _weigh(self, texts: Sequence[tuple[str, float]], language: str) -> tuple[SparseVector, list[Collection[int]]]:
         counts: dict[int, float] = defaultdict(float)
@@ -181,6 +197,9 @@ class Bm25:
             for term, count in self._count(forms, language, self._whole).items() if forms else ():
                 # A form that is a word of the text as well says nothing more.
                 found.setdefault(term, count)
+            if words and not found:
+                # So a title of stop words is told from texts that are full of them.
+                found.update(self._join(each for each in tokens if each.is_word))
             by_field.append(found.keys())
             for term, count in found.items():
                 counts[term] += weight * count
@@ -272,7 +291,7 @@ def expires(info: CollectionInfo) -> bool:
 
 
 def missing_terms(info: CollectionInfo) -> str | None:
-    """The kinds of terms that a collection of rankstream's lacks, because an earlier version made it; None of another's."""
+    """The kinds of terms that a collection of rankstream's lacks, as an earlier version made it; else None."""
     ours = info.metadata.get(OURS)
     return _MISSING.get(ours.get(_ANALYSIS, PLAIN)) if isinstance(ours, Mapping) else None
 

@@ -55,6 +55,27 @@ def test_the_share_of_unknown_letters_is_told(minilm: MiniLM) -> None:
     assert shares[5] == pytest.approx(1 / 6)
 
 
+@weighty
+@pytest.mark.parametrize(
+    ("text", "share", "signs"),
+    [
+        ("🍕", 1, True),
+        ("pizza 🍕", 1 / 6, True),
+        ("👨\u200d👩\u200d👧", 1, True),
+        ("100 % ✓", 1 / 4, True),
+        ("pizza🍕", 1, True),
+        ("→ ★", 0, False),
+        ("5 € + ½ = ©", 0, False),
+        ("a + b 马桶堵了", 4 / 6, False),
+    ],
+)
+def test_unknown_signs_count_as_letters(minilm: MiniLM, text: str, share: float, signs: bool) -> None:
+    """Emoji and other signs without a token of their own; those of the vocabulary make no share smaller."""
+    (found,) = minilm.encode([text])
+    assert found.unknown == pytest.approx(share)
+    assert found.unknown_signs == signs
+
+
 class Noted:
     """The tokenizer, noting how much of the longest text it is given, and in which way."""
 
