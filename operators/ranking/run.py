@@ -63,9 +63,10 @@ class Facts:
     """The facts of a query that stages read.
 
     `now` is in Unix seconds; `cycle` is the caller's own clock, which the blend prefers. `matches` is None where
-    nothing is known of the candidates' words. `alike` is what a recorded pool says of candidates' similarities. `decay` are the tiers below the recipe's, the least specific first;
-    `decay_half_life` is the default in days, None if the profile has no decay.
-    `understood` are the query's wishes; `visible` leaves out the fields of a payload that the query may not see.
+    nothing is known of the candidates' words. `alike` is what a recorded pool says of candidates' similarities. `decay`
+    are the tiers below the recipe's, the least specific first; `decay_half_life` is the default in days, None if the
+    profile has no decay. `understood` are the query's wishes; `visible` leaves out the fields of a payload that the
+    query may not see.
     """
 
     now: float | None = None
