@@ -33,22 +33,31 @@ def rarity(documents: int, frequency: int) -> float:
 def find_units(matches: Matches, ids: Set[str]) -> list[Unit]:
     """The units of a query: its atoms, and its words and forms of several atoms that one of these candidates has.
 
-    A candidate has an atom if it has a word or form that covers it.
+    A candidate has an atom if it has a word or form that covers it. A stop word, which is no word of the query, is no
+    atom of the words and forms that have it inside.
     """
     names: dict[tuple[int, int], str] = {}
-    fields: dict[tuple[int, int], dict[str, Sequence[str]]] = {}
+    for word, span in matches.atoms.items():
+        names.setdefault(span, word)
+    fields: dict[tuple[int, int], Mapping[str, Sequence[str]]] = {span: {} for span in names}
     for word, (first, atoms) in matches.atoms.items():
-        found = {id_: of for id_, of in matches.fields[word].items() if id_ in ids}
-        for span in {(first, atoms), *((atom, 1) for atom in range(first, first + atoms))}:
-            having = fields.setdefault(span, {})
+        found = matches.fields[word]
+        if not found.keys() <= ids:
+            found = {id_: of for id_, of in found.items() if id_ in ids}
+        for span in {(first, atoms), *((atom, 1) for atom in range(first, first + atoms))} & names.keys():
             # Most spans are named by one word, whose mapping serves as it is.
-            fields[span] = {**having, **found} if having else found
-        names.setdefault((first, atoms), word)
+            fields[span] = _join(fields[span], found) if fields[span] else found
+    greatest = rarity(len(ids), 1)
     return [
-        Unit(names.get(span, ""), *span, having, rarity(len(ids), len(having)))
+        Unit(names[span], *span, having, rarity(len(ids), len(having)) / greatest)
         for span, having in sorted(fields.items())
         if having or span[1] == 1
     ]
+
+
+def _join(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+    """The fields by id in either."""
+    return {**one, **{id_: list(dict.fromkeys((*one.get(id_, ()), *fields))) for id_, fields in other.items()}}
 
 
 def share_of_words(units: Sequence[Unit]) -> dict[str, float]:
@@ -91,7 +100,7 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
     (its rarity / that of a unit of one candidate)^`rarity`. Its support in a candidate is the information of the other
     atoms that the candidate has / the most that any candidate has of them; 1 where nobody has any. A candidate of one
     atom alone is no measure for the others, if some have more. Where nothing is known of the candidates' words nothing
-    changes. Source: own.
+    changes. Candidates that a stage left out stay a measure, so both gains are the same. Source: own.
     """
     matches = run.facts.matches
     if matches is None or not candidates or (run.units is not None and (run.model is None or run.model.selects)):
@@ -101,48 +110,58 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
     units = [unit for unit in run.units if unit.fields]
     if not units:
         return candidates
-    greatest = rarity(len(candidates), 1)
-    information = np.array([(unit.rarity / greatest) ** stage.rarity for unit in units])
-    support = _find_support(units, information, candidates)
+    columns: dict[str, int] = {}
+    having = [[columns.setdefault(id_, len(columns)) for id_ in unit.fields] for unit in units]
+    has = np.zeros((len(units), len(columns)))
+    for row, places in zip(has, having, strict=True):
+        row[places] = 1.0
+    information = np.array([unit.rarity**stage.rarity for unit in units])
+    support = _find_support(units, information, has)
     evidence = (information[:, np.newaxis] * support).sum(axis=0)
+    gains = dict(zip(columns, (stage.weight * evidence / (1 + evidence)).tolist(), strict=True))
     before = [candidate.score for candidate in candidates]
-    for candidate, gain in zip(candidates, (stage.weight * evidence / (1 + evidence)).tolist(), strict=True):
-        candidate.score += gain
+    for candidate in candidates:
+        candidate.score += gains.get(candidate.id, 0.0)
     if run.explanations is not None:
-        said = [
-            _explain(units, information, column, each.id) for column, each in zip(support.T, candidates, strict=True)
-        ]
-        run.explain(stage, candidates, before, {"words": said, "evidence": evidence.tolist()})
+        said = _explain(units, information, support, columns)
+        sums = dict(zip(columns, evidence.tolist(), strict=True))
+        values = {
+            "words": [said.get(each.id, {}) for each in candidates],
+            "evidence": [sums.get(each.id, 0.0) for each in candidates],
+        }
+        run.explain(stage, candidates, before, values)
     return best_first(candidates)
 
 
 def _find_support(
-    units: Sequence[Unit], information: NDArray[np.float64], candidates: Sequence[Candidate]
+    units: Sequence[Unit], information: NDArray[np.float64], has: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The support of each unit, a row, in each candidate, a column; 0 where the candidate does not have the unit."""
-    columns = {candidate.id: column for column, candidate in enumerate(candidates)}
-    has = np.zeros((len(units), len(candidates)))
-    for row, unit in zip(has, units, strict=True):
-        row[[columns[id_] for id_ in unit.fields if id_ in columns]] = 1.0
-    atoms = [place for place, unit in enumerate(units) if unit.atoms == 1]
-    known = information[:, np.newaxis] * has
-    whole = known[atoms].sum(axis=0)
+    """The support of each unit, a row, in each candidate, a column; `has` is 1 where the candidate has the unit."""
+    atoms = np.array([place for place, unit in enumerate(units) if unit.atoms == 1], int)
+    known = information[atoms, np.newaxis] * has[atoms]
+    # The atoms outside a unit are summed from both ends: a difference of sums that are equal may not be 0.
+    nothing = np.zeros_like(has[:1])
+    ahead = np.concatenate((nothing, known.cumsum(axis=0)))
+    behind = np.concatenate((known[::-1].cumsum(axis=0)[::-1], nothing))
+    firsts = [units[place].first for place in atoms]
+    starts = np.searchsorted(firsts, [unit.first for unit in units])
+    ends = np.searchsorted(firsts, [unit.first + unit.atoms for unit in units])
+    others = ahead[starts] + behind[ends]
     several = has[atoms].sum(axis=0) > 1
-    for row, unit in zip(has, units, strict=True):
-        inside = [place for place in atoms if unit.first <= units[place].first < unit.first + unit.atoms]
-        # A difference of sums that are equal may not be 0.
-        others = np.maximum(whole - known[inside].sum(axis=0), 0.0).round(12)
-        most = others[several].max() if several.any() else others.max()
-        if most > 0:
-            row *= np.minimum(others / most, 1.0)
-    return has
+    most = (others[:, several] if several.any() else others).max(axis=1, keepdims=True)
+    support: NDArray[np.float64] = np.where(most > 0, np.minimum(others / np.where(most > 0, most, 1.0), 1.0), 1.0)
+    return has * support
 
 
 def _explain(
-    units: Sequence[Unit], information: NDArray[np.float64], support: NDArray[np.float64], id_: str
-) -> dict[str, Mapping[str, object]]:
-    return {
-        unit.text: {"information": float(info), "support": float(of), "fields": list(unit.fields[id_])}
-        for unit, info, of in zip(units, information, support, strict=True)
-        if id_ in unit.fields
-    }
+    units: Sequence[Unit],
+    information: NDArray[np.float64],
+    support: NDArray[np.float64],
+    columns: Mapping[str, int],
+) -> dict[str, dict[str, Mapping[str, object]]]:
+    """What each candidate with a unit has of them."""
+    said: dict[str, dict[str, Mapping[str, object]]] = {id_: {} for id_ in columns}
+    for unit, info, row in zip(units, information.tolist(), support.tolist(), strict=True):
+        for id_, fields in unit.fields.items():
+            said[id_][unit.text] = {"information": info, "support": row[columns[id_]], "fields": list(fields)}
+    return said

@@ -18,13 +18,13 @@ from operators.ranking.run import number as clamp
 from operators.ranking.run import stamp
 from operators.text.measures import (
     NUMERAL,
+    Lexeme,
     Measure,
-    Token,
     Unit,
-    fold,
     is_alike,
     is_year,
     measures_of,
+    simplify,
     subjects_in,
     subjects_of,
     tokenize,
@@ -101,13 +101,13 @@ class Document:
         """The folded text of each field that is one, the searched columns first."""
         named = sorted(self.fields, key=lambda path: path not in COLUMNS)
         values = (each.value for path in named if path != INDEXED_AT for each in self.fields[path])
-        return [fold(each[:_READ]) for each in values if isinstance(each, str)]
+        return [simplify(each[:_READ]) for each in values if isinstance(each, str)]
 
     def says(self, phrase: re.Pattern[str]) -> bool:
         """True if a text has the phrase."""
         return any(phrase.search(each) for each in self._written)
 
-    def around(self, pattern: re.Pattern[str]) -> Iterator[list[Token]]:
+    def around(self, pattern: re.Pattern[str]) -> Iterator[list[Lexeme]]:
         """The words around each match of a pattern: nothing else of a text is cut into words, which costs most."""
         for text in self._written:
             windows: list[tuple[int, int]] = []
@@ -150,10 +150,10 @@ class Subject:
     @classmethod
     def of(cls, wish: Limit | Order, text: str | None) -> "Subject":
         """The subject of a wish; `text` is the rest of the query."""
-        said = [fold(each) for each in wish.about]
+        said = [simplify(each) for each in wish.about]
         unit = unit_of(wish.unit) if isinstance(wish, Limit) else None
         if isinstance(wish, Limit) and wish.unit is not None and unit is None:
-            said.append(fold(wish.unit))
+            said.append(simplify(wish.unit))
         about = frozenset().union(*(subjects_of(each) or {each} for each in said))
         if unit is None and not about:
             # A bare number is a price.
@@ -180,7 +180,7 @@ class Subject:
 
     def strength(self, path: str, values: Sequence[Value]) -> int:
         """The fit of a field by its name and values; 0: it says nothing of the subject."""
-        words = [fold(each) for each in _NAME.findall(path)]
+        words = [simplify(each) for each in _NAME.findall(path)]
         subjects = frozenset().union(*map(subjects_of, words))
         unit = _unit_in(words)
         if all(self.number(each, path) is None for each in values) and not (self.exact and subjects & self.about):
@@ -207,7 +207,7 @@ class Subject:
         """The number of a field's value in the unit of the wish; None if it has none, or one that can't be compared."""
         if self.dated:
             return _year(value.value)
-        unit = _unit_in([fold(each) for each in _NAME.findall(path)])
+        unit = _unit_in([simplify(each) for each in _NAME.findall(path)])
         if isinstance(value.value, str):
             measures = _short_measures(value.value)
             if len(measures) != 1 or (measures[0].unit is None and not _is_number(value.value)):
@@ -230,7 +230,7 @@ class Subject:
             return None
         return number * unit.factor / self.unit.factor
 
-    def in_text(self, tokens: Sequence[Token]) -> list[Said]:
+    def in_text(self, tokens: Sequence[Lexeme]) -> list[Said]:
         """The numbers that a text says of it, in the unit of the wish, and sizes as they are written."""
         if self.exact:
             return [tokens[at + 1].text for at, each in enumerate(tokens[:-1]) if subjects_of(each.text) & self.about]
@@ -245,7 +245,7 @@ class Subject:
         numbers = (self.convert(each.number, each.unit) for each in beside or alike)
         return [each for each in numbers if each is not None]
 
-    def _is_beside(self, tokens: Sequence[Token], measure: Measure) -> bool:
+    def _is_beside(self, tokens: Sequence[Lexeme], measure: Measure) -> bool:
         """True if a word of the subject is beside the number: "4 players", "size: 42", "62 cm wide"."""
         behind = (each.text for each in tokens[measure.end : measure.end + _BESIDE])
         before = (each.text for each in reversed(tokens[max(0, measure.start - _BESIDE) : measure.start]))
@@ -256,7 +256,7 @@ class Subject:
         return bool(subjects_of(word) & self.about) or any(is_alike(word, noun) for noun in self.nouns)
 
 
-def _is_written_year(tokens: Sequence[Token], measure: Measure) -> bool:
+def _is_written_year(tokens: Sequence[Lexeme], measure: Measure) -> bool:
     """True for four digits that are no part of an identifier, and count nothing: "LF-1816", "2000 pieces"."""
     before = tokens[measure.start - 1].text if measure.start else ""
     identifies = tokens[measure.start].glued and before == "-"
@@ -281,7 +281,7 @@ def values_at(subject: Subject, document: Document, paths: Iterable[str]) -> lis
     for path in paths:
         values = document.fields.get(path, [])
         if subject.exact:
-            said: list[Said] = [fold(str(each.value)) for each in values]
+            said: list[Said] = [simplify(str(each.value)) for each in values]
         else:
             said = [number for each in values if (number := subject.number(each, path)) is not None]
         if said:
@@ -301,7 +301,7 @@ def satisfies(limit: Limit, said: Said) -> bool:
     """True if the value is within the limit."""
     if limit.value is None:
         return isinstance(said, float) and limit.holds(said)
-    wanted = fold(limit.value)
+    wanted = simplify(limit.value)
     return str(said) == wanted or _numbers(str(said)) == _numbers(wanted) != [] or wanted in _sizes(str(said))
 
 

@@ -5,10 +5,9 @@ document of 150 terms seems to have a word that it lacks once in 100,000 times.
 """
 
 import base64
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from functools import cache
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Final, TypeGuard
 
 import numpy as np
@@ -20,16 +19,12 @@ from operators.text.terms import QueryWord
 from schemas.document import MARKS
 
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-_TERM: Final = 4
-_SIZE: Final = _TERM + 1
+_MARK: Final = np.dtype([("term", "<u4"), ("fields", "u1")])
 _FIELDS: Final = 6
-"""Letters of a mark: those of the term, and one with a bit for each field; the last bit is that of all further ones."""
+"""A mark: four letters of the term, and one with a bit for each field; the last bit is that of all further ones."""
 
-_IN_FIRST: Final = np.array([_LETTERS.find(chr(letter)) % 2 == 1 and chr(letter) in _LETTERS for letter in range(128)])
-"""By the code of a mark's last letter: does it have the bit of the first field?"""
-
-_FEW_MARKS: Final = 4
-"""Marks from which on it costs less to look for all at once."""
+_BITS: Final = np.array([max(_LETTERS.find(chr(code)), 0) for code in range(128)])
+"""The bits of a mark's last letter, by its code."""
 
 
 def marks(fields: Sequence[Iterable[int]]) -> str:
@@ -43,13 +38,13 @@ def marks(fields: Sequence[Iterable[int]]) -> str:
 
 def are_marks(value: object) -> TypeGuard[str]:
     """True if a payload's value has the form of at least one mark."""
-    return isinstance(value, str) and bool(value) and not len(value) % _SIZE and value.isascii()
+    return isinstance(value, str) and bool(value) and not len(value) % _MARK.itemsize and value.isascii()
 
 
 def read_marks(marked: str) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
     """A number for each term of some marks, and which of the terms the first field has."""
-    rows = np.frombuffer(marked.encode("ascii"), np.uint8).reshape(-1, _SIZE)
-    return rows[:, :_TERM].copy().view("<u4").ravel(), _IN_FIRST[rows[:, _TERM]]
+    read = np.frombuffer(marked.encode("ascii"), _MARK)
+    return read["term"].copy(), (_BITS[read["fields"]] & 1).astype(bool)
 
 
 def find_matches(words: Sequence[QueryWord], payloads: Mapping[str, Payload], fields: Sequence[str]) -> Matches | None:
@@ -58,23 +53,20 @@ def find_matches(words: Sequence[QueryWord], payloads: Mapping[str, Payload], fi
     A form that no candidate has is none of the query. None where a candidate has no marks: nothing is known of its
     words.
     """
-    marked = [each for payload in payloads.values() if isinstance(each := payload.get(MARKS), str)]
+    marked = [each for payload in payloads.values() if (each := payload.get(MARKS)) == "" or are_marks(each)]
     if len(marked) < len(payloads):
         return None
-    ids, ends, joined = list(payloads), list(accumulate(map(len, marked))), "".join(marked)
-    read = [[_mark(term) for term in word.terms] for word in words]
-    places = _find(joined, set(chain.from_iterable(read)))
+    numbers = [[_number(term) for term in word.terms] for word in words]
+    found = _find(marked, list(payloads), set(chain.from_iterable(numbers)))
+    named = _fields_by_bits(tuple(fields))
     matches: dict[str, Mapping[str, Sequence[str]]] = {}
     atoms: dict[str, tuple[int, int]] = {}
-    for word, its_marks in zip(words, read, strict=True):
-        found: dict[str, int] = {}
-        for mark in its_marks:
-            for at in places.get(mark, ()):
-                bits = _LETTERS.index(joined[at + _TERM])
-                id_ = ids[bisect_right(ends, at)]
-                found[id_] = found.get(id_, 0) | bits
-        if word.text not in atoms and (found or word.atoms == 1):
-            matches[word.text] = {id_: _fields_of(bits, tuple(fields)) for id_, bits in found.items()}
+    for word, its in zip(words, numbers, strict=True):
+        bits: dict[str, int] = {}
+        for number in its:
+            bits = _either(bits, found[number]) if bits else found[number]
+        if word.text not in atoms and (bits or word.atoms == 1):
+            matches[word.text] = {id_: named[each] for id_, each in bits.items()}
             atoms[word.text] = word.first, word.atoms
     return Matches(matches, atoms)
 
@@ -90,26 +82,38 @@ def _mark(term: int) -> str:
     return base64.urlsafe_b64encode((term & 0xFFFFFF).to_bytes(3)).decode()
 
 
-def _find(joined: str, wanted: Set[str]) -> Mapping[str, Sequence[int]]:
-    """The positions of these marks' terms among joined marks."""
-    if len(wanted) < _FEW_MARKS or len(joined) % _SIZE or not joined.isascii():
-        return {mark: list(_find_one(joined, mark)) for mark in wanted}
-    terms = np.frombuffer(joined.encode("ascii"), np.uint8).reshape(-1, _SIZE)[:, :_TERM].copy().view("<u4").ravel()
-    places: dict[str, list[int]] = {}
-    numbers = [int.from_bytes(mark.encode("ascii"), "little") for mark in wanted]
-    for place in (_SIZE * np.flatnonzero(np.isin(terms, np.array(numbers, np.uint32)))).tolist():
-        places.setdefault(joined[place : place + _TERM], []).append(place)
-    return places
+def _number(term: int) -> int:
+    """The letters of a term's mark as one number."""
+    return int.from_bytes(_mark(term).encode("ascii"), "little")
 
 
-def _find_one(joined: str, mark: str) -> Iterator[int]:
-    at = joined.find(mark)
-    while at >= 0:
-        if not at % _SIZE:
-            yield at
-        at = joined.find(mark, at + 1)
+def _find(marked: Sequence[str], ids: Sequence[str], wanted: Set[int]) -> Mapping[int, dict[str, int]]:
+    """The documents that have each of these terms, with the bits of the fields; each of `marked` is one's marks."""
+    read = np.frombuffer("".join(marked).encode("ascii"), _MARK)
+    terms = read["term"].copy()
+    # Few terms begin with two letters of those that are wanted, and only these are compared with them.
+    begins = np.zeros(1 << 16, bool)
+    begins[[number & 0xFFFF for number in wanted]] = True
+    places = np.flatnonzero(begins[terms.view("<u2")[::2]])
+    ends = np.cumsum([len(each) // _MARK.itemsize for each in marked])
+    documents = np.searchsorted(ends, places, side="right")
+    found: dict[int, dict[str, int]] = {number: {} for number in wanted}
+    rows = zip(terms[places].tolist(), documents.tolist(), _BITS[read["fields"][places]].tolist(), strict=True)
+    for number, document, bits in rows:
+        if (its := found.get(number)) is not None:
+            # Two terms of a document may have one mark.
+            its[ids[document]] = its.get(ids[document], 0) | bits
+    return found
+
+
+def _either(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {**one, **{id_: one.get(id_, 0) | bits for id_, bits in other.items()}}
 
 
 @cache
-def _fields_of(bits: int, fields: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for number, name in enumerate(fields) if bits >> min(number, _FIELDS - 1) & 1)
+def _fields_by_bits(fields: tuple[str, ...]) -> Sequence[Sequence[str]]:
+    """The names of the fields that a mark's bits mean."""
+    return [
+        tuple(name for number, name in enumerate(fields) if bits >> min(number, _FIELDS - 1) & 1)
+        for bits in range(1 << _FIELDS)
+    ]

@@ -51,13 +51,6 @@ Alike = Mapping[str, Mapping[str, float]]
 """Id of a candidate -> id of one behind it -> the similarity of their terms."""
 
 
-class Words(NamedTuple):
-    """The terms of each word of a query, and those of each way to join words."""
-
-    words: Mapping[str, Sequence[int]]
-    identifiers: Mapping[str, Sequence[int]] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of a query that stages read.
@@ -103,7 +96,7 @@ class Unit(NamedTuple):
     """A part of a query that documents have or lack: an atom, or several that stand together as a word or form.
 
     `text` names it. `fields` has, by the id of each candidate that has it, the fields that have it; `rarity` is that
-    among the candidates.
+    among the candidates, and 1 where one of them has it.
     """
 
     text: str

@@ -24,7 +24,7 @@ from operators.ranking.evidence import (
     values_at,
 )
 from operators.ranking.run import Run
-from operators.text.measures import Token, fold, names, stems_of
+from operators.text.measures import Lexeme, names, simplify, stems_of
 from operators.text.phrases import WORDS
 from operators.text.wishes import alternatives
 from schemas.recipes.stages import Wishes
@@ -138,7 +138,7 @@ def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | N
         fields = [INDEXED_AT]
         said = [values_at(subject, each, fields) for each in documents]
     # "Mortgage over 50 years" may be the name of what is wanted: then the words count as words do.
-    phrase = re.compile(rf"(?<!\w){re.escape(fold(wish.words))}(?!\w)") if wish.words else _NOTHING
+    phrase = re.compile(rf"(?<!\w){re.escape(simplify(wish.words))}(?!\w)") if wish.words else _NOTHING
     agree = [each.says(phrase) for each in documents]
     verdicts = [_Verdict(FITS) if each else _limit(wish, values) for each, values in zip(agree, said, strict=True)]
     if not any(said) and not any(agree):
@@ -190,7 +190,7 @@ def _forms_without(word: str) -> frozenset[str]:
     return frozenset(each + end for each in joined for end in WORDS["free"])
 
 
-def _is_negated(tokens: Sequence[Token], at: int) -> bool:
+def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:
     """True if the text says that it is without the word at `at`: "no added sugar", "sugar-free"."""
     behind = [each.text for each in tokens[at + 1 : at + 3] if each.text != "-"]
     if behind and behind[0] in WORDS["free"]:

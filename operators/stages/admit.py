@@ -1,7 +1,7 @@
 """Admit: whether the query may be asked, and by which keywords, decided before any backend is called."""
 
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Final
@@ -13,7 +13,7 @@ from operators.query.in_flight import InFlight
 from operators.query.returned import is_hidden
 from operators.text.expression import parse
 from operators.text.passages import Matcher
-from operators.text.terms import query_vector
+from operators.text.terms import QueryWord, query_vector
 from operators.text.trigrams import trigrams_of_query
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import Reason, invalid
@@ -130,11 +130,21 @@ class Admission:
         retrieval.words, retrieval.analyser = bm25.words(parsed.terms), bm25.name
         retrieval.terms = query_vector(retrieval.words)
         if retrieval.capabilities.fuzzy and FUZZY in query.asked.plan.recipe.fusion.legs:
-            retrieval.trigrams = trigrams_of_query(word.text for word in retrieval.words if word.atoms == 1)
+            retrieval.trigrams = trigrams_of_query(_without_forms(retrieval.words))
         retrieval.uncovered = parsed.uncovered or not all(bm25.covers(retrieval.terms, leaf) for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")
+
+
+def _without_forms(words: Sequence[QueryWord]) -> Iterator[str]:
+    """A query's words as documents have them; its forms follow, and cover the same atoms."""
+    covered: set[int] = set()
+    for word in words:
+        atoms = range(word.first, word.first + word.atoms)
+        if covered.isdisjoint(atoms):
+            covered.update(atoms)
+            yield word.text
 
 
 def _check_visible(query: InFlight) -> None:

@@ -69,18 +69,19 @@ _UNSPACED: Final = re.compile(
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecf\u0edc-\u0edf"
     "\u1780-\u17d3\u17dc-\u17dd\u1000-\u103f\u104c-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f]+"
 )
-_HYPHENS: Final = "-\u2010\u2011\u2012\u2013\u2014\u2212"
-_APOSTROPHES: Final = "'\u2019\u02bc"
-_SIGN: Final = rf"(?:[{_HYPHENS}/._+#&{_APOSTROPHES}]|(?<=\d)[,:](?=\d))"
+_PROSE: Final = frozenset({"a", "go", "to"})
+"""Units that are words of English prose in small letters, as in `5 to 10`; the French `2 To` is a size."""
+
+_SIGN: Final = r"(?:[-/._+#&']|(?<=\d)[,:](?=\d))"
 _WORD: Final = rf"(?:{NUMBER}|{LETTERS})++"
-_CHUNK: Final = re.compile(rf"{_WORD}(?:{_SIGN}{_WORD})*+(?P<sign>(?<=[^\W\d_])(?:\+\+?|#)(?!\w))?")
+_CHUNK: Final = re.compile(rf"{_WORD}(?:{_SIGN}{_WORD})*+(?P<sign>(?<=[^\W\d_])(?:\+\+|[+#](?!\w)))?")
 _WORDS: Final = re.compile(_WORD)
-_ATOMS: Final = re.compile(f"(?P<number>{NUMBER})|{LETTERS}")
+_ATOMS: Final = re.compile(rf"(?P<number>{NUMBER})|(?<=\d)(?i:[cm]?m)[23](?!\w)|{LETTERS}")
 _CASES: Final = re.compile("(?<=l)(?=U)|(?<=U)(?=Ul)")
 _SPACE: Final = re.compile(r"[^\S\r\n]{1,2}")
 _BRACKET: Final = re.compile(r"(?<=\d)(?:\)[^\S\r\n]{0,2}|[^\S\r\n]{0,2}\()(?=\d)")
-_POINT: Final = re.compile(r"(?<![^\s(])[.,]")
-_INCHES: Final = re.compile(r"\"(?!\w)|\u2033")
+_POINT: Final = re.compile(r"(?<![\w.,:;!?\")\]}'])[.,]")
+_INCHES: Final = re.compile(r"\"(?!\w)")
 _DIGIT: Final = re.compile(r"\d")
 
 
@@ -116,23 +117,27 @@ class _Chunk(NamedTuple):
 def analyse(text: str, *, query: bool) -> list[Token]:
     """The words and forms of a document's text, or of a query's, whose forms are bounded."""
     folded = fold(text)
-    tokens = list(_Reader(folded.text, query=query).read())
+    tokens = list(dict.fromkeys(_Reader(folded.text, query=query).read()))
     if query and len(tokens) > MOST:
-        kept = {id(form) for form in islice((each for each in tokens if not each.is_word), MOST)}
-        tokens = [each for each in tokens if each.is_word or id(each) in kept]
-    if folded.places is None:
+        kept = {*islice((each for each in tokens if not each.is_word), MOST)}
+        tokens = [each for each in tokens if each.is_word or each in kept]
+    if folded.spans is None:
         return tokens
-    places = (folded.place(each.start, each.end) for each in tokens)
+    places = (folded.locate(each.start, each.end) for each in tokens)
     return [each._replace(start=start, end=end) for each, (start, end) in zip(tokens, places, strict=True)]
 
 
-def join_neighbours(words: Sequence[Token]) -> Iterator[Token]:
+def join_neighbours(words: Sequence[Token], begins: Sequence[bool]) -> Iterator[Token]:
     """The forms that a query's words of letters make side by side: evidence that a document writes them together.
+
+    `begins` says which of the words may be the first of a form: a stop word is none.
 
     They are no terms of the keyword leg, where the few texts with `boundary-layer` would outweigh the others.
     """
     for place, first in enumerate(words):
         text = first.text
+        if not begins[place]:
+            continue
         for one, other in pairwise(words[place : place + RUN]):
             text += other.text
             atoms = other.first + other.atoms - first.first
@@ -155,6 +160,7 @@ class _Reader:
         self._atom = 0
         self._pairs = MOST_PAIRS if query else len(text)
         self._in_capitals = text.upper() == text
+        self._has_digits = _DIGIT.search(text) is not None
 
     def read(self) -> Iterator[Token]:
         end = 0
@@ -193,7 +199,11 @@ class _Reader:
 
     def _is_alone(self, word: str, before: _Chunk | None) -> bool:
         """True for a word that white space joins to nothing, as most words of documents, which spares their chunks."""
-        return not self._query and not word.isupper() and (before is None or before.number is None)
+        if not self._has_digits:
+            return True
+        if self._query or word.isupper():
+            return False
+        return before is None or before.number is None or word in _PROSE
 
     def _read_chunk(self, found: re.Match[str]) -> tuple[_Chunk, list[Token]]:
         """A chunk, and its words, their atoms and forms."""
@@ -202,14 +212,12 @@ class _Reader:
         first = self._atom
         atoms: list[Token] = []
         for each in _WORDS.finditer(self._text, *found.span()):
-            atoms = list(self._read_atoms(each))
+            before, atoms = atoms, list(self._read_atoms(each))
             words.append(Token("".join(atom.text for atom in atoms), *each.span(), atoms[0].first, len(atoms), True))
             tokens.append(words[-1])
             tokens += atoms if len(atoms) > 1 else ()
-            for one, other in pairwise(atoms):
+            for one, other in (*zip(before[-1:], words[-1:], strict=False), *pairwise(atoms)):
                 tokens += _sizes(one, other)
-        for one, other in pairwise(words):
-            tokens += _sizes(one, other)
         if found["sign"]:
             last = words[-1]
             signed = last._replace(text=last.text + found["sign"], end=found.end(), is_word=len(last.text) == 1)
@@ -250,7 +258,9 @@ class _Reader:
                 start = end
 
     def _join_words(self, found: re.Match[str], words: Sequence[Token], first: int, number: str | None) -> _Chunk:
-        """The chunk of these words."""
+        """The chunk of these words, in a document without a short ending such as that of `O'Reilly's`."""
+        if len(words) > 2 and self._text[words[-1].start - 1] == "'" and not self._query and self._is_clitic(words[-1]):
+            words = words[:-1]
         text: str | None = "".join(word.text for word in words)
         risky = False
         if number is not None and number == text and number.count(".") > 1 and not _is_address(number):
@@ -259,12 +269,13 @@ class _Reader:
             sign = self._text[one.end : other.start]
             if one.text[-1].isdecimal() and other.text[0].isdecimal():
                 risky = True
-                text = text if sign in _HYPHENS else None
-            elif sign in _APOSTROPHES and not self._query and (self._is_clitic(one) or self._is_clitic(other)):
+                text = text if sign == "-" else None
+            elif sign == "'" and not self._query and (self._is_clitic(one) or self._is_clitic(other)):
                 text = None
         if text is not None and (len(text) > LONGEST or (risky and len(text) < LONG)):
             text = words[0].text if len(words) == 1 else None
-        return _Chunk(text, *found.span(), first, self._atom - first, risky, number)
+        atoms = words[-1].first + words[-1].atoms - first
+        return _Chunk(text, found.start(), found.end(), first, atoms, risky, number)
 
     def _is_clitic(self, word: Token) -> bool:
         return word.end - word.start <= CLITIC and self._text[word.start : word.end].islower()
@@ -288,10 +299,8 @@ class _Reader:
         return before is not None and before.number is not None and (chunk.text == "x" or chunk.text in UNITS)
 
     def _join_pair(self, before: _Chunk, chunk: _Chunk) -> Iterator[Token]:
-        """The forms of two chunks side by side: a size, and in a query two words of letters."""
-        if chunk.text is None or chunk.atoms > 1:
-            return
-        if before.number is not None:
+        """The size that two chunks side by side make."""
+        if before.number is not None and chunk.text is not None:
             last = Token(before.number, before.start, before.end, before.first + before.atoms - 1, 1, False)
             yield from _sizes(last, _token(chunk))
 

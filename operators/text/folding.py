@@ -3,12 +3,15 @@
 Rules
 -----
 - Compatibility forms are the usual ones (NFKC): `ＷＨ` is WH, `ﬁ` is fi, `CO₂` is CO2, `m²` is m2, `Ⅳ` is IV, `㎏` kg.
-  `½` is 1/2. Digits of all scripts are 0 to 9. Characters that nobody sees are left out. The × between digits is x.
-- Arabic is read without vowel signs and tatweel, its alef forms as ا, ة as ه and ى as ي; Hebrew without points; the
-  Russian ё as е. Source: the Arabic normalisation of Apache Lucene; the rest is own.
+  `½` is 1/2, and `10²` is 10 2. Digits of all scripts are 0 to 9. Characters that nobody sees are left out, and accents
+  that no letter has as its own, such as stress marks. The × between digits is x.
+- Hyphens and dashes are -, apostrophes and what people type for them are ', inches are ".
+- Arabic is read without vowel signs and tatweel, its alef forms as ا, ة as ه and ى as ي, and the Persian ی and ک as ي
+  and ك; Hebrew without points; the Russian ё as е. Source: the Arabic and Persian normalisation of Apache Lucene; the
+  rest is own.
 - Accents and strokes on other Latin, Greek and Cyrillic letters are the analyser's to fold, by `fold_accents`.
 - German `ae`, `oe` and `ue` are umlauts, unless `ue` is behind a vowel or q, and `ß` is ss, as in Snowball's German
-  stemmer. Turkish `İ` and `I` are the capitals of i and ı.
+  stemmer. Turkish `İ` and `I` are the capitals of i and ı; elsewhere `İ` is I.
 """
 
 import re
@@ -19,9 +22,16 @@ from typing import Final, NamedTuple
 _TIMES: Final = re.compile(r"(?<=\d)([^\S\r\n]{0,2})\u00d7(?=[^\S\r\n]{0,2}\d)")
 _SPELT: Final[Mapping[str, str]] = {
     **dict.fromkeys("\u00ad\u200b\u2060\ufeff\u0640", ""),
+    # The one accent of these that is a letter to the engine, and those behind it, stay.
+    **{chr(point): "" for point in range(0x300, 0x363) if point != 0x345},
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+    **dict.fromkeys("\u00b4\u02bb\u02bc\u2018\u2019\u2032", "'"),
+    **dict.fromkeys("\u201d\u2033", '"'),
+    # One character, since a text whose characters have all stayed in their places needs no list of them.
+    "\u2026": ";",
     **{chr(point): "" for point in (*range(0x64B, 0x660), 0x670)},
     **{chr(point): "" for point in range(0x591, 0x5C8) if unicodedata.category(chr(point)) == "Mn"},
-    **dict(zip("أإآٱةىёЁ", "ااااهيеЕ", strict=True)),
+    **dict(zip("أإآٱةىیک\u066b\u066cёЁİ", "ااااهييك.,еЕI", strict=True)),
 }
 """Characters that nobody sees, and those by which a script spells the same word in two ways."""
 
@@ -41,11 +51,11 @@ class Folded(NamedTuple):
     """A folded text, and where each of its characters begins and ends as written; None if none has moved."""
 
     text: str
-    places: Sequence[tuple[int, int]] | None
+    spans: Sequence[tuple[int, int]] | None
 
-    def place(self, start: int, end: int) -> tuple[int, int]:
+    def locate(self, start: int, end: int) -> tuple[int, int]:
         """The place in the text as written of a part of the folded text that is not empty."""
-        return (start, end) if self.places is None else (self.places[start][0], self.places[end - 1][1])
+        return (start, end) if self.spans is None else (self.spans[start][0], self.spans[end - 1][1])
 
 
 class _Forms(dict[int, str]):
@@ -68,25 +78,31 @@ def _form(character: str) -> str:
 
 
 _FORMS: Final = _Forms()
-_VOICED: Final = re.compile("(?s:.[\uff9e\uff9f]|.)")
-"""A character with the sound mark of half-width kana behind it, or any other one."""
+_RAISED: Final = "(?<=\\d)[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]"
+_OF_TWO: Final = re.compile(f"[\uff9e\uff9f]|{_RAISED}")
+_PIECE: Final = re.compile(f"[\\0-\x7f]+|(?P<raised>{_RAISED})|(?s:.[\uff9e\uff9f]|.)")
+"""A run of ASCII, a digit raised behind another one, or a character, with the sound mark of half-width kana behind it."""
 
 
 def fold(text: str) -> Folded:
     """The text in its usual characters, with their places."""
     if text.isascii():
         return Folded(text, None)
-    marked = "\uff9e" in text or "\uff9f" in text
     usual = _TIMES.sub(r"\1x", text)
-    if not marked and len(folded := usual.translate(_FORMS)) == len(text):
+    if _OF_TWO.search(usual) is None and len(folded := usual.translate(_FORMS)) == len(text):
         return Folded(folded, None)
     forms: list[str] = []
-    places: list[tuple[int, int]] = []
-    for found in _VOICED.finditer(usual):
-        form = _FORMS[ord(found[0])] if len(found[0]) == 1 else unicodedata.normalize("NFKC", found[0])
-        forms.append(form)
-        places += [found.span()] * len(form)
-    return Folded("".join(forms), places)
+    spans: list[tuple[int, int]] = []
+    for found in _PIECE.finditer(usual):
+        piece, (start, end) = found[0], found.span()
+        if piece.isascii():
+            forms.append(piece)
+            spans += zip(range(start, end), range(start + 1, end + 1), strict=True)
+            continue
+        form = _FORMS[ord(piece)] if len(piece) == 1 else unicodedata.normalize("NFKC", piece)
+        forms.append(f" {form}" if found["raised"] else form)
+        spans += [(start, end)] * len(forms[-1])
+    return Folded("".join(forms), spans)
 
 
 def fold_umlauts(text: str) -> str:
@@ -96,8 +112,8 @@ def fold_umlauts(text: str) -> str:
 
 
 def lower_turkish(text: str) -> str:
-    """A Turkish text with its letters i and ı in lower case, which another language's rules confuse."""
-    return text.translate(_TURKISH)
+    """A Turkish text in lower case: i and ı are two letters, which another language's rules confuse."""
+    return text.translate(_TURKISH).lower()
 
 
 def fold_accents(text: str) -> str:

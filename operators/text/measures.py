@@ -23,7 +23,7 @@ class Unit(NamedTuple):
     factor: float
 
 
-class Token(NamedTuple):
+class Lexeme(NamedTuple):
     """A word, number or sign of a text, folded, with its span; `glued`: no space is before it."""
 
     text: str
@@ -185,7 +185,7 @@ _MULTIPLES: Final = {"k": 1000.0}
 _DECADE: Final = "s"
 
 
-def fold(text: str) -> str:
+def simplify(text: str) -> str:
     """The text without case, accents and ligatures."""
     if text.isascii():
         return text.lower()
@@ -199,7 +199,7 @@ def _read_units() -> Iterator[tuple[str, Unit]]:
         kind, name, factor = head.split()
         first, *phrases = spellings.split("|")
         for spelling in (*first.split(), *phrases):
-            yield fold(spelling), Unit(name, kind, float(factor))
+            yield simplify(spelling), Unit(name, kind, float(factor))
 
 
 UNITS: Final[Mapping[str, Unit]] = dict(_read_units())
@@ -223,7 +223,7 @@ def unit_of(name: str | None) -> Unit | None:
     """The unit of that name or spelling."""
     if name is None:
         return None
-    return YEAR if name == YEAR.name else _BY_NAME.get(name) or UNITS.get(fold(name))
+    return YEAR if name == YEAR.name else _BY_NAME.get(name) or UNITS.get(simplify(name))
 
 
 @lru_cache(4096)
@@ -254,29 +254,29 @@ def _number(written: str) -> float:
     return float("".join(each for each in whole if each.isdigit()) + rest.replace(",", "."))
 
 
-def tokenize(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Lexeme]:
     """The words, numbers and signs of a text."""
-    found: list[Token] = []
+    found: list[Lexeme] = []
     last = -1
     for match in _TOKEN.finditer(text):
         start, end = match.span()
         glued, last = start == last, end
-        written, more = match["number"], fold(match["more"] or "")
+        written, more = match["number"], simplify(match["more"] or "")
         if written is None:
-            word = fold(match[0]) or match[0]
-            found.append(Token(word, start, end, _WORD_NUMBERS.get(word), glued))
+            word = simplify(match[0]) or match[0]
+            found.append(Lexeme(word, start, end, _WORD_NUMBERS.get(word), glued))
         elif not more or (more in UNITS and more != _DECADE) or more in _MULTIPLES:
             value, middle = _number(written) * _MULTIPLES.get(more, 1.0), match.end("number")
             unit = more if more not in _MULTIPLES else ""
-            found.append(Token(fold(written), start, middle if unit else end, value, glued))
+            found.append(Lexeme(simplify(written), start, middle if unit else end, value, glued))
             if unit:
-                found.append(Token(unit, middle, end, None, glued=True))
+                found.append(Lexeme(unit, middle, end, None, glued=True))
         else:
-            found.append(Token(fold(match[0]) or match[0], start, end, None, glued))
+            found.append(Lexeme(simplify(match[0]) or match[0], start, end, None, glued))
     return found
 
 
-def unit_at(tokens: Sequence[Token], at: int) -> tuple[Unit | None, int]:
+def unit_at(tokens: Sequence[Lexeme], at: int) -> tuple[Unit | None, int]:
     """The unit that begins at this token, the longest, and the token behind it."""
     for size in (3, 2, 1):
         words = tokens[at : at + size]
@@ -285,7 +285,7 @@ def unit_at(tokens: Sequence[Token], at: int) -> tuple[Unit | None, int]:
     return None, at
 
 
-def measure_at(tokens: Sequence[Token], at: int) -> Measure | None:
+def measure_at(tokens: Sequence[Lexeme], at: int) -> Measure | None:
     """The number at this token, with the unit behind it or the currency before it; None if there is no number."""
     if at < len(tokens) and (before := UNITS.get(tokens[at].text)) is not None and before.kind == "currency":
         if at + 1 < len(tokens) and (number := tokens[at + 1].number) is not None:
@@ -297,7 +297,7 @@ def measure_at(tokens: Sequence[Token], at: int) -> Measure | None:
     return Measure(number, unit, at, end)
 
 
-def measures_of(tokens: Sequence[Token]) -> Iterator[Measure]:
+def measures_of(tokens: Sequence[Lexeme]) -> Iterator[Measure]:
     """Every number of a text with its unit; the first of a range, as in `2 to 4 m`, has that of the second."""
     found: list[Measure] = []
     at = 0

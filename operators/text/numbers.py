@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Final
 
 NUMBER: Final = (
-    r"(?:\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:\.\d+)++|(?<!\d,)\d+,\d+(?!,?\d)"
+    r"(?:(?<!\d,)\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:\.\d+)++|(?<!\d,)\d+,\d+(?!,?\d)"
     r"|(?<![\d/])\d{1,2}/\d{1,2}(?![\d/])|\d+)"
 )
 """A regular expression that matches one number: with a decimal point or comma, in dotted groups, or a fraction."""
@@ -55,7 +55,10 @@ _NAMES: Final[Mapping[str, str]] = {
     "bar": "",
     "psi": "",
     "db": "decibel",
+    "mm2": "",
+    "cm2": "",
     "m2": "sqm qm",
+    "cm3": "ccm",
     "m3": "",
 }
 UNITS: Final[Mapping[str, str]] = {

@@ -3,8 +3,8 @@
 Rules
 -----
 - All offsets count code points.
-- A word of the text matches if it has a term of the query, as the keyword leg has it, or is written alike. Stop words
-  match nothing, unless the query has nothing else; identifiers and pairs of characters match as whole terms.
+- A word of the text, a part of it, or a form of several words matches if it has a term of the query, as the keyword leg
+  has it. Stop words match nothing, unless the query has nothing else; pairs of characters match as whole terms.
 - A passage is a run of whole sentences, of SIZE code points at most. A longer sentence is divided behind a comma or
   the like, else between words. Only a longer word is divided, and a character never loses its marks.
 - The best passage has the most of the query's words. A word counts the more, the fewer of the text's sentences have it

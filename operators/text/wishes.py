@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from operators.text.expression import parse
-from operators.text.measures import Measure, Token, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
+from operators.text.measures import Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
 from operators.text.phrases import (
     BEFORE,
     BEHIND,
@@ -91,7 +91,7 @@ def take_away(text: str, wishes: Sequence[Wish]) -> str:
 @dataclass(frozen=True)
 class _Reader:
     text: str
-    tokens: Sequence[Token]
+    tokens: Sequence[Lexeme]
 
     def read(self, at: int, least: int, kinds: Collection[str]) -> _Found | None:
         """The wish that begins at a token; the words before `least` are another one's."""

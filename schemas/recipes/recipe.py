@@ -323,7 +323,7 @@ def _names(stages: tuple[type[RecipeStage], ...]) -> str:
 
 
 _ON = {"enabled": True}
-_OF_CONTEXT = {"weight": 0.7, "context": 0.5, "words": 7}
+_OF_CONTEXT = {"weight": 0.7, "context": 0.5, "words": 5}
 _OF_WORDS = {"rerank": {"weight": 0.8, "words": 7}}
 _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
@@ -347,14 +347,14 @@ _SHIPPED: Final[Mapping[str, list[object]]] = {
     ],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", {"weibull_decay": _ON}, {"keyword_boost": _ON}, {"importance_boost": _ON}],
-    "decay": [{"decay": _ON}],
+    "decay": [{"decay": _ON}, "coverage"],
     "rrf": ["rrf", "coverage", "dedupe", _OF_WORDS],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
     "documents": ["score", "coverage", "dedupe", {"rerank": {"weight": 0.3}}, "feedback", "smoothing"],
     "conversation": [
         {"score": {"weights": _WITH_CONTEXT}},
-        "coverage",
+        {"coverage": {"weight": 0.25}},
         "dedupe",
         {"rerank": _OF_CONTEXT},
         "temporal",

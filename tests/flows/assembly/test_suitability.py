@@ -14,6 +14,7 @@ from flows.assembly.collections import ensure_collections
 from flows.assembly.suitability import CollectionLog, try_embedder
 from flows.cli.check.qdrant import qdrant as findings
 from operators.clients.local.minilm import NAMES
+from operators.clients.qdrant.collections.analysers import CURRENT
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
@@ -169,6 +170,30 @@ def test_the_model_in_this_process_has_one_dimension(caplog: pytest.LogCaptureFi
     tried(settings("http://127.0.0.1:9", embedder={"kind": "minilm"}, cache_dir=cache))
     [line] = lines(caplog)
     assert "its vectors have 384 components, and qdrant.dimension is 4" in line
+
+
+@pytest.mark.parametrize(
+    ("noted", "lacks"), [({}, "joined part numbers"), ({"analysis": CURRENT - 1}, "sizes in one spelling")]
+)
+def test_the_terms_that_an_earlier_version_did_not_make_are_told(
+    server: Server, caplog: pytest.LogCaptureFixture, noted: dict[str, Any], lacks: str
+) -> None:
+    """The start and `check` say that the keyword leg finds less, of what, and that documents are to be indexed again."""
+    given = settings(server.url)
+    server.put("docs", {**PLAIN, "metadata": {"rankstream": noted}})
+
+    async def read() -> None:
+        client = Clients.of(given, InProcess(given), METRICS).qdrant
+        await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
+        await client.backend.aclose()
+
+    asyncio.run(read())
+    [logged] = [line for line in lines(caplog) if "the keyword leg finds less" in line]
+    [found] = [each for each in findings(given, InProcess(given)) if "the keyword leg finds less" in each.what]
+    assert found.level == "warning"
+    for said in (logged, f"{found.what} {found.remedy}"):
+        assert lacks in said
+        assert "Index all documents again" in said
 
 
 def test_other_prompts_than_the_indexs_are_told(server: Server, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,7 +19,7 @@ from operators.indexing.document import payload, point
 from operators.query.backend_answers import Hits
 from operators.query.keyword_filter import conditions
 from operators.ranking.content import content, field_texts, fingerprint
-from operators.ranking.coverage import find_matches
+from operators.ranking.marks import find_matches
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from operators.text.expression import parse
@@ -86,16 +86,18 @@ def test_a_payload_has_the_words_of_searched_fields() -> None:
 
 
 def test_a_point_marks_the_fields_of_its_terms() -> None:
-    """Coverage finds each word, and each identifier, in the fields that have it."""
+    """Coverage finds each word, its parts and its joined form in the fields that have them."""
     analyser = bm25(FIELDS)
     made = point(document(**SHOP[0]), Vectors(), analyser)["payload"]
-    words, identifiers = analyser.words("sony wh-1000xm5 quiet headphones")
-    found = find_matches(words, {"d": made}, analyser.columns, identifiers=identifiers)
+    found = find_matches(analyser.words("sony wh-1000xm5 quiet headphones"), {"d": made}, analyser.columns)
     assert found is not None
-    assert {word: each.get("d") for word, each in found.items()} == {
+    assert {word: each.get("d") for word, each in found.fields.items()} == {
         "sony": ("attributes.brand",),
         "wh": ("sku",),
         "1000xm5": ("sku",),
+        "1000": ("sku",),
+        "xm": ("sku",),
+        "5": ("sku",),
         "quiet": ("text",),
         "headphones": ("title",),
         "wh1000xm5": ("sku",),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant.collections.analysers import CURRENT
 from operators.indexing.suitability import absent, problems, searchable, vectors
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import ContextSettings
@@ -111,30 +112,38 @@ E5 = {"query": {"prefix": "query: "}, "document": {"prefix": "passage: "}}
 def test_other_prompts_than_the_indexs_are_a_warning(noted: Any, purposes: Any, differ: bool) -> None:
     """Both must be known: not so in a collection of before, nor if queries bring their own vectors."""
     fits = info({"dense": DENSE, "tokens": TOKENS})
-    known = replace(fits, metadata={"rankstream": {"analysis": 2, **noted} if noted is not None else None})
+    known = replace(fits, metadata={"rankstream": {"analysis": CURRENT, **noted} if noted is not None else None})
     found = list(problems(WANTED, known, late_interaction=True, purposes=purposes))
     assert [problem.level for problem in found] == ["warning"] * differ
     assert all("prompts differ" in problem.what and "embedder.prompts" in problem.remedy for problem in found)
 
 
 @pytest.mark.parametrize(
-    ("noted", "said"),
-    [({"rankstream": {"bm25": {}}}, True), ({"rankstream": {"analysis": 2}}, False), ({"owner": "me"}, False)],
+    ("noted", "lacks"),
+    [
+        ({"rankstream": {"bm25": {}}}, "joined part numbers, and pairs of characters for scripts that write no spaces"),
+        (
+            {"rankstream": {"analysis": 2}},
+            "sizes in one spelling, parts of words and of names in code, and joined names",
+        ),
+        ({"rankstream": {"analysis": CURRENT}}, None),
+        ({"owner": "me"}, None),
+    ],
 )
-def test_the_lacks_of_an_earlier_analysis_are_a_warning(noted: Any, said: bool) -> None:
-    """Of rankstream's own collections: the terms of another program's are its affair."""
+def test_the_lacks_of_an_earlier_analysis_are_a_warning(noted: Any, lacks: str | None) -> None:
+    """It names them, of rankstream's own collections: the terms of another program's are its affair."""
     known = replace(info({"dense": DENSE, "tokens": TOKENS}), metadata=noted)
-    found = list(problems(WANTED, known, late_interaction=True))
-    assert [(problem.level, "made by an earlier version" in problem.what) for problem in found] == [
-        ("warning", True)
-    ] * said
-    assert all("Index all documents again" in problem.remedy for problem in found)
+    found = [(each.level, each.what) for each in problems(WANTED, known, late_interaction=True)]
+    outdated = f"the keyword leg finds less: the index was made by an earlier version, without {lacks}"
+    assert found == ([] if lacks is None else [("warning", outdated)])
+    remedies = [problem.remedy for problem in problems(WANTED, known, late_interaction=True)]
+    assert all("Index all documents again" in remedy for remedy in remedies)
 
 
 @pytest.mark.parametrize(("noted", "said"), [({"title": 1.0, "text": 1}, False), (None, False), ({"title": 2.0}, True)])
 def test_other_searched_fields_than_configured_are_a_warning(noted: Any, said: bool) -> None:
     """It names both; a collection that names none searches title and text."""
-    ours = {"analysis": 2, **({"fields": noted} if noted is not None else {})}
+    ours = {"analysis": CURRENT, **({"fields": noted} if noted is not None else {})}
     known = replace(info({"dense": DENSE, "tokens": TOKENS}), metadata={"rankstream": ours})
     wanted = replace(WANTED, searched={"title": 1.0, "text": 1.0})
     found = [problem.what for problem in problems(wanted, known, late_interaction=True)]

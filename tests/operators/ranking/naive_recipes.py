@@ -48,64 +48,60 @@ def ranked(name: str, legs: Sequence[Leg], asked: Asked) -> Pairs:
     return RECIPES[name](legs, payloads, asked)
 
 
-def _hybrid(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    covered = cover(near(naive.score(legs), asked), asked, 1.0)
-    judged = rerank(dedupe(covered, payloads), payloads, asked)
-    return judged if asked.said is None else cover(judged, asked, 1.0, [id_ for id_, _ in covered])
+def judged(pairs: Pairs, payloads: Mapping[str, Payload], asked: Asked, *, copies: bool = False) -> Pairs:
+    """Exact words first, and behind the model again; copies stay, or go before it reads them."""
+    counted = [id_ for id_, _ in pairs]
+    covered = cover(pairs, asked, counted)
+    read = rerank(covered if copies else dedupe(covered, payloads), payloads, asked)
+    return read if asked.said is None else cover(read, asked, counted)
 
 
-def cover(pairs: Pairs, asked: Asked, weight: float, counted: Sequence[str] | None = None) -> Pairs:
-    """Exact words first: the shares of the words that each has, by how few of the counted documents have them.
-
-    The documents counted before are given behind a model, where words unlike identifiers have 0.4 of their share.
-    """
-    others = 0.25 if counted is None else 0.25 * 0.4
-    known = [id_ for id_, _ in pairs] if counted is None else list(counted)
-    if not asked.words or not pairs:
-        return pairs
+def cover(pairs: Pairs, asked: Asked, counted: Sequence[str]) -> Pairs:
+    """.5 * e / (1 + e): e sums, over the words that each has, information * support, as the counted documents say."""
 
     def rarity(frequency: int) -> float:
-        return math.log(1 + (len(known) - frequency + 0.5) / (frequency + 0.5))
+        return math.log(1 + (len(counted) - frequency + 0.5) / (frequency + 0.5))
 
-    counts = {word: sum(id_ in found for id_ in known) for word, found in asked.words.items()}
-    like = {word for word in counts if len(word) >= 4 and any("0" <= letter <= "9" for letter in word)}
-    whole = sum(rarity(count) * (2 if word in like else 1) for word, count in counts.items())
-    shares = {
-        word: 2 * rarity(count) / whole if word in like else others * rarity(count) ** 3 / rarity(1) ** 2 / whole
-        for word, count in counts.items()
+    having = {word: [id_ for id_ in found if id_ in counted] for word, found in asked.words.items()}
+    says = {word: (rarity(len(found)) / rarity(1)) ** 3 for word, found in having.items() if found}
+
+    def others(word: str, id_: str) -> float:
+        return sum(value for other, value in says.items() if other != word and id_ in having[other])
+
+    def support(word: str, id_: str) -> float:
+        most = max(others(word, each) for each in measures)
+        return min(1.0, others(word, id_) / most) if most > 0 else 1.0
+
+    several = [id_ for id_ in counted if sum(id_ in having[word] for word in says) > 1]
+    measures = several or counted
+    evidence = {
+        id_: sum(value * support(word, id_) for word, value in says.items() if id_ in having[word]) for id_, _ in pairs
     }
-    added = [
-        (id_, score + weight * sum(shares[word] for word in counts if id_ in asked.words[word])) for id_, score in pairs
-    ]
-    rare = [word for word in like if 1 <= counts[word] <= max(1, len(known) / 10)]
-    least = min(
-        (score for id_, score in added if rare and all(id_ in asked.words[word] for word in rare)), default=None
-    )
-    if least is None:
-        return best_first(added)
-    some = {id_ for id_, _ in added if any(id_ in asked.words[word] for word in rare)}
-    bounded = [(id_, score if id_ in some else min(score, least)) for id_, score in added]
-    return best_first([pair for pair in bounded if pair[0] in some] + [pair for pair in bounded if pair[0] not in some])
+    return best_first([(id_, score + 0.5 * evidence[id_] / (1 + evidence[id_])) for id_, score in pairs])
+
+
+def _hybrid(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
+    return judged(near(naive.score(legs), asked), payloads, asked)
 
 
 def _rrf(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    return rerank(dedupe(near(naive.rrf(legs), asked), payloads), payloads, asked)
+    return judged(near(naive.rrf(legs), asked), payloads, asked)
 
 
 def _documents(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    judged = rerank(dedupe(near(naive.score(legs), asked), payloads), payloads, asked)
-    moved = naive_similarity.feedback(judged, payloads, asked.vectors, 0.4, 3)
+    read = judged(near(naive.score(legs), asked), payloads, asked)
+    moved = naive_similarity.feedback(read, payloads, asked.vectors, 0.4, 3)
     return naive_similarity.smoothing(moved, payloads, asked.vectors, 0.4, 10, 0.05)
 
 
 def _conversation(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
     fused = naive.score(legs, weights=CONTEXT_WEIGHTS)
-    return temporal(rerank(dedupe(near(fused, asked), payloads), payloads, asked), payloads, asked)
+    return temporal(judged(near(fused, asked), payloads, asked), payloads, asked)
 
 
 def _composite(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
-    judged = rerank(near(naive.score(legs), asked), payloads, asked)
-    return dedupe(temporal(composite(judged, payloads, asked), payloads, asked), payloads)
+    read = judged(near(naive.score(legs), asked), payloads, asked, copies=True)
+    return dedupe(temporal(composite(read, payloads, asked), payloads, asked), payloads)
 
 
 def _signals(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:

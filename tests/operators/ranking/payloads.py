@@ -148,10 +148,16 @@ def pool(random: Random, score: Score = cosine) -> list[Leg]:
 
 
 def matches(random: Random) -> Matches:
-    """Which documents have which words of a query: the rare ones few, and some that are no candidates."""
+    """Which documents have which words and forms of a query: the rare ones few, and some that are no candidates. Stop
+    words are atoms without a word, and forms lie over any atoms.
+    """
     words = random.sample(["weather", "café", "SX-12", "8701250", "5x6", "lost"], random.randrange(5))
-    held = {word: random.sample([*DOCUMENTS, "elsewhere"], random.choice([0, 1, 1, 5, 12])) for word in words}
-    return {word: {id_: random.choice([("title",), ("text", "sku")]) for id_ in ids} for word, ids in held.items()}
+    atoms = {word: (place, 1) for word, place in zip(words, random.sample(range(7), len(words)), strict=True)}
+    forms = [(random.randrange(6), random.choice([1, 2, 3])) for _ in range(random.randrange(3))]
+    atoms |= {f"form {number}": span for number, span in enumerate(forms)}
+    held = {word: random.sample([*DOCUMENTS, "elsewhere"], random.choice([0, 1, 1, 5, 12])) for word in atoms}
+    fields = {word: {id_: random.choice([("title",), ("text", "sku")]) for id_ in ids} for word, ids in held.items()}
+    return Matches(fields, atoms)
 
 
 def facts(random: Random, **fixed: Any) -> Facts:

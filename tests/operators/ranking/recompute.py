@@ -199,10 +199,9 @@ def _smoothing(legs: Legs, parameters: Parameters, values: Values, before: float
 
 
 def _coverage(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
-    share = math.fsum(word["share"] for word in values["words"].values())
-    assert math.isclose(share, values["coverage"], rel_tol=1e-12, abs_tol=1e-12)
-    added = before + float(parameters["weight"] * share)
-    return added if values["most"] is None else min(added, float(values["most"]))
+    evidence = math.fsum(word["information"] * word["support"] for word in values["words"].values())
+    assert math.isclose(evidence, values["evidence"], rel_tol=1e-12, abs_tol=1e-12)
+    return before + float(parameters["weight"] * evidence / (1 + evidence))
 
 
 def _wishes(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
@@ -212,6 +211,8 @@ def _wishes(legs: Legs, parameters: Parameters, values: Values, before: float) -
     if (order := values["order"]) is not None:
         return float(order["best"] + parameters["weight"] * order["share"])
     return float(before - parameters["weight"] * failed)
+
+
 def _versions(legs: Legs, parameters: Parameters, values: Values, before: float) -> float:
     scores: list[float] = values["scores"]
     assert scores == sorted(scores, reverse=True)

@@ -100,7 +100,7 @@ def test_an_explanation_is_json(name: str) -> None:
 def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
     """Each step has its stage's own parameters, defaults too, and the steps are the recipe's stages in order; `rerank`
     is among them where a model scored the candidates, and what compares them where two have a vector. Coverage is told
-    ahead of the model and behind it, where the candidates' words are known.
+    ahead of the model and behind it, where candidates have words of the query.
     """
     on = {stage.name for stage in RECIPES[name].stages if getattr(stage, "enabled", True) or stage.name == "decay"}
     for seed in SEEDS:
@@ -110,7 +110,7 @@ def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
         model = ranked.run.model
         skipped = set() if model is not None and not model.selects else {"rerank"}
         skipped |= set() if asked.temporal_expression else {"temporal"}
-        skipped |= set() if asked.matches else {"coverage"}
+        skipped |= set() if any(unit.fields for unit in ranked.run.units or ()) else {"coverage"}
         skipped |= set() if asked.understood else {"wishes"}
         known = [candidate for candidate in ranked.candidates if candidate.id in ranked.run.vectors]
         skipped |= set() if len(known) > 1 else {"feedback", "smoothing"}
@@ -226,8 +226,8 @@ def test_a_distance_by_hand() -> None:
 
 
 def test_a_model_by_hand() -> None:
-    """`composite` with a model: fused .5 .25, its 3 7 become 0 1 at weight 1, and the composite adds to .8 of these .2
-    of quality, of which `b` has half as much as `a`.
+    """`composite` with a model: fused .5 .25 become 1 0, its 3 7 become 0 1, and .8 of these and .2 of those are .2 .8.
+    The composite adds to .8 of their share of the maximum .2 of quality, of which `b` has half as much as `a`.
     """
     worth = {"memory_tier": "semantic", "created_at": NOW}
     of = {"a": {**worth, "salience": 1.0}, "b": {**worth, "salience": 0.5}}
@@ -237,18 +237,19 @@ def test_a_model_by_hand() -> None:
     assert ids(ranked.candidates) == ["b", "a", "c"]
     steps = explained(ranked, "b")["stages"]
     assert [step["stage"] for step in steps] == ["score", "rerank", "composite", "dedupe"]
-    assert [step["output"] for step in steps] == [pytest.approx(value) for value in (0.25, 1.0, 0.9, 0.9)]
-    assert steps[1]["parameters"] == {"weight": 1.0, "context": 0.0, "words": 1}
+    assert [step["output"] for step in steps] == [pytest.approx(value) for value in (0.25, 0.8, 0.9, 0.9)]
+    assert steps[1]["parameters"] == {"weight": 0.8, "context": 0.0, "words": 7}
     assert steps[1]["values"] == {
         "score": 7.0,
         "relevance": 1.0,
         "order": 0.0,
         "top": 2,
-        "weight": 1.0,
+        "weight": 0.8,
         "relevance_scale": {"offset": 3.0, "divisor": 4.0, "constant": 1.0},
         "order_scale": {"offset": 0.25, "divisor": 0.25, "constant": 1.0},
     }
-    assert [step["output"] for step in explained(ranked, "a")["stages"]][1:] == [0.0, 0.2, 0.2]
+    outputs = [step["output"] for step in explained(ranked, "a")["stages"]][1:]
+    assert outputs == [pytest.approx(value) for value in (0.2, 0.4, 0.4)]
     # The tail's only one is 1 - 1.
     assert explained(ranked, "c")["stages"][1]["output"] == 0.0
 

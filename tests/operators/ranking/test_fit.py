@@ -2,6 +2,7 @@
 
 import math
 from random import Random
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from tests.operators.ranking.pools import keyword, rank, recipe, vector
 from tests.tiers import sized
 
 LEGS = [vector(("a", 0.8), ("b", 0.4)), keyword(("c", 9.0))]
+ONE: Final = {"one": {"a": ("text",)}}
 
 
 def fit(model: ModelScores | None = None, matches: Matches | None = None, legs: list[Leg] = LEGS) -> dict[str, float]:
@@ -39,7 +41,7 @@ def test_relevance_by_hand() -> None:
     """
     found = fit(
         ModelScores({"a": 0.9, "b": 0.5}, 3, unscored=frozenset("c")),
-        {"one": {"a": ("text",)}, "other": {"b": ("text",)}},
+        Matches.of_words({"one": {"a": ("text",)}, "other": {"b": ("text",)}}),
     )
     assert found == {
         "a": 0.78,  # 0.25 * 0.5 + 0.2 * 0.8 + 0.55 * 0.9
@@ -50,15 +52,14 @@ def test_relevance_by_hand() -> None:
 
 def test_a_part_that_is_not_known_leaves_its_weight_to_the_others() -> None:
     """Without a model words and cosine count 5 to 4, and the cosine alone counts whole."""
-    assert fit(matches={"one": {"a": ("text",)}})["a"] == pytest.approx((5 * 1.0 + 4 * 0.8) / 9, abs=1e-6)
+    assert fit(matches=Matches.of_words(ONE))["a"] == pytest.approx((5 * 1.0 + 4 * 0.8) / 9, abs=1e-6)
     assert fit() == {"a": 0.8, "b": 0.4, "c": 0.4}
     assert fit(legs=[keyword(("c", 9.0))]) == {}
 
 
 def test_a_word_that_nobody_has_makes_all_less_relevant() -> None:
     """The order is the same without it, and the query fits less."""
-    matches: Matches = {"one": {"a": ("text",)}}
-    assert fit(matches={**matches, "lost": {}})["a"] < fit(matches=matches)["a"]
+    assert fit(matches=Matches.of_words({**ONE, "lost": {}}))["a"] < fit(matches=Matches.of_words(ONE))["a"]
 
 
 @pytest.mark.parametrize(

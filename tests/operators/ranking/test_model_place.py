@@ -33,18 +33,18 @@ LEGS = [vector(("a", 0.9), ("b", 0.5), ("c", 0.1), payloads=WORTH)]
 
 
 def test_composite_takes_the_models_score_by_hand() -> None:
-    """Fused .5 .25 0; the model's 0 10 5 are 0 1 .5. Of these .8, and .2 of quality 0 .5 1: a 0, b .9, c .6. Without
-    the model relevance is 1 .5 0: a .8, b .5, c .2.
+    """Fused 1 .5 0, the model's 0 1 .5: .8 of the model and .2 of the legs are .2 .9 .4, of the maximum 2/9 1 4/9. Of
+    these .8, and .2 of quality 0 .5 1: b .9. Without the model relevance is 1 .5 0: a .8, b .5, c .2.
     """
     with_model = rank(SHIPPED["composite"], LEGS, Facts(now=NOW), ModelScores({"a": 0.0, "b": 10.0, "c": 5.0}, 3))
-    assert scores(with_model.candidates) == near(b=0.9, c=0.6, a=0.0)
+    assert scores(with_model.candidates) == near(b=0.9, c=0.8 * 4 / 9 + 0.2, a=0.8 * 2 / 9)
     without = rank(SHIPPED["composite"], LEGS, Facts(now=NOW))
     assert scores(without.candidates) == near(a=0.8, b=0.5, c=0.2)
 
 
 def test_composite_with_a_model_is_not_hybrid_with_it() -> None:
     """Quality still counts: a document worth more goes past one that the model likes a little more."""
-    model = ModelScores({"a": 10.0, "b": 9.5, "c": 0.0}, 3)
+    model = ModelScores({"a": 10.0, "b": 9.9, "c": 0.0}, 3)
     assert order(SHIPPED["hybrid"], LEGS, model) == ["a", "b", "c"]
     assert order(SHIPPED["composite"], LEGS, model) == ["b", "a", "c"]
 
@@ -59,13 +59,15 @@ def test_a_weight_below_one_leaves_the_legs_a_say_in_the_relevance() -> None:
 
 
 def test_time_adds_to_the_models_score() -> None:
-    """A document of the query's time goes past what the model likes more: .8 * .7 + .4 over .8, quality left aside."""
+    """A document of the query's time goes past what the model likes more: .8 of .8 * .7 + .2 * .5, and .4, over .8,
+    quality left aside.
+    """
     dated = {"a": {"created_at": ago(1)}, "b": {"created_at": ago(21)}, "c": {}}
     legs = [vector(("a", 0.9), ("b", 0.5), ("c", 0.1), payloads=dated)]
     of = SHIPPED["composite"].overridden({"composite": {"quality": 0}})
     model = ModelScores({"a": 10.0, "b": 7.0, "c": 0.0}, 3)
     ranked = rank(of, legs, Facts(now=NOW, temporal_expression=THREE_WEEKS), model)
-    assert scores(ranked.candidates) == near(b=0.96, a=0.8, c=0.0)
+    assert scores(ranked.candidates) == near(b=0.928, a=0.8, c=0.0)
     assert order(of, legs, model) == ["a", "b", "c"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from operators.ranking.blend import rank_by_blend
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import rrf, score
-from operators.ranking.run import Facts, ModelScores, TemporalExpression
+from operators.ranking.run import Facts, Matches, ModelScores, TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import Rrf, Score, Weighted
 from tests.operators.ranking import naive, naive_recipes
@@ -146,7 +146,7 @@ def test_the_recipes_agree(name: str) -> None:
             text=asked.text,
             temporal_expression=TemporalExpression(*map(int, asked.anchor)) if asked.anchor is not None else None,
             decay_half_life=asked.half_life,
-            matches={word: dict.fromkeys(found, ("text",)) for word, found in asked.words.items()} or None,
+            matches=Matches.of_words({word: dict.fromkeys(found, ("text",)) for word, found in asked.words.items()}),
         )
         model = ModelScores(asked.said, asked.top) if asked.said is not None else None
         vectors = {id_: np.array(vector) for id_, vector in asked.vectors.items()}

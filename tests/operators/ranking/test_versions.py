@@ -1,8 +1,9 @@
 """Versions: of documents that say the same, the one that held at the asked time is first."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
-from operators.ranking.coverage import are_marks, marks, read_marks
-from operators.ranking.run import Facts, Matches, Run, ScoreExplanations, TemporalExpression, Words
+from operators.ranking.marks import are_marks, find_matches, marks, read_marks
+from operators.ranking.run import Facts, Matches, Run, ScoreExplanations, TemporalExpression
 from operators.ranking.versions import find_alike, versions
+from operators.text.terms import QueryWord
 from schemas.document import MARKS
 from schemas.recipes.stages import Versions
 from tests.operators.ranking.recompute import recompute
@@ -20,6 +22,7 @@ from tests.operators.ranking.recompute import recompute
 NOW: Final = datetime(2025, 6, 1, tzinfo=UTC).timestamp()
 TITLE: Final = range(10)
 SAID: Final = (*range(20, 26), 30)
+PRICED: Final = {"price": dict.fromkeys("abcdx", ("text",))}
 
 
 def document(id_: str, score: float, created_at: object, title: Sequence[int] = TITLE, **more: Any) -> Candidate:
@@ -29,10 +32,10 @@ def document(id_: str, score: float, created_at: object, title: Sequence[int] = 
 
 
 def order(
-    candidates: list[Candidate], text: str = "how much is it", matches: Matches | None = None, **more: Any
+    candidates: list[Candidate], text: str = "price", matches: Mapping[str, Any] = MappingProxyType({}), **more: Any
 ) -> str:
-    """Their ids as the stage puts them."""
-    facts = Facts(now=NOW, text=text, matches={} if matches is None else matches)
+    """Their ids as the stage puts them; all have the word `price`."""
+    facts = Facts(now=NOW, text=text, matches=Matches.of_words({**PRICED, **matches}))
     ranked = versions(candidates, Versions(**more), Run(facts))
     assert [each.score for each in ranked] == sorted((each.score for each in ranked), reverse=True)
     return "".join(each.id for each in ranked)
@@ -70,7 +73,8 @@ def test_the_fact_of_the_asked_time_is_first(text: str, expected: str) -> None:
 
 def test_a_time_that_a_chat_model_read_counts() -> None:
     """It ends with its tolerance, and counts where the rules find none: 1,000 days before June 2025."""
-    facts = Facts(now=NOW, text="prix d'alors", matches={}, temporal_expression=TemporalExpression(1100, 100))
+    matches, time = Matches.of_words(PRICED), TemporalExpression(1100, 100)
+    facts = Facts(now=NOW, text="prix d'alors", matches=matches, temporal_expression=time)
     assert versions(history(), Versions(), Run(facts))[0].id == "b"
 
 
@@ -110,18 +114,16 @@ def test_what_has_no_marks_has_no_versions(value: object) -> None:
 
 
 def test_where_nothing_is_known_of_words_nothing_changes() -> None:
-    """The terms of the query's words find them where no stage before has."""
-    candidates = [
-        document("a", 1.0, "2020-01-01T00:00:00Z"),
-        document("b", 0.99, "2024-01-01T00:00:00Z", text=[*SAID, 5]),
-    ]
-    for words, expected in ((None, "ab"), (Words({"price": [1]}), "ba"), (Words({"price": [5, 99]}), "ba")):
-        asked = [Candidate(each.id, each.score, each.payload) for each in candidates]
-        ranked = versions(asked, Versions(), Run(Facts(now=NOW, text="price", words=words)))
+    """Where their terms are known, those that both have or lack leave them versions, and one that tells them apart
+    doesn't.
+    """
+    for terms, expected in ((None, "ab"), ([1], "ba"), ([99], "ba"), ([40], "ab")):
+        old = document("a", 1.0, "2020-01-01T00:00:00Z")
+        new = document("b", 0.99, "2024-01-01T00:00:00Z", text=[*SAID, 40])
+        payloads = {each.id: each.payload for each in (old, new)}
+        found = find_matches([QueryWord("price", terms, 0, 1)], payloads, ["title", "text"]) if terms else None
+        ranked = versions([old, new], Versions(), Run(Facts(now=NOW, text="price", matches=found)))
         assert "".join(each.id for each in ranked) == expected
-    asked = [document("a", 1.0, "2020-01-01T00:00:00Z"), document("b", 0.99, "2024-01-01T00:00:00Z", text=[*SAID, 40])]
-    told = Facts(now=NOW, text="price", words=Words({"price": [40]}))
-    assert versions(asked, Versions(), Run(told))[0].id == "a"
 
 
 def test_similarity_by_hand() -> None:
@@ -164,7 +166,7 @@ def test_scores_are_exchanged_within_groups(documents: list[Any], text: str, hav
     before = [
         document(chr(97 + n), score, when, text=[*SAID, *terms]) for n, (score, when, terms) in enumerate(ordered)
     ]
-    matches = {"price": dict.fromkeys(having, ("text",))}
+    matches = Matches.of_words({"price": dict.fromkeys(having, ("text",))})
     facts = Facts(now=NOW, text=text, matches=matches)
     run = Run(facts, ScoreExplanations({"versions": {}}))
     ranked = versions(list(before), Versions(), run)

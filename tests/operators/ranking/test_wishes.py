@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from operators.query.returned import hide
 from operators.ranking.pipeline import Ranked, first_phase
-from operators.ranking.run import Facts
+from operators.ranking.run import Facts, Matches
 from operators.ranking.wishes import FAILS, FITS, SILENT, UNKNOWN
 from operators.text.wishes import read_wishes
 from schemas.recipes import SHIPPED, Recipe
@@ -247,7 +247,7 @@ def test_the_newest_is_the_latest_of_a_day() -> None:
 def test_an_order_is_of_those_that_have_the_words() -> None:
     """As much of them as the best candidate: another thing that is cheaper is none of them."""
     payloads = {"a": {"price": 30}, "b": {"price": 10}, "c": {"price": 1}}
-    matches = {"lamp": {"a": ["title"], "b": ["title"]}}
+    matches = Matches.of_words({"lamp": {"a": ["title"], "b": ["title"]}})
     on = recipe("keyword", "coverage", "wishes")
     facts = Facts(understood=(Order(about=["price"]),), matches=matches)
     ranked = first_phase(on, [keyword(("a", 1.0), ("c", 0.9), ("b", 0.1), payloads=payloads)], facts)

@@ -9,16 +9,17 @@ import pytest
 from flows.assembly import query as assembly
 from operators.access.filters import Ask
 from operators.access.firewall import AccessFilter
-from operators.clients.qdrant.collections.analysers import Bm25
+from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.collection import Capabilities
 from operators.query.field_map import SAME, FieldMap
 from operators.query.plan import Planner
 from operators.runtime.stage import sync_stage
+from operators.text.trigrams import trigrams_of_query
 from schemas.errors import InputError, Reason
 from schemas.result import Denial, DenialCode
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, QdrantSettings, SourcePolicy, load
-from schemas.settings.qdrant import Bm25Settings
+from schemas.settings.qdrant import Bm25Settings, Vectors
 from schemas.settings.ranking import PROFILES
 from tests.operators.runtime.flowing import items
 from tests.operators.samples import admission, decoder, message, query
@@ -50,19 +51,19 @@ def test_an_expired_query_says_that_its_deadline_has_passed() -> None:
 
 
 def test_the_terms_are_the_texts() -> None:
-    """The keyword leg gets what the analyser makes of the text."""
+    """The keyword leg and the stages that rank by words get what the analyser makes of the text."""
     asked = query(text="running cats")
-    assert ADMIT(asked).retrieval.terms == Bm25().query("running cats")
+    analyser = Bm25(Bm25Parameters(analysis=CURRENT))
+    assert ADMIT(asked).retrieval.terms == analyser.query("running cats")
+    assert asked.retrieval.words == analyser.words("running cats")
     assert asked.outcome.warnings == []
 
 
-@pytest.mark.parametrize(
-    ("event", "read"),
-    [({"recipe": "hybrid"}, True), ({"recipe": "keyword"}, False), ({"recipe": "keyword", "record": True}, True)],
-)
-def test_words_are_read_for_what_ranks_by_them(event: dict[str, Any], read: bool) -> None:
-    """The stage `coverage` and recorded pools have the terms of each word; other queries do without that work."""
-    assert bool(ADMIT(query(**event)).retrieval.words) == read
+def test_trigrams_are_of_words_as_documents_have_them() -> None:
+    """Not of the parts of a name: the trigrams of a document are of its whole words."""
+    fuzzy = QdrantSettings(url="http://qdrant", vectors=Vectors(fuzzy="trigrams"))
+    asked = admission(catalogue=Catalogue(UNASKED, fuzzy))(query(text="the JavaScirpt wi-fi course"))
+    assert asked.retrieval.trigrams == trigrams_of_query(["javascirpt", "course"])
 
 
 def test_a_text_without_terms_is_warned_about() -> None:

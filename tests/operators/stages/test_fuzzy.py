@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.collections.term_idf import TermIdf
@@ -13,13 +13,14 @@ from operators.query.backend_answers import Hits
 from operators.query.collection import Capabilities
 from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Search
-from operators.ranking.coverage import NEAR, marks
+from operators.ranking.coverage import NEAR
+from operators.ranking.marks import marks
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage, sync_stage
 from operators.stages.fuse import Fuzzy, add_leg, fuse, join, take_over
 from operators.stages.leg import Leg, pass_by
-from operators.text.terms import SparseVector
+from operators.text.terms import QueryWord, SparseVector
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.result import LegStatus
@@ -29,8 +30,12 @@ from tests.operators.runtime.test_async_stage import looping
 from tests.operators.samples import SIGNALS, query
 
 NOBODY: Any = None
-WORDS: Final = {"red": [1], "lamp": [2], "desk": [3, 4], "a1": [5]}
-TEXT: Final = " ".join(WORDS)
+TERMS: Final = {"red": [1], "lamp": [2], "desk": [3, 4], "a1": [5]}
+WORDS: Final = [
+    *(QueryWord(word, terms, place, 1) for place, (word, terms) in enumerate(TERMS.items())),
+    QueryWord("redlamp", [6], 0, 2),
+]
+TEXT: Final = " ".join(TERMS)
 
 
 def asked(**event: Any) -> InFlight:
@@ -67,13 +72,14 @@ def told(done: InFlight) -> object:
     )
 
 
-terms = st.lists(st.integers(1, 5), max_size=3, unique=True)
+terms = st.lists(st.integers(1, 6), max_size=3, unique=True)
 some_terms = st.one_of(terms, terms, terms, terms, terms, st.none())
 documents = st.dictionaries(st.sampled_from("abcdef"), some_terms, max_size=4)
 answers = st.one_of(st.builds(hits, documents, st.sampled_from([0.9, NEAR, 0.3])), st.just(BackendTimeout("late")))
 
 
 @given(answers, answers, st.sampled_from(["hybrid", "rrf"]))
+@example(hits({"a": [1, 2, 3]}), hits({"b": [6]}), "hybrid")
 def test_an_answer_is_as_if_the_leg_had_been_asked_at_once(
     keyword: Hits | BackendError, fuzzy: Hits | BackendError, recipe: str
 ) -> None:
@@ -127,7 +133,7 @@ class Heard(Fuzzy):
 def test_through_the_engine_it_is_asked_for_misspelt_queries_alone() -> None:
     """One whose words were all found passes it by, and so do what was answered and what has no trigrams."""
     spelt, misspelt, without, answered = (asked() for _ in range(4))
-    misspelt.retrieval.words = {**WORDS, "lmap": [8]}
+    misspelt.retrieval.words = [*WORDS, QueryWord("lmap", [8], len(TERMS), 1)]
     without.retrieval.searches = {("keyword", "documents"): Search({}, without.trace)}
     without.retrieval.words = misspelt.retrieval.words
     answered.retrieval.searches, answered.answered = None, True

@@ -25,6 +25,7 @@ NUMBERS: Final[Mapping[Parameter, tuple[float, float]]] = {
     ("decay", "half_life_days"): (0.0, 1e6),
     ("decay", "step_threshold_days"): (0.0, 1e6),
     ("coverage", "weight"): _WEIGHT,
+    ("coverage", "rarity"): (0.01, 100.0),
     ("rerank", "weight"): _SHARE,
     ("versions", "similarity"): (0.25, 1.0),
     ("versions", "margin"): _SHARE,

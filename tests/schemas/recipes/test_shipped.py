@@ -9,18 +9,16 @@ from schemas.recipes import DEFAULT, SHIPPED
 from schemas.recipes.stages import DistanceStage
 
 TABLE: Final[Mapping[str, list[str]]] = {
-    "hybrid": ["score", "coverage", "dedupe", "rerank", "wishes"],
-    "composite": ["score", "rerank", "composite", "temporal", "dedupe"],
-    "hybrid": ["score", "coverage", "dedupe", "rerank", "versions"],
-    "composite": ["score", "rerank", "composite", "temporal", "dedupe", "versions"],
+    "hybrid": ["score", "coverage", "dedupe", "rerank", "versions", "wishes"],
+    "composite": ["score", "coverage", "rerank", "composite", "temporal", "dedupe", "versions"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", "weibull_decay", "keyword_boost", "importance_boost"],
     "decay": ["decay"],
-    "rrf": ["rrf", "dedupe", "rerank"],
+    "rrf": ["rrf", "coverage", "dedupe", "rerank"],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
-    "documents": ["score", "dedupe", "rerank", "feedback", "smoothing"],
-    "conversation": ["score", "dedupe", "rerank", "temporal", "versions"],
+    "documents": ["score", "coverage", "dedupe", "rerank", "feedback", "smoothing"],
+    "conversation": ["score", "coverage", "dedupe", "rerank", "temporal", "versions"],
 }
 """The stages that run, in order."""
 
@@ -58,7 +56,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
     },
     "vector": {"limit": 0},
     "keyword": {"limit": 0},
-    "coverage": {"weight": 1.0},
+    "coverage": {"weight": 0.5, "rarity": 3.0},
     "versions": {"similarity": 0.57, "margin": 0.06, "candidates": 10},
     "dedupe": {"limit": 0},
     "rerank": {"weight": 1.0, "context": 0.0, "words": 1},
@@ -92,10 +90,11 @@ PARAMETERS: Final[Mapping[str, Mapping[str, object]]] = {
 
 OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
     "hybrid": {"score": {"fuzzy": 1.5}, "rerank": {"weight": 0.6, "words": 7}},
+    **{name: {"rerank": {"weight": 0.8, "words": 7}} for name in ("composite", "rrf")},
     "documents": {"rerank": {"weight": 0.3}},
     "conversation": {
         "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},
-        "rerank": {"weight": 0.7, "context": 0.5},
+        "rerank": {"weight": 0.7, "context": 0.5, "words": 7},
     },
 }
 """The fields that a recipe has of its own."""
@@ -135,13 +134,11 @@ def test_which_ask_a_model() -> None:
 @pytest.mark.parametrize(
     ("name", "ahead", "behind"),
     [
-        ("hybrid", ["coverage", "dedupe"], ["coverage", "wishes"]),
-        ("composite", [], ["composite", "temporal", "dedupe"]),
-        ("hybrid", ["coverage", "dedupe"], ["coverage", "versions"]),
-        ("composite", [], ["composite", "temporal", "dedupe", "versions"]),
-        ("rrf", ["dedupe"], []),
-        ("documents", ["dedupe"], ["feedback", "smoothing"]),
-        ("conversation", ["dedupe"], ["temporal", "versions"]),
+        ("hybrid", ["coverage", "dedupe"], ["coverage", "versions", "wishes"]),
+        ("composite", ["coverage"], ["coverage", "composite", "temporal", "dedupe", "versions"]),
+        ("rrf", ["coverage", "dedupe"], ["coverage"]),
+        ("documents", ["coverage", "dedupe"], ["coverage", "feedback", "smoothing"]),
+        ("conversation", ["coverage", "dedupe"], ["coverage", "temporal", "versions"]),
         ("signals", ["reflections"], []),
         ("distance", ["weibull_decay", "keyword_boost", "importance_boost"], []),
     ],

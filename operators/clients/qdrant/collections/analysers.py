@@ -9,6 +9,7 @@ identifiers add terms, and nothing to its length.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import qdrant_edge
@@ -52,6 +53,9 @@ _MISSING: Final = {
 
 _SPELLING: Final = str.maketrans("./+#", "\u1427\u2cc7\u1429\u2d4c")
 """Letters that look like the signs within words: the model divides words at signs."""
+
+_KEPT: Final = 8192
+"""Words at most whose terms are kept."""
 
 _COUNTING: Final = 1000.0
 """BM25's k by which a term's weight tells its count, to some ten thousand."""
@@ -121,6 +125,8 @@ class Bm25:
             self._whole = {name: qdrant_edge.Bm25(_config(replace(whole, language=name))) for name in sorted(known)}
         except ValueError as error:
             raise ConfigError(f"bm25: {error}") from error
+        # Queries share most of their words.
+        self._known = lru_cache(_KEPT)(self._make_terms)
 
     def document(self, text: str) -> SparseVector:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
@@ -159,8 +165,10 @@ class Bm25:
         tokens = analyse(text, query=True)
         words = [each for each in tokens if each.is_word]
         forms = [each for each in tokens if not each.is_word]
-        neighbours = list(join_neighbours(words))
+        if not _TURKISH.isdisjoint(self._counting):
+            forms += (each._replace(is_word=False) for each in _in_turkish(text, words) if each not in words)
         found = [self.terms_of(each.text) for each in words]
+        neighbours = list(join_neighbours(words, [bool(terms) for terms in found]))
         if not any(found):
             found = [self.terms_of(each.text, stop_words=True) for each in words]
         found += [self.terms_of(each.text, stop_words=True) for each in (*forms, *neighbours)]
@@ -186,7 +194,9 @@ class Bm25:
         length = 0.0
         by_field: list[Collection[int]] = []
         for text, weight in texts:
-            tokens = analyse(_readable(text), query=False)
+            tokens = analyse(text := _readable(text), query=False)
+            if language in _TURKISH:
+                tokens = _in_turkish(text, tokens)
             words = self._fold(" ".join(token.text for token in tokens if token.is_word), language)
             found = self._count(words, language, self._counting)
             length += weight * found.total()
@@ -214,6 +224,9 @@ class Bm25:
 
     def terms_of(self, word: str, *, stop_words: bool = False) -> Sequence[int]:
         """The terms of one word or form, in each language; of a stop word if `stop_words` count."""
+        return self._known(word, stop_words)
+
+    def _make_terms(self, word: str, stop_words: bool) -> Sequence[int]:
         if self.parameters.analysis == PLAIN:
             return self._model.embed_query(_readable(word)).indices
         models = self._whole if stop_words else self._counting
@@ -229,8 +242,6 @@ class Bm25:
         text = text.translate(_SPELLING)
         if language in _GERMAN:
             return fold_umlauts(text)
-        if language in _TURKISH:
-            text = lower_turkish(text)
         return text if self.parameters.accents else fold_accents(text)
 
     def _count(self, text: str, language: str, models: Mapping[str, qdrant_edge.Bm25]) -> Counter[int]:
@@ -238,6 +249,15 @@ class Bm25:
         found = models[language].embed_document(text)
         counts = (round(_COUNTING * weight / (_COUNTING + 1 - weight)) for weight in found.values)
         return Counter(dict(zip(found.indices, counts, strict=True)))
+
+
+def _in_turkish(text: str, tokens: Iterable[Token]) -> list[Token]:
+    """The tokens of a text, those with the letter I as Turkish writes them in small letters."""
+    written = ((each, text[each.start : each.end]) for each in tokens)
+    return [
+        each._replace(text=lower_turkish(word)) if word.isalpha() and not {*"Iİ"}.isdisjoint(word) else each
+        for each, word in written
+    ]
 
 
 def _weight(token: Token) -> float:

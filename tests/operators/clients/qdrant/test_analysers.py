@@ -18,8 +18,8 @@ from operators.clients.qdrant.collections.analysers import (
     PLAIN,
     Bm25,
     Bm25Parameters,
-    has_plain_terms,
     metadata,
+    missing_terms,
 )
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant_edge.engine import EngineTransport
@@ -36,6 +36,7 @@ from tests.operators.samples import DIMENSION, message
 
 GERMAN = Bm25Settings(k=1.5, b=0.5, avg_len=64.5, language="german")
 TEXT = "the running houses"
+OLD, NEW = (point_id("default", "public", name) for name in ("old", "new"))
 TIMEOUT = 30.0
 
 
@@ -138,7 +139,7 @@ def test_a_collection_that_says_nothing_gets_the_configured_parameters(
         {"bm25": {"k": -1}},
         {"bm25": {"language": "klingon"}},
         {"bm25": {"model": "bm26"}},
-        {"analysis": 3},
+        {"analysis": CURRENT + 1},
         {"fields": ["title"]},
         {"fields": {"title": "1"}},
         {"analysis": "2"},
@@ -213,6 +214,12 @@ def test_what_the_configuration_must_be(tmp_path: Path, changes: dict[str, Any],
         configured(tmp_path, **changes)
 
 
+def described(path: Path) -> CollectionInfo:
+    """The collection `documents`, as it is there."""
+    info: CollectionInfo = on_engine(path, lambda client: client.collection_info("documents", timeout=TIMEOUT))
+    return info
+
+
 def test_a_collection_of_an_earlier_version_is_searched_as_before(tmp_path: Path) -> None:
     """Its metadata name no analysis: its terms are Qdrant's, in documents and queries, and that is said."""
     noted = metadata(GERMAN)
@@ -225,13 +232,45 @@ def test_a_collection_of_an_earlier_version_is_searched_as_before(tmp_path: Path
     assert analyser.parameters == parameters(GERMAN, PLAIN)
     assert analyser.query("WH-1000XM5") == Bm25(parameters(GERMAN, PLAIN)).query("wh 1000xm5")
     created(tmp_path / "new", settings, metadata(GERMAN))
+    assert "joined part numbers" in (missing_terms(described(tmp_path)) or "")
+    assert missing_terms(described(tmp_path / "new")) is None
 
-    def described(path: Path) -> CollectionInfo:
-        info: CollectionInfo = on_engine(path, lambda client: client.collection_info("documents", timeout=TIMEOUT))
-        return info
 
-    assert has_plain_terms(described(tmp_path))
-    assert not has_plain_terms(described(tmp_path / "new"))
+def test_a_collection_of_the_version_before_is_searched_and_written(tmp_path: Path) -> None:
+    """With the terms of today: its documents of before are found but by decimals, and what they lack is said."""
+    noted = metadata(Bm25Settings())
+    noted["rankstream"]["analysis"] = CURRENT - 1
+    settings = configured(tmp_path)
+    created(tmp_path, settings, noted)
+    assert "sizes in one spelling" in (missing_terms(described(tmp_path)) or "")
+
+    async def ask(client: QdrantClient) -> dict[str, set[str]]:
+        catalogue = Catalogue(client, settings)
+        with capture_logs() as lines:
+            await catalogue.read(TIMEOUT)
+        assert lines == []
+        analyser = catalogue.analyser("documents")
+        assert analyser.parameters == parameters(Bm25Settings(), CURRENT - 1)
+        # The terms that the version before made of the text.
+        terms = Bm25().document("wh 1000xm5 wh1000xm5 weighs 2 50 kg 50kg")
+        sparse = {"bm25": {"indices": terms.indices, "values": terms.values}}
+        await client.upsert("documents", [{"id": OLD, "vector": sparse, "payload": {}}], timeout=TIMEOUT)
+        event = DocumentEvent(id="new", text="The WH-1000XM5 weighs 2.50 kg.")
+        made = DocumentInFlight(message(), event, "default", "public", "documents", NEW, 1)
+        writer = Writer(client, settings.vectors, settings.context, catalogue, TIMEOUT)
+        assert await writer.call("documents", [made], 0.0) == [None]
+        found = {}
+        for text in ("weighing", "wh 1000 xm5", "WH1000XM5", "2,50"):
+            asked = analyser.query(text)
+            assert asked is not None
+            search = {"query": {"indices": asked.indices, "values": asked.values}, "using": "bm25"}
+            (hits,) = await client.query_batch("documents", [search], timeout=TIMEOUT)
+            assert not isinstance(hits, BackendError)
+            found[text] = set(hits.ids)
+        return found
+
+    both = {OLD, NEW}
+    assert on_engine(tmp_path, ask) == {"weighing": both, "wh 1000 xm5": both, "WH1000XM5": both, "2,50": {NEW}}
 
 
 def test_a_collection_keeps_its_languages(tmp_path: Path) -> None:
