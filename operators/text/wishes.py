@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from operators.text.expression import parse
+from operators.text.lexer import plain
 from operators.text.measures import Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
 from operators.text.phrases import (
     BEFORE,
@@ -46,6 +47,16 @@ _CLAUSE: Final = 4
 _LEFT: Final = re.compile(r"\s*,(?=\s*(?:,|$))|^\s*,|\(\s*\)|\s+(?=[,;.])")
 
 
+_NEGATIONS: Final = frozenset({"no", "not", "nicht", "kein", "keine", "pas", "non"})
+"""Words that turn a direction round: not more than."""
+
+_FIRST_WORDS: Final = _NEGATIONS.union(
+    *(phrases.firsts for phrases in (BEFORE, EXCLUDING, ORDERS)),
+    *(WORDS[kind] for kind in ("filler", "opening", "range", "relative", "size")),
+)
+"""The words with which wishes begin; others begin with a number or a sign."""
+
+
 class Read(NamedTuple):
     """The rest of a text, and the wishes that were taken from it."""
 
@@ -63,13 +74,15 @@ class _Found(NamedTuple):
 
 def read_wishes(text: str, kinds: Collection[str] = ("limit", "exclusion", "order")) -> Read:
     """The wishes of these kinds in a text; if nothing would be left of it, the rest is the whole text."""
-    if parse(text, {}).expression is not None:
+    if not plain(text) and parse(text, {}).expression is not None:
         return Read(text, ())
     reader = _Reader(text, tokenize(text))
     found: list[_Found] = []
     at = 0
     while at < len(reader.tokens) and len(found) < MAX_WISHES:
-        wish = reader.read(at, found[-1].end if found else 0, kinds)
+        token = reader.tokens[at]
+        begins = token.number is not None or not token.text[:1].isalpha() or token.text in _FIRST_WORDS
+        wish = reader.read(at, found[-1].end if found else 0, kinds) if begins else None
         if wish is not None:
             found.append(wish)
         at = wish.end if wish is not None else at + 1
@@ -156,7 +169,7 @@ class _Reader:
 
     def _limit(self, at: int) -> _Found | None:
         """A direction, a number, its unit and subject: "at least 16 GB of memory"."""
-        start, negated = at, self._text(at) in {"no", "not", "nicht", "kein", "keine", "pas", "non"}
+        start, negated = at, self._text(at) in _NEGATIONS
         phrase = self._phrase(at + negated, BEFORE)
         if phrase is None or (at and self._is_hyphened(at, at + 1)):
             return None

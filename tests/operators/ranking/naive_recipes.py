@@ -48,16 +48,18 @@ def ranked(name: str, legs: Sequence[Leg], asked: Asked) -> Pairs:
     return RECIPES[name](legs, payloads, asked)
 
 
-def judged(pairs: Pairs, payloads: Mapping[str, Payload], asked: Asked, *, copies: bool = False) -> Pairs:
+def judged(
+    pairs: Pairs, payloads: Mapping[str, Payload], asked: Asked, weight: float = 0.5, *, copies: bool = False
+) -> Pairs:
     """Exact words first, and behind the model again; copies stay, or go before it reads them."""
     counted = [id_ for id_, _ in pairs]
-    covered = cover(pairs, asked, counted)
+    covered = cover(pairs, asked, counted, weight)
     read = rerank(covered if copies else dedupe(covered, payloads), payloads, asked)
-    return read if asked.said is None else cover(read, asked, counted)
+    return read if asked.said is None else cover(read, asked, counted, weight)
 
 
-def cover(pairs: Pairs, asked: Asked, counted: Sequence[str]) -> Pairs:
-    """.5 * e / (1 + e): e sums, over the words that each has, information * support, as the counted documents say."""
+def cover(pairs: Pairs, asked: Asked, counted: Sequence[str], weight: float = 0.5) -> Pairs:
+    """Weight * e / (1 + e): e sums, over each one's words, information * support, as the counted documents say."""
 
     def rarity(frequency: int) -> float:
         return math.log(1 + (len(counted) - frequency + 0.5) / (frequency + 0.5))
@@ -77,7 +79,7 @@ def cover(pairs: Pairs, asked: Asked, counted: Sequence[str]) -> Pairs:
     evidence = {
         id_: sum(value * support(word, id_) for word, value in says.items() if id_ in having[word]) for id_, _ in pairs
     }
-    return best_first([(id_, score + 0.5 * evidence[id_] / (1 + evidence[id_])) for id_, score in pairs])
+    return best_first([(id_, score + weight * evidence[id_] / (1 + evidence[id_])) for id_, score in pairs])
 
 
 def _hybrid(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
@@ -96,7 +98,7 @@ def _documents(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Aske
 
 def _conversation(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
     fused = naive.score(legs, weights=CONTEXT_WEIGHTS)
-    return temporal(judged(near(fused, asked), payloads, asked), payloads, asked)
+    return temporal(judged(near(fused, asked), payloads, asked, 0.25), payloads, asked)
 
 
 def _composite(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -> Pairs:
@@ -143,7 +145,8 @@ def _decay(legs: Sequence[Leg], payloads: Mapping[str, Payload], asked: Asked) -
             found.append((id_, 0.7 * cosine + 0.3 * (0.0 if age is None else 2 ** (-age / asked.half_life))))
     by_id = sorted(found, key=lambda pair: naive.own_id(pair[0], payloads[pair[0]]))
     by_words = sorted(by_id, key=lambda pair: -(words or {}).get(pair[0], 0.0))
-    return near(best_first(by_words), asked)
+    aged = near(best_first(by_words), asked)
+    return cover(aged, asked, [id_ for id_, _ in aged])
 
 
 def _one(name: str) -> "Rule":

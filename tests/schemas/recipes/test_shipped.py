@@ -13,7 +13,7 @@ TABLE: Final[Mapping[str, list[str]]] = {
     "composite": ["score", "coverage", "rerank", "composite", "temporal", "dedupe", "versions"],
     "signals": ["weighted", "reflections"],
     "distance": ["linear", "weibull_decay", "keyword_boost", "importance_boost"],
-    "decay": ["decay"],
+    "decay": ["decay", "coverage"],
     "rrf": ["rrf", "coverage", "dedupe", "rerank"],
     "keyword": ["keyword", "dedupe"],
     "vector": ["vector", "dedupe"],
@@ -94,7 +94,8 @@ OWN: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
     "documents": {"rerank": {"weight": 0.3}},
     "conversation": {
         "score": {"weights": {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}},
-        "rerank": {"weight": 0.7, "context": 0.5, "words": 7},
+        "coverage": {"weight": 0.25},
+        "rerank": {"weight": 0.7, "context": 0.5, "words": 5},
     },
 }
 """The fields that a recipe has of its own."""
@@ -141,6 +142,7 @@ def test_which_ask_a_model() -> None:
         ("conversation", ["coverage", "dedupe"], ["coverage", "temporal", "versions"]),
         ("signals", ["reflections"], []),
         ("distance", ["weibull_decay", "keyword_boost", "importance_boost"], []),
+        ("decay", ["coverage"], []),
     ],
 )
 def test_where_the_model_stands(name: str, ahead: list[str], behind: list[str]) -> None:
