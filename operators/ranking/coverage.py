@@ -159,7 +159,7 @@ def _explain(
     support: NDArray[np.float64],
     columns: Mapping[str, int],
 ) -> dict[str, dict[str, Mapping[str, object]]]:
-    """What each candidate with a unit has of them."""
+    """The units of each candidate that has some, with their information, support and fields."""
     said: dict[str, dict[str, Mapping[str, object]]] = {id_: {} for id_ in columns}
     for unit, info, row in zip(units, information.tolist(), support.tolist(), strict=True):
         for id_, fields in unit.fields.items():

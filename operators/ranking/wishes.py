@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, best_first
 from operators.ranking.coverage import share_of_words
-from operators.ranking.evidence import (
+from operators.ranking.properties import (
     INDEXED_AT,
     Document,
     Said,

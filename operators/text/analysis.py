@@ -59,6 +59,9 @@ RUN: Final = 4
 MOST: Final = 64
 """Forms of a query at most: each is a term of its search."""
 
+SIGNS: Final = 8
+"""Characters of a letter with its signs at most: to put many in their order takes time in proportion to the square."""
+
 MOST_PAIRS: Final = 1024
 """Pairs of characters of a query at most."""
 
@@ -117,7 +120,9 @@ class _Chunk(NamedTuple):
 def analyse(text: str, *, query: bool) -> list[Token]:
     """The words and forms of a document's text, or of a query's, whose forms are bounded."""
     folded = fold(text)
-    tokens = list(dict.fromkeys(_Reader(folded.text, query=query).read()))
+    tokens = list(_Reader(folded.text, query=query).read())
+    if query:
+        tokens = list(dict.fromkeys(tokens))
     if query and len(tokens) > MOST:
         kept = {*islice((each for each in tokens if not each.is_word), MOST)}
         tokens = [each for each in tokens if each.is_word or each in kept]
@@ -198,12 +203,12 @@ class _Reader:
         yield from self._join_row(row)
 
     def _is_alone(self, word: str, before: _Chunk | None) -> bool:
-        """True for a word that white space joins to nothing, as most words of documents, which spares their chunks."""
+        """True for a word that white space joins to nothing, as most words, which spares their chunks."""
         if not self._has_digits:
             return True
-        if self._query or word.isupper():
-            return False
-        return before is None or before.number is None or word in _PROSE
+        if before is not None and before.number is not None:
+            return not self._query and word in _PROSE
+        return len(word) > SHORT or not (self._query or word.isupper())
 
     def _read_chunk(self, found: re.Match[str]) -> tuple[_Chunk, list[Token]]:
         """A chunk, and its words, their atoms and forms."""
@@ -325,17 +330,20 @@ class _Reader:
 
     def _read_pairs(self, start: int, end: int) -> Iterator[Token]:
         """The pairs of characters of a run without spaces; a character that stands alone is a word."""
-        letters: list[tuple[str, int, int]] = []
+        letters: list[list[str]] = []
+        places: list[tuple[int, int]] = []
         for place in range(start, end):
             character = self._text[place]
             is_word = bool(split(character))
             if letters and (not is_word or unicodedata.category(character).startswith("M")):
                 # A mark that separates words for the engine stays out of the term.
-                text, first, _ = letters[-1]
-                letters[-1] = text + character if is_word else text, first, place + 1
+                letters[-1] += character if is_word and len(letters[-1]) < SIGNS else ""
+                places[-1] = places[-1][0], place + 1
             elif is_word:
-                letters.append((character, place, place + 1))
-        pairs = [(one[0] + other[0], one[1], other[2]) for one, other in pairwise(letters)] or letters
+                letters.append([character])
+                places.append((place, place + 1))
+        read = [("".join(letter), *span) for letter, span in zip(letters, places, strict=True)]
+        pairs = [(one[0] + other[0], one[1], other[2]) for one, other in pairwise(read)] or read
         for text, first, last in pairs[: self._pairs]:
             yield Token(unicodedata.normalize("NFC", text).lower(), first, last, self._atom, 1, True)
             self._atom += 1

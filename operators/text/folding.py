@@ -27,8 +27,9 @@ _SPELT: Final[Mapping[str, str]] = {
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
     **dict.fromkeys("\u00b4\u02bb\u02bc\u2018\u2019\u2032", "'"),
     **dict.fromkeys("\u201d\u2033", '"'),
-    # One character, since a text whose characters have all stayed in their places needs no list of them.
     "\u2026": ";",
+    # One vowel each, which Unicode divides into a sign and a letter.
+    **{each: each for each in "\u0e33\u0eb3"},
     **{chr(point): "" for point in (*range(0x64B, 0x660), 0x670)},
     **{chr(point): "" for point in range(0x591, 0x5C8) if unicodedata.category(chr(point)) == "Mn"},
     **dict(zip("أإآٱةىیک\u066b\u066cёЁİ", "ااااهييك.,еЕI", strict=True)),
@@ -78,31 +79,31 @@ def _form(character: str) -> str:
 
 
 _FORMS: Final = _Forms()
-_RAISED: Final = "(?<=\\d)[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]"
-_OF_TWO: Final = re.compile(f"[\uff9e\uff9f]|{_RAISED}")
-_PIECE: Final = re.compile(f"[\\0-\x7f]+|(?P<raised>{_RAISED})|(?s:.[\uff9e\uff9f]|.)")
-"""A run of ASCII, a digit raised behind another one, or a character, with the sound mark of half-width kana behind it."""
+_RAISED: Final = "\u00b2\u00b3\u00b9\u2070\u2074\u2075\u2076\u2077\u2078\u2079"
+_SOUNDS: Final = "\uff9e\uff9f"
+_PIECE: Final = re.compile(f"[\\0-\x7f]+|(?P<raised>(?<=\\d)[{_RAISED}])|(?s:.[{_SOUNDS}]|.)")
+"""A run of ASCII, a raised digit, or a character, with the sound mark of half-width kana behind it."""
 
 
 def fold(text: str) -> Folded:
     """The text in its usual characters, with their places."""
     if text.isascii():
         return Folded(text, None)
-    usual = _TIMES.sub(r"\1x", text)
-    if _OF_TWO.search(usual) is None and len(folded := usual.translate(_FORMS)) == len(text):
-        return Folded(folded, None)
+    characters = {*text}
+    if characters.isdisjoint(_RAISED + _SOUNDS) and all(len(_FORMS[ord(each)]) == 1 for each in characters):
+        return Folded(_TIMES.sub(r"\1x", text.translate(_FORMS)), None)
     forms: list[str] = []
     spans: list[tuple[int, int]] = []
-    for found in _PIECE.finditer(usual):
+    for found in _PIECE.finditer(text):
         piece, (start, end) = found[0], found.span()
         if piece.isascii():
             forms.append(piece)
             spans += zip(range(start, end), range(start + 1, end + 1), strict=True)
             continue
-        form = _FORMS[ord(piece)] if len(piece) == 1 else unicodedata.normalize("NFKC", piece)
+        form = unicodedata.normalize("NFC", "".join(_FORMS[ord(each)] for each in piece))
         forms.append(f" {form}" if found["raised"] else form)
         spans += [(start, end)] * len(forms[-1])
-    return Folded("".join(forms), spans)
+    return Folded(_TIMES.sub(r"\1x", "".join(forms)), spans)
 
 
 def fold_umlauts(text: str) -> str:

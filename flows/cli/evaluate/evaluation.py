@@ -176,8 +176,10 @@ def variants(names: Iterable[str], known: Mapping[str, Recipe] = SHIPPED, *, sta
     found: dict[str, Variant] = {}
     for recipe in (find_recipe(name, known) for name in names):
         for beginning in _beginnings(recipe) if stages else ():
-            like = found.get(beginning.name)
-            if like is not None and like.recipe.hash != beginning.hash:
+            others = [found[beginning.name].recipe] if beginning.name in found else []
+            # A recipe may have the name of its first stage.
+            others += [recipe] if beginning.name == recipe.name else []
+            if any(other.hash != beginning.hash for other in others):
                 beginning = replace(beginning, name=f"{recipe.name}: {beginning.name}")
             found.setdefault(beginning.name, Variant(beginning, False))
         model = [Variant(recipe, True)] if recipe.reranking is not None or recipe.picking is not None else []

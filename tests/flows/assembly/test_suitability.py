@@ -178,7 +178,7 @@ def test_the_model_in_this_process_has_one_dimension(caplog: pytest.LogCaptureFi
 def test_the_terms_that_an_earlier_version_did_not_make_are_told(
     server: Server, caplog: pytest.LogCaptureFixture, noted: dict[str, Any], lacks: str
 ) -> None:
-    """The start and `check` say that the keyword leg finds less, of what, and that documents are to be indexed again."""
+    """The start and `check` say that the keyword leg finds less, of what, and to index the documents again."""
     given = settings(server.url)
     server.put("docs", {**PLAIN, "metadata": {"rankstream": noted}})
 

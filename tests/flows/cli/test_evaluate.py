@@ -111,9 +111,10 @@ def test_a_recipes_beginnings_come_before_it() -> None:
     """With stages there is a row for each beginning, without the reranker; stages that are off are none."""
     assert names(variants(["composite"], stages=True)) == [
         "score",
-        "score > composite",
-        "score > composite > temporal",
-        "score > composite > temporal > dedupe",
+        "score > coverage",
+        "score > coverage > composite",
+        "score > coverage > composite > temporal",
+        "score > coverage > composite > temporal > dedupe",
         "composite",
         "composite+rerank",
     ]

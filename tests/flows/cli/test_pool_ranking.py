@@ -73,7 +73,10 @@ def scores(result: dict[str, Any]) -> dict[str, float]:
 
 def test_a_pool_with_words_is_covered() -> None:
     """The document that has the query's part number is first, and nothing is missed."""
-    legs = [{"name": "vector", "hits": [{"id": "a", "score": 0.75}, {"id": "b", "score": 0.25}]}]
+    legs = [
+        {"name": "vector", "hits": [{"id": "a", "score": 0.75}, {"id": "b", "score": 0.25}]},
+        {"name": "keyword", "hits": [{"id": "b", "score": 3.0}]},
+    ]
     words = {"sx-12": {"b": ["sku"]}}
     result = ranked({**pool(legs, text="SX-12", explain=True), "words": words})
     assert ids(result) == ["b", "a"]
@@ -258,7 +261,7 @@ def test_the_time_in_the_query_counts_from_the_pools_now() -> None:
 
 def test_a_document_after_now_is_said() -> None:
     """A document of the future counts as new, and the result says how many there were."""
-    result = ranked(pool(recipe="decay", at=NOW))
+    result = ranked({**pool(recipe="decay", at=NOW), "words": {}})
     assert result["warnings"] == ["1 candidate dated after the query's now: age counted as 0"]
 
 

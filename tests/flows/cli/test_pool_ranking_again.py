@@ -134,7 +134,9 @@ def test_a_rerankers_scores_are_merged() -> None:
     assert ids(result) == ["old", "sum", "late"]
     assert result["reranked"] is True
     result = ranked(pool(rerank_scores=rerank_scores), by("rrf"))
-    assert scores(result) == {"sum": 1.0, "old": 0.5, "late": 0.0, "week": 0.0}
+    # .8 of the reranker's, and .2 of the ranks': 1/5 + 1/7 for old, 1/7 for sum, 1/6 for late.
+    late = 0.2 * (1 / 6 - 1 / 7) / (1 / 5)
+    assert scores(result) == pytest.approx({"sum": 0.8, "old": 0.6, "late": late, "week": 0.0})
     assert ids(result) == ["sum", "old", "late", "week"]
     assert result["reranked"] is True
 

@@ -195,7 +195,7 @@ def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
         ({"recipe": "bare"}, ["namespace"]),
         ({}, ["_content", "_marks", "created_at", "namespace"]),
         ({"recipe": "keyword"}, ["_content", "namespace"]),
-        ({"recipe": "decay"}, ["created_at", "id", "namespace"]),
+        ({"recipe": "decay"}, ["_marks", "created_at", "id", "namespace"]),
         ({"recipe": "distance"}, ["created_at", "emotional_weight", "importance", "namespace", "text", "title"]),
         ({"recipe": "signals"}, ["created_at", "cycle", "id", "namespace", "priority", "type", "updated_at"]),
         (

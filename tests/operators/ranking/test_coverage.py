@@ -37,13 +37,13 @@ def of(**having: str) -> Matches:
 
 
 def gains(found: Matches, documents: Sequence[str] = DOCUMENTS, **parameters: float) -> dict[str, float]:
-    """What each of the documents gains; all had 0."""
+    """The gain of each of the documents; all had 0."""
     candidates = [Candidate(id_, 0.0) for id_ in documents]
     return dict(scores(coverage(candidates, Coverage(**parameters), run(matches=found))))
 
 
 def gain(evidence: float) -> Any:
-    """What this evidence gives by the default weight."""
+    """The gain by this evidence and the default weight."""
     return pytest.approx(0.5 * evidence / (1 + evidence), rel=1e-12)
 
 
@@ -256,7 +256,7 @@ def with_forms(having: Having, forms: Collection[tuple[int, int, Collection[str]
 
 
 def counts(having: Having) -> dict[str, int]:
-    """How many of the words each document has."""
+    """The number of the words that each document has."""
     return {id_: sum(id_ in found for found in having.values()) for id_ in DOCUMENTS}
 
 

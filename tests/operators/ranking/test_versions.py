@@ -114,7 +114,7 @@ def test_what_has_no_marks_has_no_versions(value: object) -> None:
 
 
 def test_where_nothing_is_known_of_words_nothing_changes() -> None:
-    """Where their terms are known, those that both have or lack leave them versions, and one that tells them apart
+    """If their terms are known, those that both have or lack leave them versions, and one that tells them apart
     doesn't.
     """
     for terms, expected in ((None, "ab"), ([1], "ba"), ([99], "ba"), ([40], "ab")):

@@ -17,17 +17,18 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "analysis.md"
 
 LETTERS = st.text("abcdefgxyz", min_size=1, max_size=3)
 NUMBERS = st.text("0123456789", min_size=1, max_size=4)
-ALTERNATING = st.lists(st.tuples(LETTERS.map(str.upper), NUMBERS), min_size=1, max_size=2).map(lambda each: sum(each, ()))
+ALTERNATING = st.lists(st.tuples(LETTERS.map(str.upper), NUMBERS), min_size=1, max_size=2).map(
+    lambda each: sum(each, ())
+)
 """The words of an identifier in which no two digits and no two letters are side by side."""
 
 UNSPACED = st.text("雨伞很好折りたたみ傘우산กาแฟ", min_size=1)
 
 PIECES = st.sampled_from(
     [
-        *("a", "B", "12", "1234567", "00165314", "2.5", "kg", "mm", "C++", "iPhone", "O'Reilly", "don't", "US", "x"),
-        *(".", ",", "-", "–", "'", "’", "/", "&", "_", "+", "#", ":", " ", "\n", "(", ")", '"', "″", "×", "½", "²", "m²"),
-        *("雨", "傘", "แก้ว", "우산", "ｶﾞ", "e\u0301", "İ", "ß", "ﬁ", "™", "㎏", "Ⅳ", "\u00ad", "\u200d", "كِتاب", "किताब", "🚀"),
-        *("ＷＨ－１", "٣", "ﷺ", "\ud800", "\u0345", "ǅ", "…"),
+        *"a B 12 1234567 00165314 2.5 kg mm C++ iPhone O'Reilly don't US x . , - – ' ’ / & _ + # : ( ) \" ″ × ½ ² m²".split(),
+        *"雨 傘 แก้ว 우산 ｶﾞ e\u0301 İ ß ﬁ ™ ㎏ Ⅳ \u00ad \u200d كِتاب किताब 🚀 ＷＨ－１ ٣ ﷺ \ud800 \u0345 ǅ …".split(),
+        *(" ", "\n"),
     ]
 )
 ANY_TEXT = st.lists(PIECES, max_size=14).map("".join) | st.text()
@@ -102,14 +103,14 @@ def test_tokens_are_parts_of_the_text(text: str, query: bool) -> None:
     for token in tokens:
         assert 0 <= token.start < token.end <= len(text)
         assert 0 < token.atoms <= atoms - token.first
-        assert split(token.text.translate(dict.fromkeys(map(ord, "./+#"), "a")).removesuffix("a") or "a")
+        # The signs within words and numbers stand for letters in the index.
+        assert len(split(token.text.translate(dict.fromkeys(map(ord, "./+#"), "a")))) == 1
         assert token.text == token.text.lower()
-        assert not token.text.isspace()
 
 
 @given(st.lists(st.text("abcXYZ019", min_size=1, max_size=6), max_size=8), st.sampled_from(" \n,;!?"))
 def test_words_are_those_between_separators(written: list[str], separator: str) -> None:
-    """Where nothing joins, each word is as it is written, in lower case, at its place, each with places of its own."""
+    """If nothing joins, each word is as it is written, in lower case, at its place, each with places of its own."""
     text = f"{separator} ".join(written)
     found = [token for token in analyse(text, query=False) if token.is_word]
     assert [token.text for token in found] == [each.lower() for each in written]
@@ -153,7 +154,7 @@ DECIMALS = st.tuples(st.integers(0, 999), st.integers(1, 99)).map(lambda each: f
 def test_a_size_is_found_in_each_of_its_spellings(number: str, unit: str) -> None:
     """A point or comma, zeros, spaces, hyphens and capitals say nothing: a query in one finds a document in another."""
     numbers = {number, number.replace(".", ","), number.rstrip("0")}
-    numbers |= {each.removeprefix("0") for each in numbers if each.startswith("0.") or each.startswith("0,")}
+    numbers |= {each.removeprefix("0") for each in numbers if each.startswith(("0.", "0,"))}
     written = [f"{each}{sign}{name}" for each in numbers for sign in ("", " ", "-") for name in (unit, unit.upper())]
     for document in written:
         assert all(finds(query, f"A bag, {document}.") for query in written), document
@@ -170,7 +171,8 @@ def test_a_decimal_is_no_other_number() -> None:
 
 NAMES = [
     *(("wi-fi", "Wi-Fi", "WiFi", "wifi", "wi–fi"), ("O'Reilly", "O’Reilly", "OʼReilly", "oreilly", "OReilly")),
-    *(("Ph.D.", "PhD", "phd", "Ph.D"), ("AT&T", "at&t", "ATT"), ("e-mail", "email", "E-Mail"), ("PHP7", "php7", "PHP-7")),
+    *(("Ph.D.", "PhD", "phd", "Ph.D"), ("AT&T", "at&t", "ATT"), ("e-mail", "email", "E-Mail")),
+    *(("PHP7", "php7", "PHP-7"), ('6.7"', "6.7”", "6,7 in", "6.7 inches"), (".5 l", "0,5L", "500 ml", "50cl")),
     *(("get_user", "getUser", "getuser"), ("WH-1000XM5", "WH1000XM5", "wh1000-xm5"), ("10²", "10^2", "10 2")),
     *(("за\u0301мок", "замок"), ("كِتاب", "كتاب"), ("İzmir", "IZMIR", "izmir"), ("1½", "1 1/2")),
 ]
@@ -184,7 +186,9 @@ def test_a_name_is_found_in_each_of_its_spellings(spellings: tuple[str, ...]) ->
             assert finds(query, document) or {*words(query, query=True)} <= {*terms(document)}, (query, document)
 
 
-@pytest.mark.parametrize("distinct", [("C", "C++", "C#"), ("v1.1", "v1.10"), ("1/2", "1/20", "12"), ("5 m", "5 m²")], ids=str)
+@pytest.mark.parametrize(
+    "distinct", [("C", "C++", "C#"), ("v1.1", "v1.10"), ("1/2", "1/20", "12"), ("5 m", "5 m²")], ids=str
+)
 def test_other_names_stay_others(distinct: tuple[str, ...]) -> None:
     """No one finds another as a whole."""
     for document in distinct:
@@ -214,11 +218,11 @@ def test_an_ip_address_is_not_joined(numbers: list[int], query: bool) -> None:
     assert forms(".".join(map(str, numbers)), query=query) == []
 
 
-@given(st.lists(st.text("abcdef", min_size=1).map(str.lower), max_size=30).map(" ".join))
+@given(st.lists(st.text("abcdef", min_size=1), max_size=30).map(" ".join))
+@example("In 2019, 5 to 10 of the 7 men couldn't go a day. It's 3 weeks.")
 def test_prose_has_no_forms(text: str) -> None:
-    """Words of small letters are words alone, in documents and queries."""
-    assert forms(text) == forms(text, query=True) == []
-    assert forms("In 2019, 5 to 10 of the 7 men couldn't go a day. It's 3 weeks.") == []
+    """Words of small letters are words alone, and so are numbers among them."""
+    assert forms(text) == []
 
 
 def test_a_table_makes_few_forms() -> None:
@@ -282,7 +286,7 @@ def test_scripts_by_hand() -> None:
     assert words("伞") == ["伞"]
     assert words("우산을 사다") == ["우산", "산을", "사다"]
     assert words("ร้านกาแฟ") == ["รา", "าน", "นก", "กา", "าแ", "แฟ"]
-    assert words("กินน้ำ") == ["กิน", "นน", "นา"]
+    assert words("กินน้ำ") == ["กิน", "นน", "นำ"]
     assert words("ｶﾞﾗｽ") == ["ガラ", "ラス"]
     assert words("ខ្មែរ")
     assert words("မြန်မာ")
@@ -295,7 +299,7 @@ def test_scripts_without_spaces_end_a_form(word: str, text: str) -> None:
 
 
 def test_places_are_those_of_the_text_as_written() -> None:
-    """Where folding makes a text longer or shorter, too."""
+    """So it is if folding makes a text longer or shorter."""
     for text, wanted in [
         ("ＷＨ－１０００ＸＭ５", "ＷＨ－１０００ＸＭ５"),
         ("A ﬁne soft\u00adware", "soft\u00adware"),
@@ -312,17 +316,17 @@ def test_places_are_those_of_the_text_as_written() -> None:
 def test_numbers_of_any_length_are_read() -> None:
     """Python refuses to read a number of more than 4,300 digits, and a text may hold one."""
     digits = "9" * 5000
-    for text in (f"1.2.3.{digits}", f"{digits}.{digits}.1.1", f"v{digits}-{digits}", f"{digits}/{digits}", f"{digits} kg"):
+    for text in (f"1.2.3.{digits}", f"{digits}.1.1", f"v{digits}-{digits}", f"{digits}/{digits}", f"{digits} kg"):
         assert "lamp" in words(f"lamp {text}")
         assert "lamp" in words(f"lamp {text}", query=True)
-    assert forms("1.2.3.0256") == forms("1.2.3.0256", query=True) == []
+    assert forms("1.2.3.0256") == forms("1.2.3.0256", query=True) == ["1230256"]
 
 
 @pytest.mark.parametrize(
     "repeated",
     [
-        *("1", ",234", ".234", "1.234,", "1,5", "a1-", "1.", "1/", "1/2 ", "1kg ", "A ", "a'", '1"', "C++", "aB", "(1)", "½"),
-        *("\u0e31", "\u103b", "\uff9e", "\u0301", "雨", "\u093f", "1×"),
+        *"1 ,234 .234 1.234, 1,5 a1- 1. 1/ a' 1\" C++ aB (1) ½ \u0e31 \u103b \uff9e \u0301 雨 \u093f 1×".split(),
+        *("1/2 ", "1kg ", "A "),
     ],
 )
 def test_the_time_grows_with_the_text(repeated: str) -> None:
@@ -335,9 +339,7 @@ def test_the_time_grows_with_the_text(repeated: str) -> None:
     assert growth(analyse_all, 1000) < LINEAR
 
 
-@pytest.mark.parametrize("signs", ["\u0e01\u0e31", "\u1000\u103b", "\u30ac\uff9e"])
+@pytest.mark.parametrize("signs", ["\u0e01\u0e31", "\u1000\u103b", "\u30ac\uff9e", "\u0e01\u0eb8\u0e38"])
 def test_the_time_grows_with_the_signs_of_a_letter(signs: str) -> None:
     """A text may be one letter with vowel signs."""
-    assert growth(lambda size: analyse(signs[0] + signs[1] * size, query=False), 40_000) < LINEAR
-
-
+    assert growth(lambda size: analyse(signs[0] + signs[1:] * size, query=False), 40_000) < LINEAR

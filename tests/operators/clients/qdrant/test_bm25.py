@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
-from operators.text.folding import fold_accents, fold_umlauts
 from schemas.errors import ConfigError
 
 EXCHANGES = json.loads((Path(__file__).parents[3] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]
@@ -112,8 +111,8 @@ def weights(bm25: Bm25, text: str) -> dict[int, float]:
 
 @given(st.text(st.sampled_from("abé ßÄñ жΩ \n.,!?"), max_size=200) | st.text("ab \n", max_size=2000))
 def test_plain_words_have_the_terms_of_qdrant(text: str) -> None:
-    """Of words without digits, signs or other spellings the weights are those of Qdrant's own model, to 1e-6; a document
-    has its stop words, too, and a query has them where it has nothing else.
+    """Of words without digits, signs or other spellings the weights are those of Qdrant's own model, to 1e-6; a
+    document has its stop words, too, and a query has them where it has nothing else.
     """
     text = re.sub(r"(?<=\w)[.,]+(?=\w)", " ", text.lower())
     ours, theirs = weights(CURRENT_ENGLISH, text), weights(ENGLISH, text)
@@ -313,19 +312,6 @@ def test_a_word_has_its_terms_whatever_its_small_form() -> None:
     asked = CURRENT_ENGLISH.query("İstanbul ISTANBUL istanbul")
     assert asked is not None
     assert [asked.indices] == [CURRENT_ENGLISH.document(text).indices for text in ("İstanbul",)]
-
-
-@given(st.text("aeouäöüßxÄÖÜ "))
-def test_both_spellings_of_umlauts_are_one(text: str) -> None:
-    """Whatever stands beside them."""
-    spelt = text.lower().replace("ä", "ae").replace("ö", "oe").replace("ü", "ue").replace("ß", "ss")
-    assert fold_umlauts(spelt) == fold_umlauts(text)
-
-
-@given(ANY_TEXT | st.text("éàöüйñ e\u0301"))
-def test_accents_are_folded_once(text: str) -> None:
-    """A folded text has no more to fold."""
-    assert fold_accents(fold_accents(text)) == fold_accents(text)
 
 
 @given(st.text("ab äöü雨伞12-"))

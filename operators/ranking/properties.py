@@ -1,4 +1,4 @@
-"""Evidence: the numbers, dates, sizes and words that a document's own fields and texts say of a wish.
+"""Properties: the numbers, dates, sizes and words that a document's own fields and texts say of a wish.
 
 A field of a payload is meant by a limit for its name (`price`, `width_cm`), for the unit in its name or value, and for
 words of the query. The whole text is read where no such field is there. Names that begin with an underscore, and the
