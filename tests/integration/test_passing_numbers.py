@@ -27,7 +27,7 @@ QUESTIONS: Final = {
     "nurse 17 looking for a working visa": "visa",
 }
 NUMBERS: Final = ("2031", "17")
-UNRELATED: Final = ("{0}", "Section {0} of the minutes: number {0} was approved by the council.")
+UNRELATED: Final = ("Annual report {0}", "The council of the harbour met often, and the budget was approved.")
 KINDS: Final = ("black", "small", "cheap", "used", "simple", "foreign")
 
 
