@@ -27,15 +27,17 @@ QUESTIONS: Final = {
     "nurse 17 looking for a working visa": "visa",
 }
 NUMBERS: Final = ("2031", "17")
-UNRELATED: Final = ("Annual report {0}", "The council of the harbour met often, and the budget was approved.")
+UNRELATED: Final = ("Report {0}", "The council met {0} times, and {0} budgets were approved.")
 KINDS: Final = ("black", "small", "cheap", "used", "simple", "foreign")
 
 
 def documents() -> Iterator[dict[str, Any]]:
     """Answers of several kinds, and for each number a text about something else."""
     for id_, (title, text) in ANSWERS.items():
-        for kind in KINDS:
-            yield {"id": f"{id_}-{kind}", "title": f"{title}: {kind}", "text": text}
+        for times, kind in enumerate(KINDS):
+            # Real texts say their subject once or several times.
+            said = " ".join([text, *[f"{title}."] * times])
+            yield {"id": f"{id_}-{kind}", "title": f"{title}: {kind}", "text": said}
     for number in NUMBERS:
         title, text = UNRELATED
         yield {"id": number, "title": title.format(number), "text": text.format(number)}
