@@ -92,8 +92,9 @@ def test_decay_is_in_the_merge_with_keywords(kitchen: System) -> None:
     hits = [hit for hit in kitchen.ask(event)["results"] if "keyword" in hit["legs"]]
     assert hits
     for hit in hits:
-        (stage,) = hit["explanation"]["stages"]
-        assert hit["score"] == pytest.approx(0.7 * stage["values"]["cosine"] + 0.3 * stage["values"]["weight"])
+        stage, *_ = hit["explanation"]["stages"]
+        assert stage["stage"] == "decay"
+        assert stage["output"] == pytest.approx(0.7 * stage["values"]["cosine"] + 0.3 * stage["values"]["weight"])
 
 
 @pytest.mark.parametrize(("profile", "top"), [("fast", 0), ("balanced", 50), ("deep", 200)])

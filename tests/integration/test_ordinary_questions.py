@@ -41,8 +41,10 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Row, Ma
     directory = tmp_path_factory.mktemp("plain")
     fields = {"title": 2, "text": 1, "sku": 2, "mpn": 2, "brand": 1, "category": 1}
     languages = {"languages": {"de": "german", "fr": "french"}}
-    given = {"qdrant": {"path": str(directory / "unused"), "search_fields": fields, "bm25": languages}}
-    settings = load(None, given)
+    index = {"path": str(directory / "unused"), "search_fields": fields, "bm25": languages}
+    # A busy machine answers late, and no figure of this set is one of time.
+    patient = {"timeout": 60}
+    settings = load(None, {"qdrant": {**index, **patient}, "embedder": patient, "rerank": patient})
     documents, queries, qrels = SET / "documents.jsonl", SET / "queries.jsonl", SET / "qrels.txt"
     judged = evaluation.read_judgements(qrels, queries, documents)
     ways = evaluation.variants(["hybrid", *MODELS], settings.recipes, stages=False)
