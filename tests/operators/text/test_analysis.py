@@ -123,6 +123,8 @@ def test_a_querys_analysis_is_bounded(text: str) -> None:
 
 
 @given(ANY_TEXT, st.booleans())
+@example("A1B2C3D4E5F6G7H8I9 A1B2C3D4E5F6G7H8I9", False)
+@example("-".join(["abcdef"] * 6), True)
 def test_joined_forms_are_short(text: str, query: bool) -> None:
     """A form that joins words has a bounded length."""
     tokens = analyse(text, query=query)
