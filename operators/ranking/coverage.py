@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operators.ranking.candidate import Candidate, Leg, best_first, union
-from operators.ranking.run import Matches, Run, Unit
+from operators.ranking.run import Evidence, Matches, Run, Unit
 from operators.text.words import is_spelt
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY
@@ -103,34 +103,37 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
     changes. Candidates that a stage left out stay a measure, so both gains are the same. Source: own.
     """
     matches = run.facts.matches
-    if matches is None or not candidates or (run.units is not None and (run.model is None or run.model.selects)):
+    again = run.evidence is not None
+    if matches is None or not candidates or (again and (run.model is None or run.model.selects)):
         return candidates
-    if run.units is None:
-        run.units = find_units(matches, {candidate.id for candidate in candidates})
-    units = [unit for unit in run.units if unit.fields]
-    if not units:
+    if run.evidence is None:
+        units = find_units(matches, {candidate.id for candidate in candidates})
+        run.evidence = find_evidence(units, stage.rarity)
+    if not run.evidence.sums:
         return candidates
+    before = [candidate.score for candidate in candidates]
+    sums = [run.evidence.sums.get(candidate.id, 0.0) for candidate in candidates]
+    for candidate, evidence in zip(candidates, sums, strict=True):
+        candidate.score += stage.weight * evidence / (1 + evidence)
+    if run.explanations is not None:
+        said = _explain(run.evidence)
+        words = [said.get(each.id, {}) for each in candidates]
+        run.explain(stage, candidates, before, {"words": words, "evidence": sums})
+    return best_first(candidates)
+
+
+def find_evidence(units: Sequence[Unit], exponent: float) -> Evidence:
+    """The evidence of a query's units, as `coverage` says; `exponent` is that of their rarity."""
+    there = [unit for unit in units if unit.fields]
     columns: dict[str, int] = {}
-    having = [[columns.setdefault(id_, len(columns)) for id_ in unit.fields] for unit in units]
-    has = np.zeros((len(units), len(columns)))
+    having = [[columns.setdefault(id_, len(columns)) for id_ in unit.fields] for unit in there]
+    has = np.zeros((len(there), len(columns)))
     for row, places in zip(has, having, strict=True):
         row[places] = 1.0
-    information = np.array([unit.rarity**stage.rarity for unit in units])
-    support = _find_support(units, information, has)
-    evidence = (information[:, np.newaxis] * support).sum(axis=0)
-    gains = dict(zip(columns, (stage.weight * evidence / (1 + evidence)).tolist(), strict=True))
-    before = [candidate.score for candidate in candidates]
-    for candidate in candidates:
-        candidate.score += gains.get(candidate.id, 0.0)
-    if run.explanations is not None:
-        said = _explain(units, information, support, columns)
-        sums = dict(zip(columns, evidence.tolist(), strict=True))
-        values = {
-            "words": [said.get(each.id, {}) for each in candidates],
-            "evidence": [sums.get(each.id, 0.0) for each in candidates],
-        }
-        run.explain(stage, candidates, before, values)
-    return best_first(candidates)
+    information = np.array([unit.rarity**exponent for unit in there])
+    support = _find_support(there, information, has) if there else has
+    sums = (information[:, np.newaxis] * support).sum(axis=0)
+    return Evidence(units, dict(zip(columns, sums.tolist(), strict=True)), information, support)
 
 
 def _find_support(
@@ -153,15 +156,12 @@ def _find_support(
     return has * support
 
 
-def _explain(
-    units: Sequence[Unit],
-    information: NDArray[np.float64],
-    support: NDArray[np.float64],
-    columns: Mapping[str, int],
-) -> dict[str, dict[str, Mapping[str, object]]]:
+def _explain(evidence: Evidence) -> dict[str, dict[str, Mapping[str, object]]]:
     """The units of each candidate that has some, with their information, support and fields."""
+    columns = {id_: column for column, id_ in enumerate(evidence.sums)}
     said: dict[str, dict[str, Mapping[str, object]]] = {id_: {} for id_ in columns}
-    for unit, info, row in zip(units, information.tolist(), support.tolist(), strict=True):
+    there = (unit for unit in evidence.units if unit.fields)
+    for unit, info, row in zip(there, evidence.information.tolist(), evidence.support.tolist(), strict=True):
         for id_, fields in unit.fields.items():
             said[id_][unit.text] = {"information": info, "support": row[columns[id_]], "fields": list(fields)}
     return said

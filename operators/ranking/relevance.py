@@ -42,8 +42,8 @@ class Relevance:
         into shares.
         """
         self._parts: list[tuple[float, Mapping[str, float], float, Callable[[float], float]]] = []
-        if run.units is not None:
-            self._parts.append((_WORDS, share_of_words(run.units), 0.0, _SHARES["share"]))
+        if run.evidence is not None:
+            self._parts.append((_WORDS, share_of_words(run.evidence.units), 0.0, _SHARES["share"]))
         if vector is not None and vector.ids:
             self._parts.append((_COSINE, vector.scores_by_id(), bound(vector), _SHARES["share"]))
         model = run.model

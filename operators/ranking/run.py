@@ -106,6 +106,19 @@ class Unit(NamedTuple):
     rarity: float
 
 
+class Evidence(NamedTuple):
+    """The evidence of a query's words, worked out once: its units, and the sum for each candidate that has one.
+
+    Of the units that a candidate has, in their order, `information` has one value each, and `support` a row with a
+    column for each candidate of `sums`.
+    """
+
+    units: Sequence[Unit]
+    sums: Mapping[str, float]
+    information: NDArray[np.float64]
+    support: NDArray[np.float64]
+
+
 Steps = list[dict[str, Any]]
 
 
@@ -156,18 +169,18 @@ class Run:
     """The state of one query's ranking. `explanations` is None unless they are asked for.
 
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
-    that are compared with each other, by point id, as far as they were read. `units` are those of the query, once they
-    are known; `alike` has the similarities of the candidates whose terms a stage compared; `misspelt` is the share of
-    the query for which the leg fuzzy counts. `reranked`: a model or a distance stage changed a score. `aged`: a stage
-    read how old candidates are. `off_scale`: an importance was outside its scale. `backends` are those other than the
-    legs. `understood` are the wishes as they were judged; None before.
+    that are compared with each other, by point id, as far as they were read. `evidence` is that of the query's words,
+    once it is known; `alike` has the similarities of the candidates whose terms a stage compared; `misspelt` is the
+    share of the query for which the leg fuzzy counts. `reranked`: a model or a distance stage changed a score. `aged`:
+    a stage read how old candidates are. `off_scale`: an importance was outside its scale. `backends` are those other
+    than the legs. `understood` are the wishes as they were judged; None before.
     """
 
     facts: Facts
     explanations: ScoreExplanations | None = None
     model: ModelScores | None = None
     vectors: Mapping[str, NDArray[np.float16]] = field(default_factory=dict)
-    units: Sequence[Unit] | None = None
+    evidence: Evidence | None = None
     alike: Alike = field(default_factory=dict)
     misspelt: float = 0.0
     reranked: bool = False

@@ -135,7 +135,10 @@ def _atoms(candidates: Sequence[Candidate], run: Run) -> list[Unit]:
     """The atoms of the query, if it is known which candidates have them."""
     if run.facts.matches is None:
         return []
-    units = run.units if run.units is not None else find_units(run.facts.matches, {each.id for each in candidates})
+    if run.evidence is not None:
+        units = run.evidence.units
+    else:
+        units = find_units(run.facts.matches, {each.id for each in candidates})
     return [unit for unit in units if unit.atoms == 1]
 
 

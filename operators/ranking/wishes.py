@@ -233,7 +233,7 @@ def _find_similar(candidates: Sequence[Candidate], failed: Set[str], run: Run) -
     """
     left = [candidate for candidate in candidates if candidate.id not in failed] or list(candidates)
     best = max(left, key=lambda candidate: candidate.score)
-    covered = share_of_words(run.units) if run.units is not None else {}
+    covered = share_of_words(run.evidence.units) if run.evidence is not None else {}
     if least := covered.get(best.id, 0.0):
         return {each.id for each in left if covered.get(each.id, 0.0) >= least * _ROUNDING}
     bound = best.score * _SIMILAR if best.score > 0 else best.score

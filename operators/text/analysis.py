@@ -135,9 +135,8 @@ def analyse(text: str, *, query: bool) -> list[Token]:
 def join_neighbours(words: Sequence[Token], begins: Sequence[bool]) -> Iterator[Token]:
     """The forms that a query's words of letters make side by side: evidence that a document writes them together.
 
-    `begins` says which of the words may be the first of a form: a stop word is none.
-
-    They are no terms of the keyword leg, where the few texts with `boundary-layer` would outweigh the others.
+    They are no terms of the keyword leg, where the few texts with `boundary-layer` would outweigh the others. `begins`
+    says which of the words may be the first of a form: a stop word is none.
     """
     for place, first in enumerate(words):
         text = first.text
@@ -244,12 +243,10 @@ class _Reader:
         """The atoms of a word: numbers, and runs of letters, divided where small letters turn to capitals."""
         for found in _ATOMS.finditer(self._text, *word.span()):
             written, start = found[0], found.start()
-            bounds = [0, len(written)]
             if found["number"] is not None:
                 text = normal_number(written)
                 if text.isdecimal() and start and _POINT.match(self._text, start - 1) is not None:
                     text = f"0.{text}"
-                written = text
                 parts = [(text, found.end())]
             elif written.islower() or written.isupper():
                 parts = [(written.lower(), found.end())]

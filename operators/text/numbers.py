@@ -96,9 +96,12 @@ def sizes(number: str, unit: str) -> Iterator[str]:
     `number` is in its normal form, `unit` in small letters. Without a value or a known unit there are none.
     """
     sign = UNITS.get(unit)
-    if sign is None or len(number) > _LONGEST or number.count(".") > 1 or "/" in number:
-        if sign is not None and "/" in number:
-            yield number + sign
+    if sign is None:
+        return
+    if "/" in number:
+        yield number + sign
+        return
+    if len(number) > _LONGEST or number.count(".") > 1:
         return
     value = Decimal(number)
     yield _plain(value) + sign

@@ -5,7 +5,7 @@ Phrases are folded, their words apart. A further language is further phrases.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 Meaning = TypeVar("Meaning")
 
@@ -176,11 +176,11 @@ def _lines(table: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def _read_directions() -> dict[str, Direction]:
-    return {
-        phrase: Direction(*head)  # type: ignore[arg-type]
-        for head, phrases in _lines(_BEFORE)
-        for phrase in phrases
-    }
+    found: dict[str, Direction] = {}
+    for (bound, strength, *subject), phrases in _lines(_BEFORE):
+        direction = Direction(cast("Bound", bound), cast("Strength", strength), *subject)
+        found |= dict.fromkeys(phrases, direction)
+    return found
 
 
 def _read_orders() -> Iterator[tuple[str, tuple[str, Literal["asc", "desc"]]]]:

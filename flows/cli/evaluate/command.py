@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from flows.cli.evaluate.evaluation import Row, describe_lost, groups, variants
+from flows.cli.evaluate.evaluation import Row, groups, variants
 from flows.cli.evaluate.sources import (
     AllowPartial,
     Documents,
@@ -74,7 +74,7 @@ def evaluate(
         apart = [separation_table(rows)] if any(row.separation is not None for row in rows) else []
         tables = [figures_table(rows), *apart, *(group_tables(rows, by, grouped) if by is not None else ())]
         print_report([*tables, source.note])
-    report_lost((describe_lost(row.name, row.answered, row.lost) for row in rows), allowed=allow_partial)
+    report_lost(((row.name, row.answered, row.lost) for row in rows), allowed=allow_partial)
 
 
 def separation_table(rows: list[Row]) -> Table:

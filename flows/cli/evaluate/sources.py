@@ -22,6 +22,7 @@ from flows.cli.evaluate.evaluation import (
     Row,
     Variant,
     check_documents,
+    describe_lost,
     events,
     make_row,
     measure,
@@ -202,9 +203,12 @@ def print_report(parts: Iterable[RenderableType]) -> None:
         out.print(part)
 
 
-def report_lost(lost: Iterable[str | None], *, allowed: bool) -> None:
-    """Say what was lost, and end the command with an error unless that is allowed: such figures are others."""
-    said = [each for each in lost if each is not None]
+def report_lost(counts: Iterable[tuple[str, Mapping[str, int], Mapping[str, int]]], *, allowed: bool) -> None:
+    """Say of each name what was lost, and end the command with an error unless that is allowed.
+
+    `counts` are a name, its answers by status, and those that lost a stage.
+    """
+    said = [sentence for each in counts if (sentence := describe_lost(*each)) is not None]
     for each in said:
         stderr.print(each, style="yellow" if allowed else "red", soft_wrap=True)
     if said and not allowed:

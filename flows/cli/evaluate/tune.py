@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from flows.cli.evaluate.compare import Metric, means_table, moves, signs, summarise, too_few
-from flows.cli.evaluate.evaluation import Judgements, describe_lost, variants
+from flows.cli.evaluate.evaluation import Judgements, variants
 from flows.cli.evaluate.sources import (
     AllowPartial,
     Documents,
@@ -186,7 +186,7 @@ def tune(
         say(stderr, f"wrote {write}: copy its section `recipes` into your configuration")
     if not as_json:
         print_report([source.note])
-    report_lost([describe_lost("pools", *source.tally)], allowed=allow_partial)
+    report_lost([("pools", *source.tally)], allowed=allow_partial)
 
 
 def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:

@@ -110,7 +110,8 @@ def test_an_explanation_names_the_stages_that_ran(name: str) -> None:
         model = ranked.run.model
         skipped = set() if model is not None and not model.selects else {"rerank"}
         skipped |= set() if asked.temporal_expression else {"temporal"}
-        skipped |= set() if any(unit.fields for unit in ranked.run.units or ()) else {"coverage"}
+        evidence = ranked.run.evidence
+        skipped |= set() if evidence is not None and any(unit.fields for unit in evidence.units) else {"coverage"}
         skipped |= set() if asked.understood else {"wishes"}
         known = [candidate for candidate in ranked.candidates if candidate.id in ranked.run.vectors]
         skipped |= set() if len(known) > 1 else {"feedback", "smoothing"}
