@@ -110,6 +110,7 @@ def replication(
         max_batch = min(max_batch, ANY_BATCH)
     ledger = Ledger(delivery.max_in_flight, kafka.offset_metadata)
     longest_try = delivery.watchdog
+    headers_decide = topic == kafka.topics.queries and settings.policies.identity.by == "header"
     if delivery.mode == "exactly_once":
         longest_try = min(longest_try, kafka.transaction_timeout + _TRANSACTION_END)
         # The producer first: it ends what a predecessor left open, which readers of committed records wait for.
@@ -118,9 +119,9 @@ def replication(
             client.name,
             metrics.replacements.inc,
         )
-        consumer = client.consumer()
+        consumer = client.consumer(headers_decide=headers_decide)
     else:
-        consumer = client.consumer()
+        consumer = client.consumer(headers_decide=headers_decide)
         producer = AcknowledgedProducer(client.plain_producer(max_batch), consumer)
     loop = ConsumerLoop(consumer, ledger, topic, wakeup, delivery.drain_timeout, metrics)
     interval = delivery.transaction_interval or client.transaction_interval

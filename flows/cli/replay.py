@@ -265,8 +265,8 @@ def rehearse(
 def _find_returned(client: KafkaClient, topics: Topics, console: Console, *, again: bool) -> frozenset[str]:
     if again:
         return frozenset()
-    with _open_dead_letters(client, topics, console) as letters:
-        return find_futile(letters)
+    with _open_dead_letters(client, topics, console) as letters, originals(client, topics) as original:
+        return find_futile(original(each) for each in letters if each is not None and each.replayed)
 
 
 def rehearsal_table(rows: Iterable[Mapping[str, Any]]) -> Table:

@@ -44,9 +44,19 @@ class Ends(NamedTuple):
     last: int
 
 
+MAX_HEADERS: Final = 1_000
+"""Headers of a message at most: to read one takes a client a microsecond, and nothing else of a message costs that."""
+
+READ_HEADERS: Final = MAX_HEADERS + 32
+"""Headers of a record that are read at most: a dead letter has those of its message, and its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord:
-    """One record as a consumer read it; `timestamp` in seconds, no `headers` if a name of them isn't UTF-8."""
+    """One record as a consumer read it; `timestamp` in seconds.
+
+    It has no `headers` if they can't be read: there are more than READ_HEADERS, or a name isn't UTF-8.
+    """
 
     partition: TopicPartition
     offset: int
@@ -302,8 +312,8 @@ class KafkaClient(Protocol):
     def transaction_interval(self) -> float:
         """Seconds from one transaction's begin to the next's."""
 
-    def consumer(self) -> Consumer:
-        """A member of the group."""
+    def consumer(self, *, headers_decide: bool = False) -> Consumer:
+        """A member of the group. `headers_decide`: a record that seems to have no header must have none."""
 
     def tail(self, topic: str) -> Tail:
         """A reader of a whole topic, uncommitted records included: an open transaction would hide the records

@@ -5,6 +5,7 @@ Rules
 - A letter becomes the original message, byte for byte: its key, its value and its own headers. A header more says that
   it was replayed, where it came from first, and the reason why it was rejected.
 - A letter that came back for the same reason isn't sent again, and nor is the one that it was made of, unless told.
+  Any producer may send the header that says so: it counts only where it has the digest of the letter's own message.
 - A query gets a new timestamp, since with the old one it would expire at once. A document has its old timestamp, which
   is its version if the event names none: a replayed document must not overwrite a later one.
 - A tombstone, the deletion of a document, is sent again without a value.
@@ -66,11 +67,17 @@ class DeadLetter:
 
     @property
     def attempt(self) -> str:
-        """The place of the first message of which this is a replay, and the reason of this letter."""
+        """The place of the first message of which this is a replay, and the digest of the message and the reason."""
         marks = [_text(mark).partition(" ")[0] for name, mark in self.headers if name == names.REPLAYED]
         first = marks[-1] if marks else str(self.position)
-        reason = "\0".join((self.kind, self.stage, self.message)).encode()
-        return f"{first} {hashlib.sha256(reason).hexdigest()[:16]}"
+        own = [header for header in self.headers if header[0] != names.REPLAYED]
+        whole = (self.kind, self.stage, self.message, self.key, self.value, own)
+        return f"{first} {hashlib.sha256(repr(whole).encode()).hexdigest()[:16]}"
+
+    @property
+    def replayed(self) -> bool:
+        """True if it says of itself that it was replayed."""
+        return any(name == names.REPLAYED for name, _ in self.headers)
 
     @property
     def returned(self) -> bool:

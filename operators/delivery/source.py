@@ -28,7 +28,7 @@ from typing import Final
 import structlog
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 
-from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, TopicPartition
+from operators.delivery.client import MAX_HEADERS, Consumer, ConsumerRecord, Rebalance, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit, RepeatedOffset
 from operators.query.message import Message, Origin
@@ -48,7 +48,7 @@ MOST_AT_ONCE: Final = 64
 wait for the same backend."""
 
 BYTES_AT_ONCE: Final = 1 << 20
-"""Bytes of values after which no more come along: all else that the engine has to do waits until they are decoded."""
+"""Bytes of values and headers after which no more come along: all else that the engine has to do waits meanwhile."""
 
 AHEAD: Final = 512
 """Records that wait for credit at most, and those of one further poll. A client may drop what it has fetched when it is
@@ -162,7 +162,7 @@ class ConsumerLoop:
         # The one that goes over the bound goes along: a large one must go at some time.
         while self._read and len(messages) < MOST_AT_ONCE and left > 0:
             messages.append(self._read.popleft())
-            left -= len(messages[-1].value or b"")
+            left -= messages[-1].size
         if self._read:
             self._wakeup.set()
         return messages
@@ -274,7 +274,8 @@ class ConsumerLoop:
                 continue
             if epoch is not None:
                 origin = Origin(record.partition.topic, record.partition.partition, record.offset, epoch)
-                headers, legible = record.headers or (), record.headers is not None
+                legible = record.headers is not None and len(record.headers) <= MAX_HEADERS
+                headers = record.headers or () if legible else ()
                 messages.append(
                     Message(origin, record.key, record.value, headers, record.timestamp, received, clock, legible)
                 )

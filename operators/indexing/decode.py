@@ -68,7 +68,7 @@ class DocumentDecoder:
 
     def __call__(self, message: Message) -> DocumentInFlight | DeletionInFlight:
         """The event that the message brings. Raises InputError."""
-        check_headers(message)
+        check_headers(message, self.max_bytes)
         return self.in_flight(message, self._read(message))
 
     def in_flight(self, message: Message, given: dict[str, Any]) -> DocumentInFlight | DeletionInFlight:

@@ -21,8 +21,8 @@ class Origin:
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message as it was read. `timestamp` is Kafka's, negative if there is none, `received` this process's wall
-    clock, both in seconds; `clock` is this process's monotonic clock at that moment. Not `legible`: it had headers, but
-    a name of them isn't UTF-8.
+    clock, both in seconds; `clock` is this process's monotonic clock at that moment. Not `legible`: it had headers that
+    can't be read.
     """
 
     origin: Origin
@@ -50,6 +50,11 @@ class Message:
         return self.key if self.deserialised is None else self.deserialised
 
     @property
+    def size(self) -> int:
+        """Bytes of its value and its headers."""
+        return len(self.value or b"") + sum(len(name) + len(content) for name, content in self.headers)
+
+    @property
     def sent(self) -> float:
         """Kafka's timestamp; without one, when the message was received."""
         return self.timestamp if self.timestamp >= 0 else self.received
@@ -64,10 +69,16 @@ class Message:
         return Rejected(self, kind, stage, reason, field=field)
 
 
-def check_headers(message: Message) -> None:
-    """Raise InputError `invalid` for a message whose headers can't be read."""
+def check_headers(message: Message, most: int) -> None:
+    """Raise InputError `invalid` for headers that can't be read, `too_large` for more than `most` bytes of a message.
+
+    A value that is too large by itself is not spoken of here.
+    """
     if not message.legible:
-        raise InputError(DeadLetterClass.INVALID, "headers: expected names in UTF-8")
+        raise InputError(DeadLetterClass.INVALID, "headers: expected at most 1,000, with names in UTF-8")
+    if len(message.value or b"") <= most < message.size:
+        what = f"value and headers: {message.size} bytes, expected at most {most}"
+        raise InputError(DeadLetterClass.TOO_LARGE, what, "headers")
 
 
 def sent_at(message: Message) -> float:

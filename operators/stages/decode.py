@@ -28,9 +28,9 @@ class Decoder:
 
     def __call__(self, message: Message) -> InFlight:
         """The query that the message asks. Raises InputError."""
-        check_headers(message)
-        mended: list[str] = []
         limit = self.limits.max_message_bytes
+        check_headers(message, limit)
+        mended: list[str] = []
         envelope, document = cloud_event.open_event(message.headers, message.json, limit, MAX_QUERY_PARTS, mended)
         if envelope is None:
             cloud_event.check_plain(document)

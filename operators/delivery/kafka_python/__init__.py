@@ -49,7 +49,7 @@ class KafkaPython:
         read_any_headers()
         quieten()
 
-    def consumer(self) -> Consumer:
+    def consumer(self, *, headers_decide: bool = False) -> Consumer:  # noqa: ARG002  it always tells
         return KafkaPythonConsumer(self._settings)
 
     def tail(self, topic: str) -> Tail:

@@ -1,20 +1,31 @@
-"""Records as kafka-python reads them, also those with a header whose name isn't UTF-8, which other clients can produce.
+"""Records as kafka-python reads them, also those with headers that can't be read, which other clients can produce.
 
-kafka-python fails at the batch that holds one, at every further poll: nothing behind it would ever be read. After
-`read_any_headers` it reads such a record with None in place of its headers.
+kafka-python fails at the batch that holds a header whose name isn't UTF-8, at every further poll: nothing behind it
+would ever be read. After `read_any_headers` it reads such a record with None in place of its headers, and so one with
+too many of them.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+import kafka
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from operators.delivery.client import ConsumerRecord, TopicPartition
+from operators.delivery.client import READ_HEADERS, ConsumerRecord, TopicPartition
+from operators.delivery.kafka_python.connection import CALL_TIMEOUT, connection, naming_failures
+from operators.query.trace import Headers
+from schemas.errors import RetriableDelivery
+from schemas.settings import KafkaSettings
 
 ALL: Final = 1_000_000
 FETCH_BYTES: Final = 4 * 1024 * 1024
 """Bytes that one fetch brings at most, and that may wait in this process, unless a single record is larger."""
+
+_Place = tuple[TopicPartition, int]
+"""A partition and an offset."""
 
 _read: Final = DefaultRecordBatch._read_msg
 
@@ -40,15 +51,68 @@ def consumer_records(fetched: Mapping[Any, Any]) -> list[ConsumerRecord]:
     ]
 
 
+class SecondReader:
+    """Reads single records a second time, for a client that says of some that they have no headers."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._consumer: Any = None
+
+    def fill_headers(self, records: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
+        """The same records, each of them with its headers, if it has any. Raises RetriableDelivery."""
+        places = {(each.partition, each.offset) for each in records if each.headers == ()}
+        if not places:
+            return list(records)
+        with naming_failures("second reading of records without headers"):
+            found = self._read(places)
+        return [replace(each, headers=found.get((each.partition, each.offset), each.headers)) for each in records]
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False, timeout_ms=CALL_TIMEOUT * 1000)
+
+    def _read(self, places: set[_Place]) -> dict[_Place, Headers | None]:
+        if self._consumer is None:
+            read_any_headers()
+            self._consumer = kafka.KafkaConsumer(
+                isolation_level="read_committed",
+                allow_auto_create_topics=False,
+                metrics_enabled=False,
+                **connection(self._settings),
+            )
+        starts: dict[TopicPartition, int] = {}
+        for partition, offset in places:
+            starts[partition] = min(offset, starts.get(partition, offset))
+        self._consumer.assign([kafka.TopicPartition(*partition) for partition in starts])
+        for partition, offset in starts.items():
+            self._consumer.seek(kafka.TopicPartition(*partition), offset)
+        found: dict[_Place, Headers | None] = {}
+        until = time.monotonic() + CALL_TIMEOUT
+        while not places <= found.keys():
+            if time.monotonic() > until:
+                raise RetriableDelivery("the records don't come")
+            fetched = self._consumer.poll(timeout_ms=CALL_TIMEOUT * 1000, max_records=ALL)
+            found |= {(each.partition, each.offset): each.headers for each in consumer_records(fetched)}
+        return found
+
+
 def _read_msg(batch: Any) -> Any:
+    length, _ = decode_varint(batch._buffer, batch._pos)
+    # A header takes two bytes at least.
+    if length > 2 * READ_HEADERS and (found := _without_headers(batch, READ_HEADERS)) is not None:
+        return found
     try:
         return _read(batch)
     except UnicodeDecodeError:
         return _without_headers(batch)
 
 
-def _without_headers(batch: Any) -> Any:
-    """The record at the batch's position, which moves behind it; the layout is version 2's of Kafka's record format."""
+def _without_headers(batch: Any, most: int = -1) -> Any:
+    """The record at the batch's position, which moves behind it; the layout is version 2's of Kafka's record format.
+
+    None, and nothing moves, if the record has at most `most` headers.
+    """
     buffer = batch._buffer
     length, pos = decode_varint(buffer, batch._pos)
     end = pos + length
@@ -58,7 +122,9 @@ def _without_headers(batch: Any) -> Any:
     timestamp = batch.max_timestamp if appended else batch.first_timestamp + ts_delta
     offset_delta, pos = decode_varint(buffer, pos)
     key, pos = _nullable(buffer, pos)
-    value, _ = _nullable(buffer, pos)
+    value, pos = _nullable(buffer, pos)
+    if decode_varint(buffer, pos)[0] <= most:
+        return None
     batch._pos = end
     return DefaultRecord(
         length, batch.base_offset + offset_delta, timestamp, batch.timestamp_type, key, value, headers=None

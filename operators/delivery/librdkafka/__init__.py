@@ -12,6 +12,8 @@
   abort is no longer allowed then. Offsets that weren't taken aren't sent again: the second call may never return.
 - That a connection broke is said in its log alone: at debug level every time, else once in half a minute. It is read
   there.
+- Of a record with more than 100,000 headers it gives none, and no error. Where headers decide, a record without any
+  is read a second time, by kafka-python.
 - A producer that is initialised before it has a connection looks for its coordinator half a second later.
 - A topic that is unknown is waited for until the transaction's time-out; the transaction can be aborted then.
 """
@@ -19,6 +21,7 @@
 from typing import Final
 
 from operators.delivery.client import ANY_BATCH, BoundedReader, Consumer, PlainProducer, Tail, TransactionalProducer
+from operators.delivery.kafka_python.records import SecondReader
 from operators.delivery.librdkafka.connection import CALL_TIMEOUT, check_options, quieten
 from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
 from operators.delivery.librdkafka.producer import LibrdkafkaProducer, LibrdkafkaTransactions
@@ -40,8 +43,8 @@ class Librdkafka:
         self._settings = settings
         quieten()
 
-    def consumer(self) -> Consumer:
-        return LibrdkafkaConsumer(self._settings)
+    def consumer(self, *, headers_decide: bool = False) -> Consumer:
+        return LibrdkafkaConsumer(self._settings, SecondReader(self._settings) if headers_decide else None)
 
     def tail(self, topic: str) -> Tail:
         # Nothing that is asked of it takes long: a connection that doesn't answer is given up early.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from operators.delivery.client import ConsumerRecord
+from operators.delivery.client import READ_HEADERS, ConsumerRecord
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.error_codes import curing
 from operators.delivery.librdkafka.security import security
@@ -210,8 +210,8 @@ def consumer_record(message: Any) -> ConsumerRecord:
 
 def _headers(message: Any) -> tuple[tuple[str, bytes], ...] | None:
     try:
-        headers = _raw_headers(message)
+        headers = _raw_headers(message) or ()
     except (SystemError, UnicodeDecodeError):
         # A name that isn't UTF-8.
         return None
-    return tuple((name, value or b"") for name, value in headers or ())
+    return None if len(headers) > READ_HEADERS else tuple((name, value or b"") for name, value in headers)

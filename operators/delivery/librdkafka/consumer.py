@@ -21,6 +21,7 @@ from operators.delivery.client import (
 )
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.error_codes import ends
+from operators.delivery.kafka_python.records import SecondReader
 from operators.delivery.librdkafka.connection import (
     CALL_TIMEOUT,
     connection,
@@ -63,7 +64,8 @@ class _Commit:
 class LibrdkafkaConsumer:
     """A dynamic member of the group. It reads committed records and commits nothing by itself."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, second: SecondReader | None) -> None:
+        self._second = second
         self._consumer = Consumer(
             {
                 **connection(settings),
@@ -116,7 +118,8 @@ class LibrdkafkaConsumer:
         self._commit_waiting()
         with naming_failures("poll"):
             messages = fetch(self._consumer, min(timeout, self._longest_poll))
-        return [consumer_record(message) for message in messages]
+        records = [consumer_record(message) for message in messages]
+        return records if self._second is None else self._second.fill_headers(records)
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Commit | None]:
         with naming_failures("committed offsets"):
@@ -192,6 +195,8 @@ class LibrdkafkaConsumer:
             raise RetriableDelivery("commit: the consumer is not polled") from error
 
     def close(self) -> None:
+        if self._second is not None:
+            self._second.close()
         self._consumer.close()
 
     def _tell(self, what: Callable[[Partitions], None], partitions: Partitions) -> None:

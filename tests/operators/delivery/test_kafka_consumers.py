@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import kafka
 import pytest
 
-from operators.delivery.client import ConsumerRecord, GroupMetadata, Partitions, Rebalance, TopicPartition
+from operators.delivery.client import READ_HEADERS, ConsumerRecord, GroupMetadata, Partitions, Rebalance, TopicPartition
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
@@ -41,6 +41,26 @@ def test_records_come_as_they_were_produced(make: Make, settings: KafkaSettings)
         assert reader.records == [
             ConsumerRecord(place, number, b"key", b"%d" % number, headers, NOW_MS / 1000) for number in (0, 1, 2)
         ]
+
+
+@pytest.mark.parametrize("count", [0, 1, READ_HEADERS, READ_HEADERS + 1, 100_000, 100_001])
+def test_no_record_seems_to_have_no_headers(make: Make, settings: KafkaSettings, count: int) -> None:
+    """Of too many none is read, and the record says so: without them it would be another's who sends none."""
+    producer = kafka.KafkaProducer(bootstrap_servers=settings.bootstrap_servers, compression_type="gzip")
+    for number, headers in enumerate((0, count, 0)):
+        producer.send(settings.topics.queries, b"%d" % number, headers=[("h", b"")] * headers, partition=0)
+    producer.flush()
+    client, read = make(settings), (("h", b""),) * count if count <= READ_HEADERS else None
+    consumer = client.consumer(headers_decide=True)
+    reader = Member(consumer, settings.topics.queries)
+    try:
+        reader.join()
+        reader.start(0)
+        reader.until(lambda: len(reader.records) == 3)
+    finally:
+        consumer.close()
+    assert [record.headers for record in reader.records] == [(), read, ()]
+    assert [record.value for record in reader.records] == [b"0", b"1", b"2"]
 
 
 class _NotUtf8(str):

@@ -1,6 +1,7 @@
 """Replay: a dead letter becomes the message that it was made of, and is chosen by filters that must all hold."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,6 +89,20 @@ def rejected_again(record: PlainRecord | Skip, why: str, offset: int) -> DeadLet
     found = read(dead_letter(Rejected(back, DeadLetterClass.INVALID, "decode", why), "dead-letters", None))
     assert found is not None
     return found
+
+
+@pytest.mark.parametrize(
+    "forged", [{"value": b"other"}, {"key": b"other"}, {"value": None}, {"headers": (("tenant", b"other"),)}], ids=str
+)
+def test_nobody_keeps_anothers_letter_from_being_sent(forged: dict[str, Any]) -> None:
+    """Any producer may send the mark of a replay: it says nothing of a message that is not its own, byte for byte."""
+    victim = letter(QUERIES)
+    assert not isinstance(record := to_record(victim, QUERIES, DOCUMENTS), Skip)
+    own = dict.fromkeys(("key", "value"), b"mine")
+    headers = (*forged.get("headers", ()), (names.REPLAYED, victim.attempt.encode()))
+    attacker = replace(victim, position=Position(QUERIES, 0, 99), **{**own, **forged, "headers": headers})
+    assert victim.attempt not in find_futile([attacker])
+    assert victim.attempt in find_futile([replace(victim, headers=record.headers)])
 
 
 def test_a_letter_that_came_back_for_the_same_reason_is_futile() -> None:

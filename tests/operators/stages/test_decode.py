@@ -321,4 +321,13 @@ def test_a_decoder_has_the_settings() -> None:
 
 def test_headers_that_cannot_be_read_are_named() -> None:
     """A message whose headers can't be read is no query: half of it isn't known."""
-    assert refused({}, legible=False) == (Kind.INVALID, "headers: expected names in UTF-8")
+    assert refused({}, legible=False) == (Kind.INVALID, "headers: expected at most 1,000, with names in UTF-8")
+
+
+def test_headers_count_in_the_size_of_a_message() -> None:
+    """A short value with headers that are longer than any message is as large as they are."""
+    event, most = {"query_id": "q", "text": "t"}, LIMITS.max_message_bytes
+    room = most - len(orjson.dumps(event)) - len("name")
+    DECODE(message(event, headers=(("name", b"x" * room),)))
+    kind, said = refused(event, headers=(("name", b"x" * (room + 1)),))
+    assert (kind, said) == (Kind.TOO_LARGE, f"value and headers: {most + 1} bytes, expected at most {most}")
