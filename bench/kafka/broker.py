@@ -276,6 +276,13 @@ class Broker:
         with self.admin() as admin:
             admin.create_topics(topics, wait_for_metadata=True)
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and return once another one may have its name."""
+        with self.admin() as admin:
+            admin.delete_topics([name])
+            while name in admin.list_topics():
+                self.check()
+
     def alter_topic(self, name: str, config: str, value: str) -> None:
         """Set one configuration of a topic and return once the broker goes by it, some time after it agreed to it."""
         # A change shows before its logs have it. It takes the next one up after that, and leaves out what is not known.

@@ -32,6 +32,7 @@ from schemas.settings import KafkaSettings
 _BATCH_SIZE: Final = 16_384
 _LINGER_MS: Final = 1000
 _RETRY_BACKOFF_MS: Final = 5
+_CLOSE_TIMEOUT: Final = 1
 _ANSWERS: Final = 256
 """The latest answers of brokers in which the cause of a failure is looked for."""
 
@@ -106,7 +107,12 @@ class _Sending:
         self._producer = self._make()
 
     def close(self) -> None:
-        self._producer.close(timeout=1)
+        try:
+            self._producer.close(timeout=_CLOSE_TIMEOUT)
+        except KafkaTimeoutError:
+            # It waits for its records first, and does not end where that takes longer.
+            self._producer._sender.force_close()
+            self._producer.close(timeout=_CLOSE_TIMEOUT)
 
     def _make(self) -> Any:
         try:
@@ -226,7 +232,7 @@ class KafkaPythonTransactions(_Sending):
 
     def _abort(self, cause: KafkaError, *, committing: bool) -> None:
         try:
-            self._producer.abort_transaction()
+            self._abort_in_time()
         except KafkaError as error:
             if getattr(self._producer._transaction_manager.last_error, "errno", None) in FENCED:
                 raise Fenced(self._id) from cause
@@ -235,27 +241,41 @@ class KafkaPythonTransactions(_Sending):
                 code = self._requests.ends() or type(cause).__name__
                 raise FatalDelivery(f"transaction: {code}, abort: {type(error).__name__}") from cause
 
+    def _abort_in_time(self) -> None:
+        """Abort the transaction. Raises KafkaError, also where that takes too long.
+
+        The client itself waits without end, where it waits for a partition of a topic that was made again with fewer.
+        """
+        aborted = self._producer._transaction_manager.begin_abort()
+        self._producer._sender.wakeup()
+        if not aborted.wait(timeout_ms=CALL_TIMEOUT * 1000):
+            raise KafkaTimeoutError("the transaction's end was not acknowledged")
+
 
 class KafkaPythonProducer(_Sending):
     """Records without a transaction, each acknowledged by all in-sync replicas."""
 
     def __init__(self, settings: KafkaSettings, max_batch: int) -> None:
-        timeout = int(settings.request_timeout * 1000)
+        self._timeout = settings.request_timeout
+        timeout = int(self._timeout * 1000)
         # A record needs more time than one request for it: the client's default is too short for a long one.
         longest = max(kafka.KafkaProducer.DEFAULT_CONFIG["delivery_timeout_ms"], timeout + _linger_ms(settings))
         own = {"enable_idempotence": True, "max_block_ms": timeout, "delivery_timeout_ms": longest}
+        self._unfit = False
         super().__init__(settings, max_batch, own)
 
     def send(self, records: Sequence[ProducerRecord]) -> None:
-        if self._failures:
-            # What a refusal leaves in queues and sequence numbers disturbs later sends.
+        if self._unfit:
+            # What a failure leaves in queues and sequence numbers disturbs later sends, and of a topic that was made
+            # again with fewer partitions the client waits for all that it had.
             self.close()
-            self._producer = self._make()
+            self._producer, self._unfit = self._make(), False
         try:
             self._send(records)
-            self._producer.flush()
+            self._producer.flush(self._timeout)
             self._raise_failed()
         except KafkaError as error:
+            self._unfit = True
             raise self._failure(
                 f"produce to {', '.join(sorted({record.topic for record in records}))}", error
             ) from error

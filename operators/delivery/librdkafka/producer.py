@@ -43,6 +43,17 @@ _OWN_LEVEL: Final = -1
 """The codec's default."""
 
 _FENCED: Final = FENCED | {KafkaError._FENCED}
+_STALE: Final = frozenset(
+    (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._TIMED_OUT,
+    )
+)
+"""The errors about a topic that was made again or has grown: a client keeps what it knew of it for minutes."""
+
 _NOW: Final = 0
 _BY_KEY: Final = -1
 _LINGER_MS: Final = 1000
@@ -134,7 +145,8 @@ class LibrdkafkaTransactions(_Sending):
         except KafkaException as error:
             self.close()
             reason = error_of(error)
-            kind = RetriableDelivery if reason.retriable() else FatalDelivery
+            passing = reason.retriable() or (reason.code() > 0 and not ends(reason.code()))
+            kind = RetriableDelivery if passing else FatalDelivery
             raise kind(describe("init_transactions", reason)) from error
 
     def retirement(self) -> str | None:
@@ -158,11 +170,11 @@ class LibrdkafkaTransactions(_Sending):
             if reason.code() in _FENCED:
                 # Of a transaction's offsets it says that they can be sent again.
                 raise self._fatal(reason) from error
-            if reason.code() == KafkaError._UNKNOWN_PARTITION and not reason.txn_requires_abort():
-                # The topic has grown, and the client doesn't know it yet; the next one will.
-                self._unfit = "a partition is not known"
-                self._abort(reason)
-                raise RetriableDelivery(f"transaction: {reason.name()}") from error
+            if reason.code() in _STALE:
+                self._unfit = f"a topic is not as this producer knows it: {reason.name()}"
+                if not reason.txn_requires_abort():
+                    self._abort(reason)
+                    raise RetriableDelivery(f"transaction: {reason.name()}") from error
             if reason.retriable() and not reason.txn_requires_abort():
                 # Called again, it may never return. The initialisation of the next producer aborts the transaction.
                 self._unfit = f"a transaction's offsets were not taken: {reason.name()}"

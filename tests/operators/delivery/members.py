@@ -119,10 +119,11 @@ def produce(settings: KafkaSettings, count: int, partition: int = 0) -> None:
 
 def results(settings: KafkaSettings, topic: str | None = None) -> list[bytes | None]:
     """The results that a reader of committed records sees up to the topic's present end, in any order."""
-    partitions = [kafka.TopicPartition(topic or settings.topics.results, number) for number in range(2)]
+    topic = topic or settings.topics.results
     # The ends of all that was written: a transaction's marks may come after the producer has its answer, and a reader
     # of committed records has no end beyond what they decide.
     with closing(kafka.KafkaConsumer(bootstrap_servers=settings.bootstrap_servers)) as uncommitted:
+        partitions = [kafka.TopicPartition(topic, number) for number in uncommitted.partitions_for_topic(topic)]
         ends = uncommitted.end_offsets(partitions)
     values: list[bytes | None] = []
     limit = time.monotonic() + WITHIN

@@ -133,6 +133,50 @@ def test_a_topic_that_is_gone_can_be_waited_for(make: Make, settings: KafkaSetti
     assert results(settings, later) == [b"a"]
 
 
+MADE_AGAIN = [(6, 1), (6, 4), (2, 6), (3, 3)]
+"""Partitions of a topic before and after."""
+
+
+@pytest.mark.parametrize(("before", "after"), MADE_AGAIN)
+@pytest.mark.parametrize("transactions", [True, False], ids=["transactions", "acknowledgements"])
+def test_a_topic_that_was_made_again_is_written(
+    make: Make, settings: KafkaSettings, broker: Broker, transactions: bool, before: int, after: int
+) -> None:
+    """With fewer, more or as many partitions: a try may fail, then all records are there, each once."""
+    client = make(settings.model_copy(update={"transaction_timeout": 5, "request_timeout": 5}))
+    topic = f"{settings.topics.results}-again-{before}-{after}"
+    broker.create_topic(topic, before)
+    sent = [b"%d" % number for number in range(30)]
+    records = [output_record(number, topic=topic, key=value, value=value) for number, value in enumerate(sent)]
+    with member(client, settings) as reader:
+        producer = (
+            fenced(client) if transactions else AcknowledgedProducer(client.plain_producer(MAX_BATCH), reader.consumer)
+        )
+
+        def deliver(offset: int) -> None:
+            limit = time.monotonic() + WITHIN
+            while True:
+                try:
+                    with polled(reader):
+                        producer.prepare()
+                        producer.deliver(
+                            records, {first(settings): Commit(offset, "")}, reader.consumer.group_metadata()
+                        )
+                except RetriableDelivery:
+                    assert time.monotonic() < limit, "it never goes on"
+                else:
+                    return
+
+        deliver(1)
+        broker.delete_topic(topic)
+        broker.create_topic(topic, after)
+        deliver(2)
+        assert reader.consumer.committed([first(settings)]) == {first(settings): Commit(2, "")}
+    producer.close()
+    found = results(settings, topic)
+    assert sorted(filter(None, found)) == sorted(sent) if transactions else set(found) == set(sent)
+
+
 def test_acknowledged_records_come_before_their_offsets(make: Make, settings: KafkaSettings) -> None:
     """Without transactions the records are acknowledged, then the offsets and their metadata are committed."""
     client = make(settings)
