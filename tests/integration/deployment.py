@@ -158,9 +158,9 @@ class Deployment:
             for flow in deployment.flows:
                 flow.kill()
 
-    def create(self, role: str) -> None:
+    def create(self, role: str, partitions: int = PARTITIONS) -> None:
         """Create the topic of that role."""
-        self.broker.create_topic(self.names[role], PARTITIONS, _CONFIGS.get(role))
+        self.broker.create_topic(self.names[role], partitions, _CONFIGS.get(role))
 
     def start(self, command: str = "run", *, replica: str = "0", wait: bool = True) -> Flow:
         """Start a flow's process; `wait` until it is in its group."""

@@ -22,9 +22,9 @@ def delete(trial: Trial, role: str) -> None:
     trial.reader.forget(trial.topic(role))
 
 
-def create(trial: Trial, role: str) -> None:
+def create(trial: Trial, role: str, partitions: int = PARTITIONS) -> None:
     """Make the topic of that role again, and read it from its beginning."""
-    trial.deployment.create(role)
+    trial.deployment.create(role, partitions)
     trial.reader.follow(trial.topic(role))
 
 
@@ -55,7 +55,7 @@ def dead_letters_missing(trial: Trial) -> None:
     missing_at_start(trial, "dead_letters")
 
 
-def deleted_in_flight(trial: Trial, role: str) -> None:
+def deleted_in_flight(trial: Trial, role: str, *, gone: float = GONE, partitions: int = PARTITIONS) -> None:
     """Delete the topic while queries are in flight and none of its records is unread; make it again after a while."""
     trial.load.stop()
     trial.await_all()
@@ -65,8 +65,8 @@ def deleted_in_flight(trial: Trial, role: str) -> None:
     time.sleep(0.3)
     delete(trial, role)
     trial.backends["qdrant"].switch("pass")
-    time.sleep(GONE)
-    create(trial, role)
+    time.sleep(gone)
+    create(trial, role, partitions)
     trial.await_answer()
     time.sleep(2)
 
@@ -81,6 +81,24 @@ def results_deleted(trial: Trial) -> None:
 def dead_letters_deleted(trial: Trial) -> None:
     """The dead-letter topic is deleted with poison in flight: none is skipped, all end in the new one."""
     deleted_in_flight(trial, "dead_letters")
+
+
+@scenario("topics")
+def results_made_again(trial: Trial) -> None:
+    """The results topic is made again at once with fewer partitions: no producer waits for those that are gone."""
+    deleted_in_flight(trial, "results", gone=0, partitions=1)
+
+
+@scenario("topics")
+def results_grown(trial: Trial) -> None:
+    """The results topic is made again at once with more partitions: all are answered to the new one."""
+    deleted_in_flight(trial, "results", gone=0, partitions=3 * PARTITIONS)
+
+
+@scenario("topics")
+def dead_letters_made_again(trial: Trial) -> None:
+    """The dead-letter topic is made again at once with fewer partitions: poison ends in the new one."""
+    deleted_in_flight(trial, "dead_letters", gone=0, partitions=1)
 
 
 @scenario("topics", refused=frozenset({"too_large"}))
