@@ -100,7 +100,7 @@ def reranking(settings: Settings, reranker: Reranker | None, metrics: FlowMetric
         selects=selects(section),
         max_doc_chars=section.max_doc_chars,
         compares=compares,
-        omits=section.empty == "irrelevant",
+        omits=section.omitted == "drop",
         measure=measure(section),
         cache=ScoreCache(kept) if kept and lasting and not compares else None,
         verdicts=VerdictCache(kept) if kept and lasting else None,

@@ -49,7 +49,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     `picking`: it serves the stage `llm_rerank` of recipes, otherwise the stage `rerank`. `selects`: the reranker only
     says which candidate is the best. `compares`: it judges all candidates together, and may find none of them relevant.
-    `omits`: it leaves out what is irrelevant, and may leave out all.
+    `omits`: it leaves out what is irrelevant, and may leave out all; of any other that is a fault.
     `measure` says what its scores are.
     `max_doc_chars` cuts each document; 0 does not. `cache` is for a reranker that
     judges each candidate by itself, `verdicts` for one that compares them or leaves some out. `load` is told of its
@@ -171,8 +171,12 @@ class Reranking(BackendStage[RerankRequest, Scores]):
                 query.passed(self.step, len(query.outcome.candidates))
                 return query
             outcome = BackendBadResponse(f"{self.reranker.model}: it refused {len(outcome.refused)} documents")
-        elif outcome == {} and not self.compares and not self.omits:
-            outcome = BackendBadResponse(f"{self.reranker.model}: no score for any document")
+        elif not isinstance(outcome, BackendError) and (left_out := self._left_out(query, outcome)):
+            error = BackendBadResponse(f"{self.reranker.model}: no score for {left_out} documents")
+            if len(outcome) < LEAST:
+                outcome = error
+            else:
+                query.lose(self.name, error.reason)
         return super().on_result(query, outcome)
 
     def on_answer(self, query: InFlight, answer: Scores) -> None:
@@ -219,6 +223,19 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         known = self.cache.known(namespace, text, documents)
         return known, {id_: document for id_, document in documents.items() if id_ not in known}
 
+    @property
+    def _judges(self) -> bool:
+        """True if a document that it was sent, and has no score, is irrelevant or gone."""
+        return self.compares or self.omits or self.reads_tokens
+
+    def _left_out(self, query: InFlight, outcome: Scores) -> int:
+        """The number of documents that a reranker of all has no score of, by a fault of its own."""
+        top = self.top(query)
+        if self._judges or len(outcome) >= top:
+            return 0
+        sent = self._documents(query, query.asked.canonical.text or "", top)
+        return len(sent.keys() - outcome.keys() - refused_of(outcome))
+
     def _read(self, query: InFlight, outcome: Scores) -> int:
         """The number of candidates that the reranker has read, from the first on without a gap."""
         asked = [each.id for each in query.outcome.candidates[: self.top(query)]]
@@ -230,7 +247,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         if self.verdicts is None or text is None or refused_of(outcome):
             return
         documents = self._documents(query, text, top)
-        if self.compares or len(outcome) < len(documents):
+        if self.compares or (self.omits and len(outcome) < len(documents)):
             self.verdicts.put(query.asked.canonical.namespace, text, documents, outcome)
 
     def _documents(self, query: InFlight, text: str, top: int) -> dict[str, str]:
@@ -242,11 +259,13 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return {id_: written for id_, written in texts.items() if not is_blank(written)}
 
     def _without_score(self, query: InFlight, read: int, outcome: Scores) -> frozenset[str]:
-        """Those of the first candidates that are not sent, and those that the reranker refused."""
+        """Those of the first candidates that are not sent, those that the reranker refused, and those that it should
+        have scored.
+        """
         unscored = [each.id for each in query.outcome.candidates[:read] if each.id not in outcome]
         # Most answers have a score for each, and no text is joined a second time.
-        if not unscored:
-            return frozenset()
+        if not unscored or not self._judges:
+            return frozenset(unscored)
         sent = self._documents(query, query.asked.canonical.text or "", read)
         return frozenset(id_ for id_ in unscored if id_ not in sent or id_ in refused_of(outcome))
 

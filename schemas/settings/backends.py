@@ -206,10 +206,10 @@ class RerankSettings(ModelServer):
     trusted: bool = Field(
         default=False, description="For vllm_score and tei_predict: one call may mix documents of several namespaces."
     )
-    empty: Literal["failure", "irrelevant"] = Field(
-        default="failure",
-        description="A cross-encoder's answer without any result. failure: the query is unranked; irrelevant: no"
-        " document fits, for servers that leave documents out.",
+    omitted: Literal["keep", "drop"] = Field(
+        default="keep",
+        description="Documents that a cross-encoder's answer leaves out. keep: a fault of the server, they follow"
+        " behind the others; drop: they are irrelevant, for servers that leave these out.",
     )
     prompts: Literal["none", "qwen3"] = Field(
         default="none",

@@ -342,7 +342,7 @@ _JUDGING: Final = {
     *("prompts", "instruction", "query_template", "document_template"),
 }
 
-_ADDED: Final = {"file", "precision", "empty"}
+_ADDED: Final = {"file", "precision", "omitted"}
 """With their defaults the hash is that of 0.2.0."""
 
 

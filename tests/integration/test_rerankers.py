@@ -63,14 +63,12 @@ class Silent(Cohere):
         return []
 
 
-@pytest.mark.parametrize(
-    ("empty", "status", "total"), [("failure", "unranked", len(TEXTS["red"])), ("irrelevant", "ok", 0)]
-)
-def test_an_answer_without_results(running: Running, empty: str, status: str, total: int) -> None:
+@pytest.mark.parametrize(("omitted", "status", "total"), [("keep", "unranked", len(TEXTS["red"])), ("drop", "ok", 0)])
+def test_an_answer_without_results(running: Running, omitted: str, status: str, total: int) -> None:
     """It is a failure, and the order of the legs stands; of a server that is known to omit, nothing is relevant."""
     with (
         serving(Silent()) as url,
-        running(rerank={"kind": "cohere", "url": url, "model": "m", "empty": empty}) as (_, ask),
+        running(rerank={"kind": "cohere", "url": url, "model": "m", "omitted": omitted}) as (_, ask),
     ):
         result = ask({"text": QUERY})
         assert (result["status"], result["total"], len(result["results"])) == (status, total, total)

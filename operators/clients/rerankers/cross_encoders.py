@@ -4,10 +4,9 @@
 of each text. There are two sorts: a call of most APIs is one query and its texts; a call of an API of `pairs` is pairs
 of a query and a text, of any number of queries.
 
-- Most servers have the API of Cohere, version 2: a document that an answer leaves out is judged irrelevant. An omission
-  of all of a query's documents is for the rerank stage to judge, which knows all slices of a query, and whether the
-  server is known to omit (`rerank.empty`). Asked for all, Cohere, Jina, vLLM, llama-server and infinity score each.
-- The others of a `complete` API score every text: a missing score is a bad response.
+- Most servers have the API of Cohere, version 2. A document that an answer leaves out is for the rerank stage to judge,
+  which knows all slices of a query, and whether the server is known to omit (`rerank.omitted`). Asked for all, they
+  score each.
 - An answer's other fields (documents, usage, model, ids) differ from server to server and are not read.
 
 An answer is read whole or not at all: one wrong entry and nothing of it is used.
@@ -37,7 +36,7 @@ class RerankApi:
     """The API of a server: calls are `body`, posted to `path`.
 
     An answer has a list of {index, `key`}, which `members` lead to; none of them: the answer is the list. `pairs`: a
-    call may carry several queries. `complete`: every text has a score. `labels`: an entry is a list of one label in
+    call may carry several queries. `labels`: an entry is a list of one label in
     place of an index, in the order of the texts. `instruction` leads to the member of a call that holds an instruction.
     """
 
@@ -46,7 +45,6 @@ class RerankApi:
     members: tuple[str, ...]
     key: str
     pairs: bool = False
-    complete: bool = False
     labels: bool = False
     instruction: tuple[str, ...] = ()
 
@@ -107,14 +105,12 @@ APIS: Final[Mapping[str, RerankApi]] = {
         },
         ("rankings",),
         "logit",
-        complete=True,
     ),
     "sglang": RerankApi(
         "/rerank",
         _without_documents,
         (),
         "score",
-        complete=True,
         instruction=("instruct",),
     ),
     "tei": RerankApi(
@@ -122,7 +118,6 @@ APIS: Final[Mapping[str, RerankApi]] = {
         lambda _, queries, texts: {"query": queries[0], "texts": texts, "truncate": True},
         (),
         "score",
-        complete=True,
     ),
     "vllm_score": RerankApi(
         "/score",
@@ -130,7 +125,6 @@ APIS: Final[Mapping[str, RerankApi]] = {
         ("data",),
         "score",
         pairs=True,
-        complete=True,
     ),
     # For models of one label: its score is that of /rerank, for both leave the activation to the server.
     "tei_predict": RerankApi(
@@ -143,7 +137,6 @@ APIS: Final[Mapping[str, RerankApi]] = {
         (),
         "score",
         pairs=True,
-        complete=True,
         labels=True,
     ),
 }
@@ -268,14 +261,14 @@ class HttpReranker:
 def read_scores(api: RerankApi, answer: object, count: int, *, backend: str) -> dict[int, float]:
     """Read the parsed answer to a call of `count` texts as position -> relevance.
 
-    A position left out was judged irrelevant. Raises BackendBadResponse, for the whole answer, if a score isn't a
-    finite number of 32 bits (a boolean isn't one), an index repeats or isn't one of 0..`count` - 1, or if a `complete`
-    API left one out.
+    Raises BackendBadResponse, for the whole answer, if a score isn't a finite number of 32 bits (a boolean isn't one),
+    an index repeats or isn't one of 0..`count` - 1, or if an API of `pairs`
+    left one out: all queries of a call have their scores, or none.
     """
     for name in api.members:
         answer = answer.get(name) if isinstance(answer, dict) else None
     scores = _by_label(answer, api.key, backend) if api.labels else by_index(answer, api.key, count, backend=backend)
-    if len(scores) != count and api.complete:
+    if len(scores) != count and api.pairs:
         raise BackendBadResponse(f"{backend}: {len(scores)} scores for {count} texts")
     values = scores.values()
     if set(map(type, values)) <= {float} and fit_float32(values):

@@ -51,11 +51,13 @@ class Backend(RuleBasedStateMachine):
         self.narrowings = 0
         self.in_a_row = 0
         self.until: float | None = None
+        self.held = 0.0
         self.window = math.inf
         self.threshold = math.inf
 
     def fail(self, rest: float) -> None:
         """A failure that counts."""
+        self.hold(rest)
         self.in_a_row += 1
         if self.until is not None or self.in_a_row == OPENS_AFTER:
             self.until = self.now + min(max(rest, REST), LONGEST_REST)
@@ -63,6 +65,13 @@ class Backend(RuleBasedStateMachine):
             self.active = []
             self.in_a_row = 0
             self.window, self.threshold = 1, math.inf
+
+    def hold(self, rest: float) -> None:
+        """The server names a time in which it wants no call."""
+        if rest:
+            self.held = max(self.held, self.now + min(rest, LONGEST_REST))
+            self.window, self.threshold = 1, math.inf
+            self.narrowings += 1
 
     @rule(quarters=st.integers(1, 6))
     def wait(self, quarters: int) -> None:
@@ -74,6 +83,7 @@ class Backend(RuleBasedStateMachine):
         """A call begins where the model says that it may."""
         rests = self.until is not None and self.now < self.until
         assert self.breaker.rests(self.now) == rests
+        assert self.breaker.held(self.now) == max(0.0, self.held - self.now)
         assert self.breaker.room == self.window - len(self.active)
         if not rests and self.breaker.room > 0:
             self.active.append((self.breaker.begin(), self.narrowings))
@@ -105,6 +115,8 @@ class Backend(RuleBasedStateMachine):
                 self.window = self.window if self.window < WIDE else math.inf
         elif how == "fail" or (how == "throttle" and under_way == 1):
             self.fail(rest)
+        elif how == "throttle" and rest:
+            self.hold(rest)
         elif how == "throttle" and narrowing == self.narrowings:
             self.narrowings += 1
             self.window = self.threshold = max(1, min(under_way, self.window) // 2)

@@ -13,13 +13,14 @@ from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.query.backend_answers import Embedding, PartialScores, Scores, SomeScores, refused_of
 from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
-from operators.query.result import result
+from operators.query.result import result, status_of
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run
 from operators.runtime.dispatcher import Bounds
 from operators.stages.rerank import Reranking, rank
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, NoTokenVectors, Reason
+from schemas.result import Status
 from schemas.settings import Profile
 from tests.operators.samples import query
 
@@ -193,7 +194,7 @@ def test_a_blank_text_goes_with_the_tail() -> None:
     """If the model finds a candidate irrelevant, the unscored are dropped like all that no model has read."""
     asked = fetched()
     asked.outcome.payloads["a"] = {"text": ""}
-    rank(by().on_result(asked, {"c": 2.0}))
+    rank(by(omits=True).on_result(asked, {"c": 2.0}))
     assert [each.id for each in asked.outcome.candidates] == ["c"]
 
 
@@ -322,8 +323,8 @@ def test_a_comparison_is_not_made_again(said: Scores) -> None:
 
 
 def test_an_omission_is_not_asked_for_again() -> None:
-    """A cross-encoder that left out a candidate leaves it out on the next page, too, without a call."""
-    reranking = by(cache=ScoreCache(100), verdicts=VerdictCache(100))
+    """A cross-encoder that is known to omit leaves a candidate out on the next page, too, without a call."""
+    reranking = by(omits=True, cache=ScoreCache(100), verdicts=VerdictCache(100))
     reranking.on_result(fetched(), {"b": 0.5, "a": 0.25})
     again = requested(reranking, fetched())
     assert (dict(again.documents), dict(again.known)) == ({}, {"b": 0.5, "a": 0.25})
@@ -358,10 +359,29 @@ def test_a_failure_leaves_the_fused_order() -> None:
 
 
 def test_a_verdict_reorders() -> None:
-    """Scores put the best first; who is left out is gone."""
-    asked = after(fetched(), {"rerank": {"a": 0.1, "c": 0.9}})
+    """Scores put the best first; whom a model that compares leaves out is gone."""
+    asked = after(fetched(), {"rerank": {"a": 0.1, "c": 0.9}}, by(compares=True))
     assert [candidate.id for candidate in asked.outcome.candidates] == ["c", "a"]
     assert asked.outcome.reranked
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_shortfall_is_a_fault_of_the_server(cached: bool) -> None:
+    """A reranker that scores all, and leaves one out, loses none: the others come first, and the answer says what is missing."""
+    reranking = by(cache=ScoreCache(100), verdicts=VerdictCache(100)) if cached else by()
+    asked = after(fetched(), {"rerank": {"a": 0.1, "c": 0.9}}, reranking)
+    assert [candidate.id for candidate in asked.outcome.candidates] == ["c", "a", "b"]
+    assert asked.outcome.degraded == [("rerank", Reason.BAD_RESPONSE)]
+    assert status_of(asked.asked, asked.outcome) is Status.PARTIAL
+    # No verdict is kept of it.
+    assert set(requested(reranking, fetched()).documents) == {"a", "b", "c"}
+
+
+def test_a_shortfall_of_all_but_one_is_no_order() -> None:
+    """One score orders nothing: the query is unranked."""
+    asked = after(fetched(), {"rerank": {"c": 0.9}})
+    assert [candidate.id for candidate in asked.outcome.candidates] == ["a", "b", "c"]
+    assert status_of(asked.asked, asked.outcome) is Status.UNRANKED
 
 
 def test_none_relevant_is_a_verdict() -> None:

@@ -26,10 +26,10 @@ def test_a_part_is_used() -> None:
 
 
 def test_an_answer_says_how_many_candidates_were_read() -> None:
-    """All of them, those that were left out too; none if the reranker was lost or not asked."""
+    """Those that have a score; none if the reranker was lost or not asked."""
     for outcomes, read in (
         ({"rerank": {"a": 0.1, "b": 0.9, "c": 0.2}}, 3),
-        ({"rerank": {"a": 0.1}}, 3),
+        ({"rerank": {"a": 0.1, "b": 0.9}}, 2),
         ({"rerank": BackendTimeout("late")}, None),
         ({}, None),
     ):

@@ -292,7 +292,7 @@ def test_a_real_pick(said: str, first: tuple[str, float], degraded: list[tuple[s
 def test_a_profiles_reranker_may_pick_too(rerank_scores: Scores, first: tuple[str, float]) -> None:
     """The pick of a configured chat model moves one candidate and drops nobody."""
     asked = query(recipe="reranked")
-    selecting = Reranking(PICKER, BOUNDS, selects=True)
+    selecting = Reranking(PICKER, BOUNDS, selects=True, compares=True)
     rank(selecting.on_result(asked, rerank_scores))
     assert scores(asked.outcome.candidates)[0] == first
     assert len(asked.outcome.candidates) == len(FUSED)

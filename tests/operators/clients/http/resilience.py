@@ -139,8 +139,8 @@ async def ask_at_once(guarded: Backend, count: int, *, timeout: float = 30.0) ->
 
 
 def refused(outcomes: Sequence[str | BackendError]) -> int:
-    """The number of requests that the breaker refused."""
-    return sum("breaker" in str(outcome) for outcome in outcomes)
+    """The number of requests that were not sent, for the state of the backend."""
+    return sum("not asked" in str(outcome) for outcome in outcomes)
 
 
 def unused_port() -> int:

@@ -19,7 +19,6 @@ from tests.operators.clients.http.resilience import (
     ask_at_once,
     ask_each,
     guarding,
-    refused,
 )
 from tests.operators.clients.http.serving import json_response
 
@@ -88,15 +87,16 @@ def with_retry_after(value: str, statuses: list[int]) -> Scripted:
 def slept(server: Scripted, timeout: float, monkeypatch: pytest.MonkeyPatch) -> tuple[str | BackendError, list[float]]:
     """The outcome of a request, and its pauses, none of which is made."""
     pauses: list[float] = []
-    sleep = asyncio.sleep
+    sleep, clock = asyncio.sleep, Clock()
 
     async def sleeping(seconds: float) -> None:
         if seconds > 1:
             pauses.append(seconds)
+        clock.pass_by(seconds)
         await sleep(0)
 
     async def scenario() -> str | BackendError:
-        async with guarding(server, clock=Clock()) as guarded:
+        async with guarding(server, clock=clock) as guarded:
             monkeypatch.setattr(asyncio, "sleep", sleeping)
             return await ask(guarded, timeout=timeout)
 
@@ -117,21 +117,25 @@ def test_a_pause_past_the_deadline_is_not_begun(status: int, monkeypatch: pytest
     assert pauses == []
 
 
-def test_an_open_breaker_rests_as_long_as_the_server_asks() -> None:
-    """After five failures with `Retry-After: 7` nothing is sent for seven seconds."""
-    server = with_retry_after("7", [503])
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("calls", [1, 5, 20])
+def test_nobody_calls_before_the_time_that_the_server_names(status: int, calls: int) -> None:
+    """Behind calls that were under way together nothing is sent for seven seconds; then one call, not all that wait."""
+    server = with_retry_after("7", [status])
     clock = Clock()
 
-    async def scenario() -> None:
+    async def scenario() -> tuple[int, int]:
         async with guarding(server, clock=clock) as guarded:
-            await ask_each(guarded, OPENS_AFTER, timeout=5.0)
+            await ask_at_once(guarded, calls, timeout=5.0)
+            before = server.calls
             clock.pass_by(6.9)
-            assert refused(await ask_each(guarded, 3)) == 3
+            await ask_each(guarded, 3, timeout=0.05)
+            held = server.calls - before
             clock.pass_by(0.2)
-            server.then(200)
-            assert await ask(guarded) == "right"
+            await ask_at_once(guarded, 8, timeout=5.0)
+            return held, server.calls - before
 
-    asyncio.run(scenario())
+    assert asyncio.run(scenario()) == (0, 1)
 
 
 @pytest.mark.parametrize(
