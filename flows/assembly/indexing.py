@@ -11,7 +11,6 @@ from flows.assembly.collections import choice
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import try_embedder
 from operators.clients.qdrant.collections.catalogue import Catalogue
-from operators.delivery.avro import JsonBounds
 from operators.delivery.schema_registry import Deserialiser
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
@@ -23,7 +22,6 @@ from operators.indexing.decode import DocumentDecoder
 from operators.indexing.expiry import EVERY, Expiry
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from schemas.document import MAX_DOCUMENT_PARTS
 from schemas.settings import DocumentSettings, Settings
 
 _TIMEOUT: Final = 60.0
@@ -88,14 +86,13 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication, group:
     stages = DocumentStages.of(settings, made, catalogue, given.signals.metrics.unreadable.inc)
     expiry = Expiry(made.qdrant, catalogue, tuple(index.physical), stages.context, _TIMEOUT)
     given.calls.keep("expiry", expiry.follow, pause=EVERY)
-    most = JsonBounds(settings.limits.max_document_bytes, MAX_DOCUMENT_PARTS)
     return IndexingParts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,
         wakeup=given.wakeup,
         calls=given.calls,
         way_out=given.way_out,
-        deserialiser=Deserialiser(given.registry, most, ordered=True) if given.registry is not None else None,
+        deserialiser=Deserialiser(given.registry, ordered=True) if given.registry is not None else None,
         decoder=query.document_decoder(settings),
         stages=stages,
         watermarks=settings.kafka.topics.watermarks,

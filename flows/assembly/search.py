@@ -27,7 +27,6 @@ from operators.clients.model_caches import EmbeddingCache
 from operators.clients.qdrant.client import AllBut
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.collections.term_idf import TermIdf
-from operators.delivery.avro import JsonBounds
 from operators.delivery.schema_registry import Deserialiser
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
@@ -51,7 +50,6 @@ from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
 from schemas.document import index_keys
 from schemas.errors import ConfigError
-from schemas.query import MAX_QUERY_PARTS
 from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED, LEGS
 from schemas.settings import CacheSettings, EmbedderSettings, Settings, SparseEncoderSettings
 
@@ -118,13 +116,12 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors, encoder)
     fields = AllBut(index_keys(settings.qdrant.search_fields))
     fetching = partial(Fetching, client, bounds=qdrant, cache=kept, fields=fields)
-    most = JsonBounds(settings.limits.max_message_bytes, MAX_QUERY_PARTS)
     return Parts(
         consumer_loop=given.consumer_loop,
         delivery=given.delivery,
         wakeup=given.wakeup,
         calls=given.calls,
-        deserialiser=Deserialiser(given.registry, most, ordered=False) if given.registry is not None else None,
+        deserialiser=Deserialiser(given.registry, ordered=False) if given.registry is not None else None,
         decoder=decoder,
         admission=Admission(
             catalogue,

@@ -8,9 +8,7 @@ Rules
 - `decimal` becomes a number, an integer if it has no decimal places. `uuid` becomes text. Bytes and `fixed` become text
   in base64.
 - A schema is refused that holds itself, or has an array of items without bytes: a few bytes would be a value of any
-  depth, or of any length. So is one with more levels than an event may have.
-- A few bytes may still be a long text: names of fields, records without bytes and symbols are in the schema. So a
-  payload is measured first, in a time that its own bytes bound, and one that is too large as JSON is not read.
+  depth, or of any length.
 - A payload must be one value of its schema, and end with it. NaN and infinity are refused, as in JSON, and so is a
   decimal that is too large for a number of it.
 """
@@ -18,38 +16,17 @@ Rules
 import base64
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final
 
 import orjson
 
-from schemas.errors import DeadLetterClass, InputError
-from schemas.event import MAX_DEPTH
-
 _EMPTY: Final = "null"
-
-_NUMBERS: Final = frozenset({"int", "long"})
-_SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
-"""Bytes of values that all have the same number of them."""
-
-_TIME: Final = len('"1970-01-01T00:00:00Z"')
-_BASE64: Final = 4 / 3
-_VARINT: Final = 10
-"""Bytes of the longest number."""
 
 _DECIMAL: Final = 512
 """Bytes of the longest decimal."""
-
-
-@dataclass(frozen=True, slots=True)
-class JsonBounds:
-    """Bounds on an event: bytes as JSON, and the number of its keys, objects and arrays."""
-
-    bytes: int
-    parts: int
 
 
 class NotAvro(ValueError):
@@ -71,20 +48,15 @@ class AvroSchema:
             for reference in references:
                 parse_schema(orjson.loads(reference), named_schemas=named)
             self._schema = parse_schema(orjson.loads(schema), named_schemas=named)
-            self._shape = _shape(self._schema, named, {})
+            _least_bytes(self._schema, named, {})
         except NotAvro:
             raise
         except Exception as error:
             raise NotAvro(f"not a schema of Avro: {type(error).__name__}") from error
         self._read = schemaless_reader
 
-    def to_json(self, payload: bytes, most: JsonBounds) -> bytes:
-        """The payload's value as JSON. Raises NotAvro, and InputError `too_large`."""
-        meter = _Meter(payload, most)
-        try:
-            meter.values(self._shape)
-        except EOFError:
-            raise NotAvro(f"not a value of it: EOFError at byte {meter.place}") from None
+    def to_json(self, payload: bytes) -> bytes:
+        """The payload's value as JSON. Raises NotAvro."""
         stream = io.BytesIO(payload)
         try:
             value = self._read(stream, self._schema)
@@ -130,174 +102,38 @@ def _encode(value: Any) -> Any:
     return base64.b64encode(value).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """The part that all values of a schema have in common: `size` bytes in Avro, `text` bytes of JSON, and `parts`.
+def _least_bytes(schema: Any, named: dict[str, Any], known: dict[str, int | None]) -> int:
+    """The fewest bytes that a value takes; 1 stands for any number. Raises NotAvro for a schema that is refused.
 
-    `measure` passes by one value and counts what it has beyond that; None: all values have this size and no more.
+    `known` has those of records, None while they are looked at.
     """
-
-    size: int
-    text: int
-    parts: int = 0
-    measure: "Callable[[_Meter], None] | None" = None
-
-
-class _Meter:
-    """Passes by the values of a payload, and counts the bytes and the parts of their JSON."""
-
-    def __init__(self, payload: bytes, most: JsonBounds) -> None:
-        self.place = 0
-        self._payload = payload
-        self._most = most
-        self._text, self._parts = most.bytes, most.parts
-
-    def count(self, text: int, parts: int = 0) -> None:
-        """Count JSON. Raises InputError `too_large`."""
-        self._text -= text
-        self._parts -= parts
-        if self._text < 0:
-            raise InputError(DeadLetterClass.TOO_LARGE, f"value: more than {self._most.bytes} bytes as JSON")
-        if self._parts < 0:
-            what = f"value: more than {self._most.parts} keys, objects and arrays"
-            raise InputError(DeadLetterClass.TOO_LARGE, what)
-
-    def skip(self, size: int) -> None:
-        """Pass by bytes. Raises EOFError if there are not as many."""
-        if not 0 <= size <= len(self._payload) - self.place:
-            raise EOFError
-        self.place += size
-
-    def number(self) -> int:
-        """Read a number. Raises EOFError at the payload's end, and for a number that is too long."""
-        value = 0
-        for shift, byte in enumerate(self._payload[self.place : self.place + _VARINT]):
-            value |= (byte & 0x7F) << 7 * shift
-            if byte < 0x80:
-                self.place += shift + 1
-                return (value >> 1) ^ -(value & 1)
-        raise EOFError
-
-    def pass_number(self) -> None:
-        """Pass by a number. Raises EOFError."""
-        self.number()
-
-    def values(self, shape: _Shape, number: int = 1) -> None:
-        """Pass by some values, one behind the other, and count them. Raises InputError, and EOFError."""
-        self.count(number * shape.text, number * shape.parts)
-        if shape.measure is None:
-            self.skip(number * shape.size)
-        else:
-            # Each takes a byte at least.
-            for _ in range(min(number, len(self._payload) - self.place + 1)):
-                shape.measure(self)
-
-    def blocks(self, shape: _Shape) -> None:
-        """Pass by the items of an array or a map, and count them. Raises InputError, and EOFError."""
-        while number := self.number():
-            if number < 0:
-                self.number()
-            self.values(shape, abs(number))
-
-
-def _shape(schema: Any, named: dict[str, Any], known: dict[str, _Shape | None], level: int = 0) -> _Shape:
-    """The shape of a schema's values. Raises NotAvro for a schema that is refused.
-
-    `known` has the shapes of records, None while they are looked at.
-    """
-    if level > MAX_DEPTH:
-        raise NotAvro(f"more than {MAX_DEPTH} levels, which are not read")
     if isinstance(schema, list):
-        return _union([_shape(each, named, known, level) for each in schema])
+        return 1 + min((_least_bytes(each, named, known) for each in list(schema)), default=0)
     if isinstance(schema, str):
         if schema not in named:
-            return _primitive(schema, None)
+            return 0 if schema == _EMPTY else 1
         schema = named[schema]
     match schema["type"]:
         case "record" | "error":
             name = schema["name"]
-            if name in known and known[name] is None:
+            if name in known and (size := known[name]) is None:
                 raise NotAvro(f"{name} holds itself, which is not read")
-            if (found := known.get(name)) is None:
+            if name not in known:
                 known[name] = None
-                fields = {each["name"]: _shape(each["type"], named, known, level + 1) for each in schema["fields"]}
-                found = known[name] = _record(fields)
-            return found
+                known[name] = sum([_least_bytes(each["type"], named, known) for each in schema["fields"]])
+            size = known[name]
+            assert size is not None
+            return size
         case "array":
-            items = _shape(schema["items"], named, known, level + 1)
-            if not items.size:
+            if not _least_bytes(schema["items"], named, known):
                 raise NotAvro("an array has items without bytes, which is not read")
-            return _repeated(_Shape(items.size, items.text + 1, items.parts, items.measure))
+            return 1
         case "map":
-            return _repeated(
-                _record({"": _primitive("string", None), ":": _shape(schema["values"], named, known, level + 1)})
-            )
+            _least_bytes(schema["values"], named, known)
+            return 1
         case "fixed":
-            size = int(schema["size"])
-            return _Shape(size, math.ceil(_BASE64 * size) + 2)
+            return min(1, int(schema["size"]))
         case "enum":
-            return _enum(schema["symbols"])
-        case str() as inner if inner not in named:
-            return _primitive(inner, schema.get("logicalType"))
+            return 1
         case inner:
-            return _shape(inner, named, known, level + 1)
-
-
-def _primitive(kind: str, logical: str | None) -> _Shape:
-    if kind == _EMPTY:
-        # It is not in the JSON, and takes memory until it is left out.
-        return _Shape(0, 1)
-    if kind in _SIZES:
-        return _Shape(_SIZES[kind], 1)
-    if kind in _NUMBERS:
-        return _Shape(1, 1 if logical is None else _TIME, 0, _Meter.pass_number)
-
-    # Decimals have a bound of their own.
-    each = 1.0 if kind == "string" else _BASE64 if logical is None else 0.0
-
-    def measure(meter: _Meter) -> None:
-        length = meter.number()
-        meter.skip(length)
-        meter.count(math.ceil(each * length))
-
-    return _Shape(1, 2, 0, measure)
-
-
-def _record(fields: Mapping[str, _Shape]) -> _Shape:
-    shapes = list(fields.values())
-    text = 2 + sum(len(name) + len('"":,') + shape.text for name, shape in fields.items())
-
-    def measure(meter: _Meter) -> None:
-        for shape in shapes:
-            if shape.measure is None:
-                meter.skip(shape.size)
-            else:
-                shape.measure(meter)
-
-    whole = all(shape.measure is None for shape in shapes)
-    size, parts = sum(shape.size for shape in shapes), 1 + len(fields) + sum(shape.parts for shape in shapes)
-    return _Shape(size, text, parts, None if whole else measure)
-
-
-def _repeated(item: _Shape) -> _Shape:
-    return _Shape(1, 2, 1, lambda meter: meter.blocks(item))
-
-
-def _union(branches: Sequence[_Shape]) -> _Shape:
-    def measure(meter: _Meter) -> None:
-        number = meter.number()
-        if not 0 <= number < len(branches):
-            raise EOFError
-        meter.values(branches[number])
-
-    return _Shape(1, 0, 0, measure)
-
-
-def _enum(symbols: Sequence[str]) -> _Shape:
-    def measure(meter: _Meter) -> None:
-        number = meter.number()
-        if not 0 <= number < len(symbols):
-            raise EOFError
-        meter.count(len(symbols[number]))
-
-    return _Shape(1, 2, 0, measure)
+            return _least_bytes(inner, named, known)

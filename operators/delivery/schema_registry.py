@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from operators.caching.bounded import BoundedCache
 from operators.delivery import credentials
-from operators.delivery.avro import AvroSchema, JsonBounds, NotAvro
+from operators.delivery.avro import AvroSchema, NotAvro
 from operators.query.message import Message
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
@@ -61,12 +61,12 @@ class WriterSchema:
     avro: AvroSchema | None = None
     problem: str | None = None
 
-    def to_json(self, payload: bytes, most: JsonBounds) -> bytes:
-        """The payload as JSON. Raises InputError, `too_large` beyond the bounds."""
+    def to_json(self, payload: bytes) -> bytes:
+        """The payload as JSON. Raises InputError."""
         problem = self.problem
         if problem is None:
             try:
-                return payload if self.avro is None else self.avro.to_json(payload, most)
+                return payload if self.avro is None else self.avro.to_json(payload)
             except NotAvro as error:
                 problem = str(error)
         raise InputError(DeadLetterClass.SCHEMA, f"the schema {self.id}: {problem}")
@@ -223,16 +223,14 @@ def _client(settings: SchemaRegistrySettings) -> Any:
 class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
     """Reads each message behind the id of a schema by that schema. The registry is waited for without a bound.
 
-    A message that is more than `most` as JSON is refused before it is read.
     `ordered`: no message overtakes another, so that all pass through the same calls. Otherwise only those wait whose
     schema is not there.
     """
 
     step = "deserialise"
 
-    def __init__(self, registry: SchemaRegistry, most: JsonBounds, *, ordered: bool) -> None:
+    def __init__(self, registry: SchemaRegistry, *, ordered: bool) -> None:
         self._registry = registry
-        self._most = most
         self._ordered = ordered
         self.bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 
@@ -266,7 +264,7 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
         framed = _frame_of(item)
         if outcome is None or framed is None:
             return item
-        return replace(item, deserialised=outcome.to_json(framed[PREFIX:], self._most))
+        return replace(item, deserialised=outcome.to_json(framed[PREFIX:]))
 
 
 def _frame_of(message: Message) -> bytes | None:

@@ -5,7 +5,6 @@ import io
 import json
 import math
 import string
-import tracemalloc
 import uuid
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,11 +15,9 @@ from fastavro import parse_schema, schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.delivery.avro import AvroSchema, JsonBounds, NotAvro
-from schemas.errors import DeadLetterClass, InputError
+from operators.delivery.avro import AvroSchema, NotAvro
 
 NAMES: Final = st.text(string.ascii_lowercase, min_size=1, max_size=4)
-MOST: Final = JsonBounds(1_000_000, 65_536)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -47,13 +44,13 @@ def written(schema: Any, value: Any) -> bytes:
 
 def read(schema: Any, value: Any) -> Any:
     """The value, written and read."""
-    return json.loads(AvroSchema(json.dumps(schema)).to_json(written(schema, value), MOST))
+    return json.loads(AvroSchema(json.dumps(schema)).to_json(written(schema, value)))
 
 
 def refused(schema: Any, payload: bytes = b"") -> str:
     """The message about a schema, or a payload of it."""
     with pytest.raises(NotAvro) as caught:
-        AvroSchema(json.dumps(schema)).to_json(payload, MOST)
+        AvroSchema(json.dumps(schema)).to_json(payload)
     return str(caught.value)
 
 
@@ -170,7 +167,7 @@ def test_any_bytes_are_a_value_or_are_refused(payload: bytes) -> None:
     )
     found = AvroSchema(json.dumps(schema))
     try:
-        json.loads(found.to_json(payload, MOST))
+        json.loads(found.to_json(payload))
     except NotAvro as error:
         assert str(error).startswith("not a value of it: ")  # noqa: PT017  any of them may come
 
@@ -207,66 +204,4 @@ def test_a_schema_may_name_others() -> None:
     outer = record(m="Middle")
     payload = written(record(m=record(i=inner) | {"name": "Middle"}), {"m": {"i": {"x": 5}}})
     found = AvroSchema(json.dumps(outer), [json.dumps(inner), json.dumps(middle)])
-    assert json.loads(found.to_json(payload, MOST)) == {"m": {"i": {"x": 5}}}
-
-
-EMPTY: Final = {"type": "record", "name": "empty", "fields": []}
-
-
-def _bomb(**fields: Any) -> dict[str, Any]:
-    item = {"type": "record", "name": "item", "fields": [{"name": name, "type": each} for name, each in fields.items()]}
-    return record(items={"type": "array", "items": item})
-
-
-def _array(items: int) -> bytes:
-    """An array of so many items, each the byte 0."""
-    number, out = items << 1, bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number, *bytes(items), 0])
-
-
-BOMBS: Final[dict[str, Any]] = {
-    "records without bytes": _bomb(flag="boolean", e0=EMPTY, **{f"e{number}": "empty" for number in range(1, 300)}),
-    "nulls": _bomb(flag="boolean", **{f"n{number}": "null" for number in range(300)}),
-    "a long symbol": _bomb(kind={"type": "enum", "name": "kinds", "symbols": ["S" * 2_000]}),
-    "a long name": _bomb(**{"n" * 2_000: "boolean"}),
-    "texts of nothing": _bomb(**{f"s{number}": {"type": "map", "values": "string"} for number in range(1)}, flag=EMPTY),
-    "fixed of nothing": _bomb(flag="boolean", f={"type": "fixed", "name": "none", "size": 0}, e=EMPTY),
-    "a record in a record": _bomb(
-        flag="boolean", r={"type": "record", "name": "r", "fields": [{"name": "e", "type": EMPTY}]}
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BOMBS)
-def test_a_few_bytes_do_not_become_much(name: str) -> None:
-    """What is larger as JSON than an event may be is refused, and is not made: little memory is taken."""
-    schema = AvroSchema(json.dumps(BOMBS[name]))
-    size = len(schema.to_json(_array(1), MOST))
-    payload = _array(2 * MOST.bytes // size)
-    tracemalloc.start()
-    try:
-        with pytest.raises(InputError, match="value: more than") as caught:
-            schema.to_json(payload, MOST)
-        assert tracemalloc.get_traced_memory()[1] < 2 * MOST.bytes
-    finally:
-        tracemalloc.stop()
-    assert caught.value.kind == DeadLetterClass.TOO_LARGE
-
-
-def test_parts_are_bounded() -> None:
-    """Keys, objects and arrays cost more than texts: of them there is a bound of its own."""
-    schema = AvroSchema(json.dumps(record(items={"type": "array", "items": {"type": "map", "values": "int"}})))
-    assert schema.to_json(_array(98), JsonBounds(1_000_000, 101))
-    with pytest.raises(InputError, match="value: more than 100 keys, objects and arrays"):
-        schema.to_json(_array(100), JsonBounds(1_000_000, 100))
-
-
-def test_a_schema_of_many_levels_is_refused() -> None:
-    """Its values could not be written as JSON."""
-    schema: Any = "int"
-    for _ in range(200):
-        schema = {"type": "array", "items": schema}
-    assert refused(record(deep=schema)) == "more than 100 levels, which are not read"
+    assert json.loads(found.to_json(payload)) == {"m": {"i": {"x": 5}}}

@@ -19,7 +19,7 @@ from schemas.errors import ConfigError, DeadLetterClass, InputError, RetriableDe
 from schemas.settings import DocumentSettings
 from schemas.settings.delivery import SchemaRegistrySettings
 from tests.kafka.registry import Registry, basic, framed
-from tests.operators.delivery.test_avro import MOST, record, written
+from tests.operators.delivery.test_avro import record, written
 from tests.operators.indexing.documents import decoder as document_decoder
 from tests.operators.indexing.documents import read
 from tests.operators.samples import decoder, message
@@ -65,7 +65,7 @@ def deserialise(url: str, *messages: Message, ordered: bool = False, **settings:
     """The messages behind the stage. Raises InputError for the first that is refused."""
 
     async def work(made: SchemaRegistry) -> list[Message]:
-        stage = Deserialiser(made, MOST, ordered=ordered)
+        stage = Deserialiser(made, ordered=ordered)
         out = []
         for each in messages:
             if not stage.wants(each):
@@ -121,7 +121,7 @@ def test_json_is_read_behind_the_id_of_its_schema(registry: Registry) -> None:
     found = deserialise(registry.base_url, message(framed(id_, event)), message(event), ordered=True)
     assert [decoder()(each).asked.canonical.query_id for each in found] == ["q", "q"]
     assert list(registry.paths) == [f"/schemas/ids/{id_}"]
-    assert not Deserialiser.wants(Deserialiser(None, MOST, ordered=False), message(event))  # type: ignore[arg-type]
+    assert not Deserialiser.wants(Deserialiser(None, ordered=False), message(event))  # type: ignore[arg-type]
 
 
 def test_a_schema_is_fetched_once(registry: Registry) -> None:
@@ -273,7 +273,7 @@ def test_documents_share_their_calls_and_queries_wait_for_their_own_schema() -> 
     """So no document overtakes another, with a schema or without, and a query waits for no other's schema."""
     sent = [message(framed(1, b"")), message(framed(2, b"")), message(b"{}")]
     registry = SchemaRegistry(SchemaRegistrySettings(url="http://localhost"))
-    ordered, free = Deserialiser(registry, MOST, ordered=True), Deserialiser(registry, MOST, ordered=False)
+    ordered, free = Deserialiser(registry, ordered=True), Deserialiser(registry, ordered=False)
     assert [ordered.wants(each) for each in sent] == [True] * 3
     assert {ordered.request(each)[0] for each in sent} == {None}
     assert (ordered.bounds.max_concurrency, ordered.bounds.timeout) == (1, math.inf)
