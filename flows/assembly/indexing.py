@@ -92,7 +92,9 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication, group:
         wakeup=given.wakeup,
         calls=given.calls,
         way_out=given.way_out,
-        deserialiser=Deserialiser(given.registry, ordered=True) if given.registry is not None else None,
+        deserialiser=Deserialiser(given.registry, settings.limits.max_document_bytes, ordered=True)
+        if given.registry is not None
+        else None,
         decoder=query.document_decoder(settings),
         stages=stages,
         watermarks=settings.kafka.topics.watermarks,

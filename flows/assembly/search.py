@@ -121,7 +121,9 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         delivery=given.delivery,
         wakeup=given.wakeup,
         calls=given.calls,
-        deserialiser=Deserialiser(given.registry, ordered=False) if given.registry is not None else None,
+        deserialiser=Deserialiser(given.registry, settings.limits.max_message_bytes, ordered=False)
+        if given.registry is not None
+        else None,
         decoder=decoder,
         admission=Admission(
             catalogue,

@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from operators.caching.bounded import BoundedCache
 from operators.delivery import credentials
-from operators.delivery.avro import AvroSchema, NotAvro
+from operators.delivery.avro import MAX_SCHEMA, AvroSchema, NotAvro
 from operators.query.message import Message
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
@@ -61,12 +61,12 @@ class WriterSchema:
     avro: AvroSchema | None = None
     problem: str | None = None
 
-    def to_json(self, payload: bytes) -> bytes:
-        """The payload as JSON. Raises InputError."""
+    def to_json(self, payload: bytes, max_bytes: int) -> bytes:
+        """The payload as JSON. Raises InputError, `too_large` for Avro that is more than `max_bytes` of JSON."""
         problem = self.problem
         if problem is None:
             try:
-                return payload if self.avro is None else self.avro.to_json(payload)
+                return payload if self.avro is None else self.avro.to_json(payload, max_bytes)
             except NotAvro as error:
                 problem = str(error)
         raise InputError(DeadLetterClass.SCHEMA, f"the schema {self.id}: {problem}")
@@ -125,9 +125,13 @@ class SchemaRegistry:
         references: dict[tuple[str, int], str] = {}
         try:
             await self._collect(found, references)
-            return WriterSchema(id_, AvroSchema(found.schema_str, list(references.values())))
+            # A long schema takes a while.
+            avro = await asyncio.to_thread(AvroSchema, found.schema_str, list(references.values()))
+            return WriterSchema(id_, avro)
         except NotAvro as error:
             return WriterSchema(id_, problem=str(error))
+        except RecursionError:
+            return WriterSchema(id_, problem="it names others in a chain that is too long")
         finally:
             # Of what the client keeps there is no bound.
             await self._client.clear_caches()
@@ -145,6 +149,8 @@ class SchemaRegistry:
                 raise NotAvro(f"it names version {each.version} of {each.subject}, which the registry does not know")
             await self._collect(version.schema, found)
             found[key] = version.schema.schema_str
+        if sum(map(len, found.values()), len(schema.schema_str)) > MAX_SCHEMA:
+            raise NotAvro(f"it has more than {MAX_SCHEMA} characters with those that it names")
 
     async def _until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """The answer; None if the registry does not know what was asked for."""
@@ -221,7 +227,8 @@ def _client(settings: SchemaRegistrySettings) -> Any:
 
 
 class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
-    """Reads each message behind the id of a schema by that schema. The registry is waited for without a bound.
+    """Reads each message behind the id of a schema by that schema, as JSON of at most `max_bytes`. The registry is
+    waited for without a bound.
 
     `ordered`: no message overtakes another, so that all pass through the same calls. Otherwise only those wait whose
     schema is not there.
@@ -229,8 +236,9 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
 
     step = "deserialise"
 
-    def __init__(self, registry: SchemaRegistry, *, ordered: bool) -> None:
+    def __init__(self, registry: SchemaRegistry, max_bytes: int, *, ordered: bool) -> None:
         self._registry = registry
+        self._max_bytes = max_bytes
         self._ordered = ordered
         self.bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 
@@ -264,7 +272,7 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
         framed = _frame_of(item)
         if outcome is None or framed is None:
             return item
-        return replace(item, deserialised=outcome.to_json(framed[PREFIX:]))
+        return replace(item, deserialised=outcome.to_json(framed[PREFIX:], self._max_bytes))
 
 
 def _frame_of(message: Message) -> bytes | None:

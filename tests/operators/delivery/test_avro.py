@@ -5,6 +5,7 @@ import io
 import json
 import math
 import string
+import tracemalloc
 import uuid
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,9 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.delivery.avro import AvroSchema, NotAvro
+from schemas.errors import DeadLetterClass, InputError
+from schemas.event import MAX_DEPTH
 
 NAMES: Final = st.text(string.ascii_lowercase, min_size=1, max_size=4)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LIMIT: Final = 2_000_000
+SHARE: Final = 50_000
+"""Bytes of JSON that a message of these tests may be."""
 
 
 def record(**fields: Any) -> dict[str, Any]:
@@ -44,13 +50,13 @@ def written(schema: Any, value: Any) -> bytes:
 
 def read(schema: Any, value: Any) -> Any:
     """The value, written and read."""
-    return json.loads(AvroSchema(json.dumps(schema)).to_json(written(schema, value)))
+    return json.loads(AvroSchema(json.dumps(schema)).to_json(written(schema, value), LIMIT))
 
 
 def refused(schema: Any, payload: bytes = b"") -> str:
     """The message about a schema, or a payload of it."""
     with pytest.raises(NotAvro) as caught:
-        AvroSchema(json.dumps(schema)).to_json(payload)
+        AvroSchema(json.dumps(schema)).to_json(payload, LIMIT)
     return str(caught.value)
 
 
@@ -167,7 +173,7 @@ def test_any_bytes_are_a_value_or_are_refused(payload: bytes) -> None:
     )
     found = AvroSchema(json.dumps(schema))
     try:
-        json.loads(found.to_json(payload))
+        json.loads(found.to_json(payload, LIMIT))
     except NotAvro as error:
         assert str(error).startswith("not a value of it: ")  # noqa: PT017  any of them may come
 
@@ -204,4 +210,105 @@ def test_a_schema_may_name_others() -> None:
     outer = record(m="Middle")
     payload = written(record(m=record(i=inner) | {"name": "Middle"}), {"m": {"i": {"x": 5}}})
     found = AvroSchema(json.dumps(outer), [json.dumps(inner), json.dumps(middle)])
-    assert json.loads(found.to_json(payload)) == {"m": {"i": {"x": 5}}}
+    assert json.loads(found.to_json(payload, LIMIT)) == {"m": {"i": {"x": 5}}}
+
+
+EMPTY: Final = record() | {"name": "empty"}
+LONG: Final = "x" * 2000
+
+
+def bombs() -> dict[str, tuple[Any, bytes]]:
+    """Schemas, and short payloads of them that are long as JSON."""
+    items = b"\xd0\x8c\x01"
+    """The count of a block of 9,000 items."""
+
+    def repeated(item: Any, payload: bytes) -> tuple[Any, bytes]:
+        return record(a={"type": "array", "items": item}), items + payload * 9000 + b"\x00"
+
+    def wide(type_: Any, first: Any) -> Any:
+        return record(b="boolean", **{f"f{place}": type_ if place else first for place in range(300)}) | {"name": "w"}
+
+    laughs: Any = EMPTY
+    for level in range(40):
+        laughs = record(a=laughs, b=laughs["name"]) | {"name": f"l{level}"}
+    fixed = {"type": "fixed", "name": "nothing", "size": 0}
+    return {
+        "empty records": repeated(wide("empty", EMPTY), b"\x01"),
+        "empty bytes": repeated(wide("nothing", fixed), b"\x01"),
+        "a symbol": repeated({"type": "enum", "name": "e", "symbols": [LONG]}, b"\x00"),
+        "a name": repeated(record(**{LONG: "boolean"}) | {"name": "r"}, b"\x01"),
+        "a name in a union": repeated(["null", record(**{LONG: "boolean"}) | {"name": "r"}], b"\x02\x01"),
+        "records of records": (record(a=laughs), b""),
+        "times": repeated(logical("long", "timestamp-micros"), b"\x02"),
+        "days of a map": (
+            record(a={"type": "map", "values": logical("int", "date")}),
+            items + b"".join(b"\x06%03d\x02" % (place % 1000) for place in range(9000)) + b"\x00",
+        ),
+        "a block with its size": (
+            record(a={"type": "array", "items": {"type": "enum", "name": "e", "symbols": [LONG]}}),
+            b"\xcf\x8c\x01" + items + b"\x00" * 9000 + b"\x00",
+        ),
+        "control characters": (record(a="string"), items + b"\x01" * 9000),
+        "numbers": repeated("float", b"\xcd\xcc\xcc\x3d"),
+    }
+
+
+@pytest.mark.parametrize("bomb", bombs())
+def test_what_is_long_as_json_is_refused_within_its_share(bomb: str) -> None:
+    """Bytes that stand for more than a message may have end while they are read; memory is a few times the share."""
+    schema, payload = bombs()[bomb]
+    made = AvroSchema(json.dumps(schema))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=f"value: more than {SHARE} bytes as JSON, expected at most {SHARE}") as e:
+            made.to_json(payload, SHARE)
+        assert tracemalloc.get_traced_memory()[1] < 60 * SHARE
+    finally:
+        tracemalloc.stop()
+    assert e.value.kind is DeadLetterClass.TOO_LARGE
+
+
+def test_fields_that_are_always_null_cost_nothing() -> None:
+    """A record may have any number of them for each byte."""
+    wide = record(b="boolean", **{f"f{place}": "null" for place in range(10_000)}) | {"name": "wide"}
+    assert read(record(a={"type": "array", "items": wide}), {"a": [{"b": True}] * 3}) == {"a": [{"b": True}] * 3}
+    read_by: Any = AvroSchema(json.dumps(record(a=wide)))._schema
+    inner = read_by["fields"][0]["type"]
+    assert [each["name"] for each in inner["fields"]] == ["b"]
+
+
+def test_a_payload_of_more_than_twice_the_share_is_not_read() -> None:
+    """Only nulls and short numbers are shorter in JSON."""
+    schema = record(a={"type": "array", "items": "double"})
+    payload = written(schema, {"a": [0.0] * SHARE})
+    with pytest.raises(InputError, match=f"value: {len(payload)} bytes of Avro, expected at most {2 * SHARE}"):
+        AvroSchema(json.dumps(schema)).to_json(payload, SHARE)
+
+
+@given(_records(st.recursive(PLAIN.filter(lambda each: not isinstance(each[0], dict)), _nested, max_leaves=6)))
+def test_an_event_may_have_all_bytes_of_its_share(event: tuple[Any, Any]) -> None:
+    """And not one more; a payload is never refused for parts that its JSON does not have."""
+    schema, value = event
+    made, payload = AvroSchema(json.dumps(schema)), written(schema, value)
+    whole = made.to_json(payload, LIMIT)
+    share = max(len(whole), len(payload))
+    assert made.to_json(payload, share) == whole
+    with pytest.raises(InputError, match=r"bytes as JSON|bytes of Avro"):
+        made.to_json(payload, len(whole) - 1)
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH, MAX_DEPTH + 1, 300, 5000])
+def test_nesting_is_that_of_events(levels: int) -> None:
+    """A schema of deeper values is refused, in one text or in a chain of names, before anything is read by it."""
+    named = [record(a="int") | {"name": "r1"}]
+    named += [record(a=f"r{level - 1}") | {"name": f"r{level}"} for level in range(2, levels + 1)]
+    *inner, outer = map(json.dumps, named)
+    if levels <= MAX_DEPTH:
+        assert AvroSchema(outer, inner).to_json(b"\x02", LIMIT).endswith(b'{"a":1' + b"}" * levels)
+        return
+    with pytest.raises(NotAvro) as caught:
+        AvroSchema(outer, inner)
+    said = f"its values have {levels} levels of nesting, expected at most {MAX_DEPTH}"
+    assert str(caught.value) in {said, "not a schema of Avro: RecursionError"}
+    with pytest.raises(NotAvro):
+        AvroSchema('{"type":"array","items":' * levels + '"int"' + "}" * levels)

@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from operators.delivery import schema_registry
+from operators.delivery.avro import MAX_SCHEMA
 from operators.delivery.schema_registry import Deserialiser, SchemaRegistry
 from operators.query.message import Message
 from operators.query.refusal import caller
@@ -27,6 +28,7 @@ from tests.operators.samples import decoder, message
 QUERY: Final = record(query_id="string", text=["null", "string"], limit=["null", "int"])
 ROW: Final = record(sku="long", description=["null", "string"], __deleted="string")
 KEY: Final = record(sku="long")
+MAX_BYTES: Final = 10_000
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def deserialise(url: str, *messages: Message, ordered: bool = False, **settings:
     """The messages behind the stage. Raises InputError for the first that is refused."""
 
     async def work(made: SchemaRegistry) -> list[Message]:
-        stage = Deserialiser(made, ordered=ordered)
+        stage = Deserialiser(made, MAX_BYTES, ordered=ordered)
         out = []
         for each in messages:
             if not stage.wants(each):
@@ -121,7 +123,7 @@ def test_json_is_read_behind_the_id_of_its_schema(registry: Registry) -> None:
     found = deserialise(registry.base_url, message(framed(id_, event)), message(event), ordered=True)
     assert [decoder()(each).asked.canonical.query_id for each in found] == ["q", "q"]
     assert list(registry.paths) == [f"/schemas/ids/{id_}"]
-    assert not Deserialiser.wants(Deserialiser(None, ordered=False), message(event))  # type: ignore[arg-type]
+    assert not Deserialiser.wants(Deserialiser(None, MAX_BYTES, ordered=False), message(event))  # type: ignore[arg-type]
 
 
 def test_a_schema_is_fetched_once(registry: Registry) -> None:
@@ -158,6 +160,37 @@ def test_what_is_not_read_is_said_with_the_cure(registry: Registry) -> None:
     assert refused(registry, framed(avro, b"\x02")).startswith(f"the schema {avro}: not a value of it: EOFError")
     node = registry.register(json.dumps(record(next=["null", "event"])))
     assert refused(registry, framed(node, b"")) == f"the schema {node}: event holds itself, which is not read"
+
+
+def test_a_value_that_is_long_as_json_is_too_large(registry: Registry) -> None:
+    """The stage refuses it; a schema that is too long is not used either, with all that it names."""
+    symbol = "x" * 2000
+    enums = record(a={"type": "array", "items": {"type": "enum", "name": "e", "symbols": [symbol]}})
+    id_ = registry.register(json.dumps(enums))
+    with pytest.raises(InputError, match=f"value: more than {MAX_BYTES} bytes as JSON") as caught:
+        deserialise(registry.base_url, message(framed(id_, written(enums, {"a": [symbol] * 10}))))
+    assert caught.value.kind is DeadLetterClass.TOO_LARGE
+
+    half = record(x="int") | {"name": "Half", "doc": "x" * (MAX_SCHEMA // 2)}
+    registry.register(json.dumps(half), subject="half")
+    names_half = [{"name": "Half", "subject": "half", "version": 1}]
+    whole = record(h="Half") | {"doc": "x" * (MAX_SCHEMA // 2)}
+    id_ = registry.register(json.dumps(whole), references=names_half)
+    said = f"it has more than {MAX_SCHEMA} characters with those that it names"
+    assert refused(registry, framed(id_, b"")) == f"the schema {id_}: {said}"
+
+
+def test_a_long_chain_of_schemas_is_refused(registry: Registry) -> None:
+    """Each names the next; no message of the first ends the process, or is a defect of ours."""
+    names: Any = ()
+    for place in range(900):
+        type_ = f"R{place - 1}" if place else "int"
+        id_ = registry.register(
+            json.dumps(record(x=type_) | {"name": f"R{place}"}), subject=f"s{place}", references=names
+        )
+        names = [{"name": f"R{place}", "subject": f"s{place}", "version": 1}]
+    said = {"it names others in a chain that is too long", "not a schema of Avro: RecursionError"}
+    assert refused(registry, framed(id_, b"")).removeprefix(f"the schema {id_}: ") in said
 
 
 @pytest.mark.parametrize("status", [401, 404, 429, 500, 503])
@@ -273,7 +306,7 @@ def test_documents_share_their_calls_and_queries_wait_for_their_own_schema() -> 
     """So no document overtakes another, with a schema or without, and a query waits for no other's schema."""
     sent = [message(framed(1, b"")), message(framed(2, b"")), message(b"{}")]
     registry = SchemaRegistry(SchemaRegistrySettings(url="http://localhost"))
-    ordered, free = Deserialiser(registry, ordered=True), Deserialiser(registry, ordered=False)
+    ordered, free = Deserialiser(registry, MAX_BYTES, ordered=True), Deserialiser(registry, MAX_BYTES, ordered=False)
     assert [ordered.wants(each) for each in sent] == [True] * 3
     assert {ordered.request(each)[0] for each in sent} == {None}
     assert (ordered.bounds.max_concurrency, ordered.bounds.timeout) == (1, math.inf)
