@@ -6,6 +6,7 @@ Times on the wire are RFC 3339 with an offset, or Unix seconds; never without an
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Annotated, Any, Final, Literal, get_args
 
 import orjson
@@ -151,10 +152,16 @@ def metadata(value: object) -> dict[str, Any] | None:
 
 def refuse_switch(section: type[BaseModel], value: Any, info: ValidationInfo) -> Any:
     """The value of a field. Raises ValueError for true or false in a field of numbers, which reads them as 1 and 0."""
-    types = set(_types(section.model_fields[info.field_name or ""].annotation))
-    if types & {int, float} and bool not in types and any(isinstance(each, bool) for each in _members(value)):
+    if _has_numbers_alone(section, info.field_name or "") and any(isinstance(each, bool) for each in _members(value)):
         raise ValueError("a number is expected, not true or false")
     return value
+
+
+@cache
+def _has_numbers_alone(section: type[BaseModel], name: str) -> bool:
+    """True if the field takes numbers, and no booleans."""
+    types = set(_types(section.model_fields[name].annotation))
+    return bool(types & {int, float}) and bool not in types
 
 
 def _types(annotation: Any) -> Iterator[Any]:

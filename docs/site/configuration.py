@@ -28,6 +28,8 @@ are in the [glossary](../glossary.md).
   of a variable are merged, name by name; a list replaces the other. The word `null` in a variable is null, not a text.
 - **YAML** is read by the core schema of YAML 1.2: only `true` and `false` are booleans, so that `no` is a text, as in a
   list of languages. A setting that is a boolean may be written as `yes`, `no`, `on` or `off`, too.
+- **Size.** The file has at most 262,144 bytes, enough for some 2,000 sources of policies. More sources go into files of
+  their own, [`policies.files`](../how-to/policies.md#many-sources).
 - **Errors.** An unknown key or variable, or a value that does not fit, is an error: the process names all of them, each
   by its path, and exits with 2.
 - **Secrets** come from a variable or from the file that the key `..._file` names, never from the YAML.

@@ -1,7 +1,7 @@
 """The parts of the search flow, made of the settings."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,8 +13,7 @@ from flows.assembly.clients import Clients
 from flows.assembly.collections import choice
 from flows.assembly.delivery import Replication
 from flows.assembly.suitability import CollectionLog, try_embedder
-from operators.access.filters import fields_of, on_fields
-from operators.access.firewall import GUARDED
+from operators.access.filters import on_fields
 from operators.caching.bounded import ExactCache
 from operators.caching.payload_cache import TTL, PayloadCache
 from operators.caching.semantic_cache import SemanticCache
@@ -51,7 +50,15 @@ from operators.telemetry.metrics import FlowMetrics
 from schemas.document import index_keys
 from schemas.errors import ConfigError
 from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED, LEGS
-from schemas.settings import CacheSettings, EmbedderSettings, Settings, SparseEncoderSettings
+from schemas.settings import (
+    CacheSettings,
+    EmbedderSettings,
+    PolicySettings,
+    Settings,
+    SourcePolicy,
+    SparseEncoderSettings,
+)
+from schemas.settings.policies import Check
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -101,7 +108,9 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     built = (*LEGS, *(CONTEXT_LEGS if context else ()), *(leg for leg, there in further.items() if there))
     if clients.embedder is not None:
         try_embedder(clients.embedder, settings, given.calls)
-    guarded = GUARDED.union(_policy_fields(settings, clients.qdrant.fields))
+    policy_files = PolicyFiles(settings.policies, _policy_check(settings, clients.qdrant.fields), given.signals.metrics)
+    if settings.policies.files:
+        given.calls.keep("policies", partial(asyncio.to_thread, policy_files.read))
     nearby = settings.qdrant.context
     cached = answers(settings.cache)
     kept = PayloadCache(settings.cache.payload_mib * MIB, TTL) if settings.cache.payload_mib else None
@@ -151,7 +160,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         reranking=reranking,
         page=fetching(depth=partial(candidates_to_fetch, picking)),
         picking=picking,
-        neighbours=Neighbouring(client, qdrant, guarded) if nearby.on else None,
+        neighbours=Neighbouring(client, qdrant) if nearby.on else None,
         locating=Locating(clients.embedder, _bounds(settings.embedder))
         if isinstance(clients.embedder, MiniLM)
         else None,
@@ -222,17 +231,58 @@ def _warn(settings: Settings) -> None:
     if settings.unread_decay:
         log.warning("no profile's recipe has the stage decay: tiers of decay are not read", tiers=settings.unread_decay)
     hiding = [path for path, policy in settings.policies.by_path.items() if policy.hides]
+    hiding += ["files"] if settings.policies.listed.hides else []
     if hiding and not settings.firewall.enabled:
         log.warning("firewall.enabled isn't set: clearances and labels hide nothing", policies=hiding)
 
 
-def _policy_fields(settings: Settings, fields: FieldMap) -> Iterator[str]:
-    """The fields that policies filter by. Raises ConfigError for one that another tool's collection can't answer."""
-    for path, policy in settings.policies.by_path.items():
-        for place, each in on_fields(policy.filters, f"policies.{path}.filters"):
+class PolicyFiles:
+    """Reads the files of policies again when they have changed; those that can't be used change nothing."""
+
+    def __init__(self, policies: PolicySettings, check: Check, metrics: FlowMetrics) -> None:
+        self._policies = policies
+        self._check = check
+        self._refused = metrics.policies_refused
+        self._reason: str | None = None
+
+    def read(self) -> None:
+        """Read them if they are others than before; say so, or why not, once."""
+        reason = None
+        try:
+            if self._policies.read_files(self._check):
+                log.info("policies were read", sources=len(self._policies.listed.policies))
+        except ConfigError as error:
+            reason = str(error)
+            if reason != self._reason:
+                log.error("policies cannot be read, and stay what they were", reason=reason)
+        self._reason = reason
+        self._refused.set(reason is not None)
+
+
+def _policy_check(settings: Settings, fields: FieldMap) -> Check:
+    """The check of a policy, and the first of all that there are. Raises ConfigError.
+
+    A collection of another tool may not be able to answer a policy's filter.
+    """
+    of_names = settings.policy_check()
+
+    def check(path: str, policy: SourcePolicy) -> None:
+        of_names(path, policy)
+        for at, each in on_fields(policy.filters, f"{path}.filters"):
             if (reason := fields.refusal(each)) is not None:
-                raise ConfigError(f"{place}.field: {reason} ({each.field!r})")
-        yield from fields_of(policy.filters)
+                raise ValueError(f"{at}.field: {reason} ({each.field!r})")
+
+    policies = settings.policies
+    # Of the files', only those whose fields may have other names are made once more.
+    listed = [name for name, each in policies.listed.policies.items() if not fields.same or b"#" in each]
+    try:
+        for path, policy in policies.by_path.items():
+            check(f"policies.{path}", policy)
+        for source in listed:
+            check(f"policies.files: {source}", policies.of(source))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return check
 
 
 def _read(catalogue: Catalogue, calls: EventLoopThread, timeout: float) -> bool:

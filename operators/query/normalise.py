@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from operators.access.firewall import access_filter
@@ -48,7 +49,6 @@ class Normaliser:
     cursors: CursorCodec
     replies: Replies
     config_hash: str
-    _hashes: dict[str | None, str] = field(default_factory=dict, init=False, repr=False)
 
     def __call__(self, event: QueryEvent, headers: Headers, topic: str, sent: float) -> Normalised:
         """The event's query; `sent` is its clock unless it has one, in Unix seconds.
@@ -125,19 +125,16 @@ class Normaliser:
             current_cycle=event.current_cycle,
             now=event.now,
             config_hash=self.config_hash,
-            policy_hash=self._policy_hash(query.source, policy),
+            policy_hash=hashlib.sha256(f"{policy.hash} {self._firewall}".encode()).hexdigest(),
             physical=None,
             watermark=None,
             analyser=None,
             clock=None,
         )
 
-    def _policy_hash(self, source: str | None, policy: SourcePolicy) -> str:
-        known = source if source in self.policies.sources else None
-        if known not in self._hashes:
-            allowed = f"{policy.hash} {self.firewall.model_dump_json()}"
-            self._hashes[known] = hashlib.sha256(allowed.encode()).hexdigest()
-        return self._hashes[known]
+    @cached_property
+    def _firewall(self) -> str:
+        return self.firewall.model_dump_json()
 
 
 def _json(value: object) -> str:

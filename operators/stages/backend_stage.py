@@ -7,7 +7,7 @@ results with `debug` and the span for the trace. A stage whose backend is not co
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from opentelemetry.trace import SpanKind
 from typing_extensions import override
@@ -91,12 +91,16 @@ Value = TypeVar("Value")
 class PointStage(BackendStage[list[str], Mapping[str, Value]]):
     """A stage that reads points of a collection by their ids, those of many queries in one request.
 
-    An outcome has each point's content, by its id; the batch key is the stage's name and the collection.
+    An outcome has each point's content, by its id; the batch key is the stage's name and the target.
     """
 
     @abstractmethod
-    async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Mapping[str, Value]:
+    async def read(self, target: Any, ids: Sequence[str], timeout: float) -> Mapping[str, Value]:
         """The values of these points, as far as they are there, within `timeout` seconds. Raises BackendError."""
+
+    def target(self, query: InFlight) -> Any:
+        """The collection, with whatever else queries must have in common to be read for together."""
+        return query.collection
 
     @abstractmethod
     def missing(self, query: InFlight) -> list[str]:
@@ -105,7 +109,7 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, list[str]] | None:
         missing = self.missing(query)
-        return ((self.name, query.collection), missing) if missing else None
+        return ((self.name, self.target(query)), missing) if missing else None
 
     @override
     async def call(

@@ -70,8 +70,8 @@ class Fetching(PointStage[Mapping[str, Any]]):
         return [candidate.id for candidate in self._missing(query)]
 
     @override
-    async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Payloads:
-        return await self.qdrant.retrieve(collection, ids, self.fields, timeout=timeout)
+    async def read(self, target: str, ids: Sequence[str], timeout: float) -> Payloads:
+        return await self.qdrant.retrieve(target, ids, self.fields, timeout=timeout)
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
         """Take over the payloads; a document deleted or expired since the legs saw it is no candidate any more.
@@ -110,9 +110,9 @@ class Comparing(PointStage[NDArray[np.float16]]):
         """True if the recipe compares candidates, and there are two."""
         return bool(self.missing(item))
 
-    async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Vectors:
+    async def read(self, target: str, ids: Sequence[str], timeout: float) -> Vectors:
         """The vectors of these points, each of length 1."""
-        found = await self.qdrant.vectors(collection, ids, self.dense, timeout=timeout)
+        found = await self.qdrant.vectors(target, ids, self.dense, timeout=timeout)
         return {id_: _unit(vector) for id_, vector in found.items()}
 
     def on_answer(self, query: InFlight, answer: Vectors) -> None:
@@ -132,23 +132,28 @@ class Comparing(PointStage[NDArray[np.float16]]):
 class Neighbouring(PointStage[Mapping[str, Any]]):
     """Reads the neighbours of the page's documents for queries that ask for them: those with which each was indexed.
 
-    What the query may not see, or is expired or in another group by now, is no neighbour. `guarded` are the fields by
-    which any policy hides documents.
+    What the query may not see, or is expired or in another group by now, is no neighbour. Queries are read for
+    together if their policies hide documents by the same fields.
     """
 
     name: ClassVar = "neighbours"
 
     qdrant: QdrantClient
     bounds: Bounds
-    guarded: frozenset[str] = GUARDED
 
     def wants(self, item: InFlight) -> bool:
         """True if the query asks for neighbours, and a result has some."""
         return bool(self.missing(item))
 
     @override
-    async def read(self, collection: str, ids: Sequence[str], timeout: float) -> Payloads:
-        return await self.qdrant.retrieve(collection, ids, sorted(_OF_NEIGHBOURS | self.guarded), timeout=timeout)
+    def target(self, query: InFlight) -> tuple[str, frozenset[str]]:
+        guard = query.asked.access_filter
+        return query.collection, GUARDED if guard is None else GUARDED | guard.reads
+
+    @override
+    async def read(self, target: tuple[str, frozenset[str]], ids: Sequence[str], timeout: float) -> Payloads:
+        collection, guarded = target
+        return await self.qdrant.retrieve(collection, ids, sorted(_OF_NEIGHBOURS | guarded), timeout=timeout)
 
     def on_answer(self, query: InFlight, answer: Payloads) -> None:
         """Take over the neighbours that the query may see."""

@@ -115,6 +115,9 @@ class Instruments:
         self.removed = self._of(
             Counter, "rankstream_firewall_removals", "Documents that the post-filter check took out of results."
         )
+        self.policies_refused = self._of(
+            Gauge, "rankstream_policies_refused", "1 while policies.files cannot be read, and older policies hold."
+        )
         self.decayed = self._of(Counter, "rankstream_decay_applied", "Queries that were ranked by age.")
 
         self.in_flight = self._of(Gauge, "rankstream_in_flight", "Messages read and not committed.")

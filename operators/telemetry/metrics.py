@@ -51,6 +51,7 @@ class FlowMetrics:
         self.stages = Children(i.stages, flow)
         self.lookups = Children(i.lookups, flow)
         self.removed = i.removed.labels(flow)
+        self.policies_refused = i.policies_refused.labels(flow)
         self.decayed = i.decayed.labels(flow)
         self.lag = Children(i.lag, flow)
         self.unstable = Children(i.unstable, flow)

@@ -5,13 +5,18 @@ language, and so is a date. A number has one base, unless it begins with 0o or 0
 
 Its reader refuses aliases, tags, duplicate keys, and a document that is too large or nested too deeply. So
 reading takes bounded memory and time, it runs no code, and no value silently replaces another one of the same key.
+
+A file of policies may be JSON, too, by its name: that is read ten times as fast.
 """
 
+import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from yaml.composer import Composer
 
 from schemas.errors import ConfigError
 
@@ -27,12 +32,17 @@ class _Refused(yaml.YAMLError):
         self.problem_mark = mark
 
 
-class _PlainLoader(yaml.SafeLoader):
+class _PlainLoader(Composer, yaml.CSafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  the parser's own are of YAML 1.1
     _depth = 0
 
+    def __init__(self, content: str) -> None:
+        # The composer of the loader in C cannot be refined.
+        yaml.CSafeLoader.__init__(self, content)
+        Composer.__init__(self)
+
     def compose_node(self, parent: Any, index: Any) -> Any:
-        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        event: Any = self.peek_event()
         if isinstance(event, yaml.AliasEvent):
             raise _Refused("aliases aren't taken", event.start_mark)
         if getattr(event, "tag", None) is not None:
@@ -76,30 +86,51 @@ _PlainLoader.add_constructor("tag:yaml.org,2002:int", _PlainLoader.construct_int
 _PlainLoader.add_constructor("tag:yaml.org,2002:float", _PlainLoader.construct_float)
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """The sections in the file at `path`. Raises ConfigError naming path and line, never a value."""
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            content = file.read(max_bytes + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{path}: larger than {MAX_BYTES} bytes")
+    if len(content) > max_bytes:
+        raise ConfigError(f"{path}: larger than {max_bytes} bytes")
     try:
-        document = yaml.load(content.decode("utf-8"), _PlainLoader) or {}  # noqa: S506  it is a SafeLoader
+        text = content.decode("utf-8-sig")
+        if path.suffix == ".json":
+            document = json.loads(text, object_pairs_hook=_object)
+        else:
+            document = yaml.load(text, _PlainLoader) or {}  # noqa: S506  it is a SafeLoader
     except _Refused as error:
         raise ConfigError(f"{path}: {error} (line {_line(error)})") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path}: not JSON at line {error.lineno}") from None
     except yaml.YAMLError as error:
         # The message of the parser quotes the line, which may contain a secret.
         where = f" at line {line}" if (line := _line(error)) else ""
         raise ConfigError(f"{path}: not YAML{where}") from None
-    except ValueError:
-        raise ConfigError(f"{path}: a number in it has too many digits") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply") from None
+    except ValueError as error:
+        said = error.args[0] if isinstance(error, _Repeated) else "a number in it has too many digits"
+        raise ConfigError(f"{path}: {said}") from None
     if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
         raise ConfigError(f"{path}: not a mapping of sections")
     return document
+
+
+class _Repeated(ValueError):
+    """A key of a JSON object that is there twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise _Repeated(f"{name!r} is set twice")
+    return made
 
 
 def _line(error: yaml.YAMLError) -> int:

@@ -1,17 +1,24 @@
 """Sections `policies` and `firewall`: how a source is known, what it may ask, and which documents it may see."""
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
 import orjson
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationError, model_validator
 
+from schemas.errors import ConfigError
 from schemas.filters import FieldName, Filters
 from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
+from schemas.settings.document import read
 from schemas.settings.ranking import Allowed
 from schemas.settings.section import Section, TopicPattern
+from schemas.wording import MAX_WORDED, explain_problem
 
 Tier = Literal["public", "internal", "confidential", "restricted"]
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
@@ -20,6 +27,11 @@ TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 
 OPERATION: Final = "read"
 """The operation of every query; there is no other."""
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of all files of policies."""
+
+_SUFFIXES: Final = {".json", ".yaml", ".yml"}
 
 
 class Deny(Section):
@@ -100,7 +112,7 @@ class SourcePolicy(Section):
         newer = {name for name in ("filters", "hidden_fields", "returned") if not getattr(self, name)}
         return self.model_dump(mode="json", exclude={"reply_to", *newer})
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """SHA-256 of all that can change an answer."""
         return hashlib.sha256(orjson.dumps(self.content, option=orjson.OPT_SORT_KEYS)).hexdigest()
@@ -132,8 +144,52 @@ class IdentitySettings(Section):
         return self
 
 
+Check = Callable[[str, SourcePolicy], None]
+"""Raises ValueError for a policy, found at this path, that cannot be used."""
+
+_LISTS: Final[Mapping[str, Any]] = {name: [] for name in Deny.model_fields}
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "deny": Deny(),
+    **{name: [] for name, each in SourcePolicy.model_fields.items() if each.default == []},
+}
+"""The defaults of a policy that are copied deeply where it lacks them, which takes longer than all the rest."""
+
+
+@lru_cache(1024)
+def _of_json(policy: bytes) -> SourcePolicy:
+    return _policy(orjson.loads(policy))
+
+
+def _policy(given: Any) -> SourcePolicy:
+    if isinstance(given, dict):
+        given = {**_DEFAULTS, **given}
+        if isinstance(given["deny"], dict):
+            given["deny"] = {**_LISTS, **given["deny"]}
+    return SourcePolicy.model_validate(given)
+
+
+_Marks = tuple[tuple[str, int, int, int], ...]
+"""Names, sizes, times and places of files: what tells them from others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The policies of the files, by source, each as JSON: as objects they take ten times the memory.
+
+    `hides` and `decays`: one of them hides documents if the firewall is on, or has a tier of decay.
+    """
+
+    policies: Mapping[str, bytes] = field(default_factory=dict)
+    hides: bool = False
+    decays: bool = False
+    marks: _Marks = ()
+
+
 class PolicySettings(Section):
-    """The identification of sources, and the requests that each may make."""
+    """The identification of sources, and the requests that each may make.
+
+    The policies of the `files` are the one part of the settings that changes while a process runs: all at once.
+    """
 
     identity: IdentitySettings = IdentitySettings()
     default: SourcePolicy = Field(
@@ -142,15 +198,108 @@ class PolicySettings(Section):
     sources: dict[str, SourcePolicy] = Field(
         default={}, description="Source -> its policy, which inherits nothing from `default`."
     )
+    files: list[Path] = Field(
+        default=[],
+        description="Files of further sources, JSON (.json) or YAML, each a mapping as `sources` is, or directories of"
+        " such files; they are read again when they change.",
+    )
+
+    _listed: Listed = PrivateAttr(default=Listed())
+    _refused: tuple[_Marks, str] = PrivateAttr(default=((), ""))
+
+    @property
+    def listed(self) -> Listed:
+        """The policies of the files, as they were read last."""
+        return self._listed
 
     @property
     def by_path(self) -> Mapping[str, SourcePolicy]:
-        """Every policy, by its path in the configuration."""
+        """Every policy of the configuration itself, by its path."""
         return {"default": self.default, **{f"sources.{name}": policy for name, policy in self.sources.items()}}
 
     def of(self, source: str | None) -> SourcePolicy:
-        """The policy of this source, or the default policy if `sources` does not list it."""
-        return self.default if source is None else self.sources.get(source, self.default)
+        """The policy of this source, or the default policy if neither `sources` nor a file lists it."""
+        if source is None:
+            return self.default
+        listed = self._listed.policies.get(source)
+        return self.sources.get(source, self.default) if listed is None else _of_json(listed)
+
+    def read_files(self, check: Check) -> bool:
+        """Read the files, if they are not those read before; true if so.
+
+        Raises ConfigError with the first problems; the policies are then what they were.
+        """
+        try:
+            files = list(self._find_files())
+            marks = _marks(files)
+            if marks == self._listed.marks:
+                return False
+            if marks == self._refused[0]:
+                raise ConfigError(self._refused[1])
+            try:
+                listed = self._read(files, check, marks)
+            except ConfigError as error:
+                self._refused = marks, str(error)
+                raise
+            if marks != _marks(files):
+                raise ConfigError("policies.files: they changed while they were read")
+        except OSError as error:
+            raise ConfigError(f"policies.files: {error.filename}: {error.strerror}") from error
+        self._listed = listed
+        return True
+
+    def _find_files(self) -> Iterator[Path]:
+        for path in (each.expanduser() for each in self.files):
+            if not path.is_dir():
+                yield path
+                continue
+            # Kubernetes keeps what it mounts in directories whose names begin with a dot.
+            inside = [each for each in sorted(path.iterdir()) if each.suffix in _SUFFIXES and each.name[0] != "."]
+            if not inside:
+                raise ConfigError(f"policies.files: {path}: no file of .json, .yaml or .yml is in it")
+            yield from inside
+
+    def _read(self, files: list[Path], check: Check, marks: _Marks) -> Listed:
+        if sum(size for _, size, *_ in marks) > MAX_BYTES:
+            raise ConfigError(f"policies.files: larger than {MAX_BYTES} bytes in all")
+        policies: dict[str, bytes] = {}
+        wrong: list[str] = []
+        hides = decays = False
+        for file in files:
+            document = read(file, MAX_BYTES)
+            if not document:
+                # As while a file is written anew.
+                raise ConfigError(f"{file}: no source is in it")
+            for source in list(document):
+                given = document.pop(source)
+                path = f"{file}: {source}"
+                try:
+                    if source in policies or source in self.sources:
+                        raise ValueError(f"{path}: another policy has this source")
+                    policy = _policy(given)
+                    check(path, policy)
+                except ValidationError as error:
+                    wrong += _problems(path, error)
+                except ValueError as error:
+                    wrong.append(str(error))
+                else:
+                    policies[source] = json.dumps(given).encode()
+                    hides, decays = hides or policy.hides, decays or policy.decay is not None
+                if len(wrong) >= MAX_WORDED:
+                    break
+        if wrong:
+            raise ConfigError("\n".join(wrong[:MAX_WORDED]))
+        return Listed(policies, hides, decays, marks)
+
+
+def _marks(files: list[Path]) -> _Marks:
+    states = [(str(file), file.stat()) for file in files]
+    return tuple((name, state.st_size, state.st_mtime_ns, state.st_ino) for name, state in states)
+
+
+def _problems(path: str, error: ValidationError) -> Iterator[str]:
+    for item in error.errors(include_url=False, include_input=False):
+        yield f"{'.'.join(map(str, (path, *item['loc'])))}: {explain_problem(item, SourcePolicy)}"
 
 
 class FirewallSettings(Section):

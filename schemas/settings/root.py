@@ -9,13 +9,14 @@ import orjson
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from schemas.errors import ConfigError
 from schemas.fields import refuse_switch
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
-from schemas.settings.policies import OPERATION, FirewallSettings, PolicySettings
+from schemas.settings.policies import OPERATION, Check, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
 from schemas.settings.section import Amount, Count, ModelServer, Seconds, Secret, Section, matches
@@ -183,6 +184,7 @@ class Settings(BaseSettings):
             *(f"decay.destinations.{name}" for name in self.decay.destinations),
             *(f"decay.collections.{name}.{each}" for name, tiers in of_collections for each in tiers),
             *(f"policies.{path}.decay" for path, policy in self.policies.by_path.items() if policy.decay is not None),
+            *(["policies.files"] if self.policies.listed.decays else []),
         ]
 
     @model_validator(mode="after")
@@ -223,28 +225,40 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_policies(self) -> Self:
-        """Refuse a policy with an unknown name: it would protect something else than its author meant."""
         if unknown := sorted(self.policies.identity.topics.keys() - {self.kafka.topics.queries}):
             raise ValueError(f"policies.identity.topics: {', '.join(unknown)}: not kafka.topics.queries")
+        check = self.policy_check()
         for path, policy in self.policies.by_path.items():
+            check(f"policies.{path}", policy)
+        try:
+            self.policies.read_files(check)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    def policy_check(self) -> Check:
+        """Refuses a policy with an unknown name: it would protect something else than its author meant."""
+        parts = {name for each in self.qdrant.collections.values() for name in each}
+        topics = (self.kafka.topics.results, *self.kafka.topics.reply_to)
+
+        def check(path: str, policy: SourcePolicy) -> None:
             denied = policy.deny
             modes = {*policy.retrieval_modes, *policy.allowed_profiles, *denied.retrieval_modes, *denied.profiles}
             if unknown := sorted(modes - self.profiles.keys()):
-                raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in profiles")
+                raise ValueError(f"{path}: {', '.join(unknown)}: not in profiles")
             if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
-                raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.destinations")
-            parts = {name for each in self.qdrant.collections.values() for name in each}
+                raise ValueError(f"{path}: {', '.join(unknown)}: not in qdrant.destinations")
             if unknown := sorted({*policy.collections, *denied.collections} - parts):
-                raise ValueError(f"policies.{path}: {', '.join(unknown)}: not in qdrant.collections")
+                raise ValueError(f"{path}: {', '.join(unknown)}: not in qdrant.collections")
             if unknown := sorted({*policy.operations, *denied.operations} - {OPERATION}):
-                raise ValueError(f"policies.{path}: {', '.join(unknown)}: no operation; there is {OPERATION}")
-            topics = (self.kafka.topics.results, *self.kafka.topics.reply_to)
+                raise ValueError(f"{path}: {', '.join(unknown)}: no operation; there is {OPERATION}")
             if unknown := sorted(each for each in {*policy.reply_to} if not matches(each, topics)):
                 raise ValueError(
-                    f"policies.{path}.reply_to: {', '.join(unknown)}: neither kafka.topics.results nor one of"
+                    f"{path}.reply_to: {', '.join(unknown)}: neither kafka.topics.results nor one of"
                     " kafka.topics.reply_to"
                 )
-        return self
+
+        return check
 
     @classmethod
     def settings_customise_sources(

@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Self, get_args
 
@@ -70,6 +71,7 @@ class Section(BaseModel):
     _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
     @classmethod
+    @cache
     def secrets(cls) -> frozenset[str]:
         """The names of the secrets of this section and of the sections inside it."""
         found: set[str] = set()
@@ -82,8 +84,8 @@ class Section(BaseModel):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        twice = [name for name in sorted(self.secrets() & self.model_fields_set) if self._both(name)]
-        if twice:
+        secrets = self.secrets()
+        if secrets and (twice := [name for name in sorted(secrets & self.model_fields_set) if self._both(name)]):
             raise ValueError("; ".join(f"{name} and {name}_file are both set" for name in twice))
         return self
 

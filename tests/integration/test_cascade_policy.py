@@ -1,12 +1,17 @@
 """Stage 0, through the running flow: each refusal with its code, their order, and who is asking."""
 
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from bench.kafka.broker import Broker
 from schemas.result import DenialCode
-from tests.integration.cascade import Json, System, ids
+from tests.integration.cascade import Json, System, ids, running
 from tests.integration.cascade_sources import IDENTITY, REFUSABLE, RULES, by
+from tests.integration.deployment import wait_until
+from tests.schemas.settings.test_policies import mount
 
 pytest_plugins = ["tests.integration.cascade_running"]
 pytestmark = pytest.mark.slow
@@ -142,3 +147,33 @@ def test_who_asks_is_known_by_the_topic(plain: System) -> None:
     answers = plain.answers(events, by("boss"))
     assert [answer["status"] for answer in answers] == ["partial", "partial", "denied"]
     assert refused(answers[-1]) == "policy_denied"
+
+
+def test_policies_of_files_change_while_both_flows_run(broker: Broker, tmp_path: Path) -> None:
+    """As a ConfigMap changes: the next answers are by the new policy, no cached one is given; a wrong one is left."""
+    mounted = tmp_path / "policies"
+    mount(mounted, "1", {"a.json": '{"cook": {"clearance": "internal"}}'})
+    sections = {
+        "policies": {"files": [str(mounted)], "default": {"clearance": "internal"}},
+        "firewall": {"enabled": True},
+        "cache": {"watermark_timeout": 10.0},
+    }
+    documents = [
+        {"id": "open", "namespace": "files", "text": "oven"},
+        {"id": "kept", "namespace": "files", "text": "the oven of the kitchen", "classification": "internal"},
+    ]
+    asked = {**OVEN, "source": "cook"}
+    with running(broker, tmp_path, sections, namespace="files") as system:
+        system.write(documents)
+        for _ in range(2):
+            assert sorted(ids(system.ask(asked))) == ["kept", "open"]
+        mount(mounted, "2", {"a.json": '{"cook": {"clearance": "public"}}'})
+        wait_until(lambda: ids(system.ask(asked)) == ["open"])
+        flow = system.deployment.flows[-1]
+        mount(mounted, "3", {"a.json": '{"cook": {"clearnce": "internal"}}'})
+        metrics = f"http://127.0.0.1:{flow.port}/metrics"
+        wait_until(lambda: 'rankstream_policies_refused{flow="search"} 1.0' in httpx.get(metrics).text)
+        assert flow.ready()
+        assert ids(system.ask(asked)) == ["open"]
+        mount(mounted, "4", {"a.json": '{"cook": {"read": false}}'})
+        wait_until(lambda: system.ask(asked)["status"] == "denied")

@@ -1,5 +1,7 @@
 """The search flow's parts, made of the settings."""
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from flows.assembly.rerankers import picking, reranking
-from flows.assembly.search import _policy_fields, _warn, by_chat_model, embeddings
+from flows.assembly.search import PolicyFiles, _policy_check, _warn, by_chat_model, embeddings
 from operators.clients.rerankers import Capacity
 from operators.query.field_map import FieldMap
 from schemas.errors import ConfigError
@@ -60,13 +62,40 @@ def test_tiers_of_decay_that_nothing_reads_are_logged() -> None:
 
 
 def test_fields_of_policies_are_those_that_a_collection_has() -> None:
-    """All that policies filter by, groups included; what another tool keeps in strings is refused with its path."""
+    """A field that another tool keeps in strings is refused with its path, groups included."""
     eq = {"op": "eq", "value": "red"}
     sources = {"web": {"filters": [{"any_of": [{"field": "meta.colour", **eq}, {"field": "size", **eq}]}]}}
     settings = configured(policies={"default": {"filters": [{"field": "lang", **eq}]}, "sources": sources})
-    assert set(_policy_fields(settings, FieldMap())) == {"lang", "meta.colour", "size"}
+    _policy_check(settings, FieldMap())
     with pytest.raises(ConfigError, match=r"policies\.sources\.web\.filters\.0\.any_of\.1\.field: its values are"):
-        list(_policy_fields(settings, FieldMap({"size": "_node_content#size"})))
+        _policy_check(settings, FieldMap({"size": "_node_content#size"}))
+
+
+def test_policies_of_files_change_while_the_flow_runs(tmp_path: Path) -> None:
+    """Those that cannot be used, by a collection of another tool either, leave all as it was; it is said once."""
+    fields = FieldMap({"size": "_node_content#size"})
+    file, wrong = tmp_path / "a.json", {"a": {"filters": [{"field": "size", "op": "eq", "value": 1}]}}
+    file.write_text(json.dumps(wrong))
+    with pytest.raises(ConfigError, match=r"policies\.files: a\.filters\.0\.field: its values are inside of strings"):
+        _policy_check(configured(policies={"files": [str(file)]}), fields)
+    file.write_text('{"a": {"read": false}}')
+    settings = configured(policies={"files": [str(file)]})
+    files = PolicyFiles(settings.policies, _policy_check(settings, fields), METRICS)
+
+    def read_thrice() -> tuple[list[str], object]:
+        with capture_logs() as lines:
+            for _ in range(3):
+                files.read()
+        [metric] = METRICS.policies_refused.collect()
+        return [line["event"] for line in lines], metric.samples[0].value
+
+    assert read_thrice() == ([], 0.0)
+    file.write_text(json.dumps(wrong))
+    assert read_thrice() == (["policies cannot be read, and stay what they were"], 1.0)
+    assert not settings.policies.of("a").read
+    file.write_text('{"a": {}}')
+    assert read_thrice() == (["policies were read"], 0.0)
+    assert settings.policies.of("a").read
 
 
 def test_nothing_is_kept_where_nothing_may_be() -> None:

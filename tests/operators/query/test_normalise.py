@@ -1,5 +1,6 @@
 """Normalise: who asks what, of which place, under which policy; and cursors that continue their own query alone."""
 
+import json
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
@@ -134,6 +135,31 @@ def test_policies_are_in_the_key() -> None:
     assert len({key_of(normalised(each, **asked)) for each in under}) == len(under)
     strangers = [normalised(under[1], source=name, namespace="public").scope.policy_hash for name in ("a", "b")]
     assert strangers[0] == strangers[1] != normalised(under[1], **asked).scope.policy_hash
+
+
+def test_a_changed_policy_of_a_file_is_in_the_key_of_the_next_query(tmp_path: Path) -> None:
+    """No answer that was cached under the policy of before is given; sources whose policy stayed keep theirs."""
+    file = tmp_path / "a.json"
+
+    def write(clearance: str) -> None:
+        file.write_text(json.dumps({"shop": {"clearance": clearance}, "other": {"clearance": "public"}}))
+
+    write("restricted")
+    policies = PolicySettings(files=[file])
+    asked = {"namespace": "public"}
+    firewall = FirewallSettings(enabled=True, namespaces={"public": "internal"})
+    normalise = normaliser(policies=policies, firewall=firewall)
+    keys = []
+    for clearance in ("restricted", "internal", "public", "restricted"):
+        write(clearance)
+        policies.read_files(lambda *_: None)
+        found = normalised(normalise, source="shop", **asked)
+        assert (found.query.denial is not None) == (clearance == "public")
+        keys.append((found.scope.policy_hash, normalised(normalise, source="other", **asked).scope.policy_hash))
+    mine, others = zip(*keys, strict=True)
+    assert len(set(mine)) == 3
+    assert mine[0] == mine[-1]
+    assert len(set(others)) == 1
 
 
 # The key

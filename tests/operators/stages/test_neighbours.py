@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from operators.access.firewall import AccessFilter
 from operators.query.outcome import Answer, Page
 from operators.query.result import page, records_of
 from operators.query.returned import divide
@@ -14,6 +15,7 @@ from operators.ranking.grouping import Grouping
 from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Neighbouring
 from schemas.document import EXPIRES, GROUP, NEIGHBOURS, ORDER
+from schemas.filters import Eq
 from tests.operators.samples import answers, query
 
 NOBODY: Any = None
@@ -103,3 +105,12 @@ def test_equal_places_are_in_the_order_of_ids() -> None:
     before, behind = divide(("m", payload(3)), around, 2)
     assert [each["id"] for each in before] == ["own"]
     assert [each["id"] for each in behind] == ["z"]
+
+
+def test_neighbours_are_read_with_the_fields_of_the_querys_own_policy() -> None:
+    """They are checked by these; queries whose policies hide by the same fields share a request."""
+    asked, other = found(1), found(1)
+    assert STAGE.target(asked) == STAGE.target(other)
+    colour = Eq(field="colour", op="eq", value="red")
+    other.asked = replace(other.asked, access_filter=AccessFilter("public", filters=(colour,)))
+    assert STAGE.target(other)[1] - STAGE.target(asked)[1] == {"colour"}

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -68,6 +69,7 @@ CHANGED = {
     "policies.identity.by": "header",
     "policies.identity.topics": {"queries": "a"},
     "policies.sources": {"a": {"read": False}},
+    "policies.files": [str(Path(__file__).parents[2] / "data" / "policies.yaml")],
     "policies.default.overrides": {"score.alpha": {"max": 0.5}},
     "policies.default.decay": {"half_life_days": 3.0},
     "policies.default.clearance": "internal",
@@ -321,7 +323,7 @@ DECIDES = {
     "documents.envelope",
     "documents.columns",
     "documents.expire_after",
-    *(f"policies.{path}" for path in paths_of(PolicySettings) if path != "default.reply_to"),
+    *(f"policies.{path}" for path in paths_of(PolicySettings) if path not in {"default.reply_to", "files"}),
     *(f"firewall.{path}" for path in paths_of(FirewallSettings)),
 }
 """The settings that can change an answer, written down a second time on purpose."""
