@@ -1,7 +1,6 @@
 """Sections `policies` and `firewall`: how a source is known, what it may ask, and which documents it may see."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -278,12 +277,16 @@ class PolicySettings(Section):
                         raise ValueError(f"{path}: another policy has this source")
                     policy = _policy(given)
                     check(path, policy)
+                    # A copy: what orjson makes keeps kilobytes of room.
+                    policies[source] = bytes(memoryview(orjson.dumps(given)))
                 except ValidationError as error:
                     wrong += _problems(path, error)
                 except ValueError as error:
                     wrong.append(str(error))
+                except TypeError as error:
+                    # Half of a character, or an integer of more than 64 bits.
+                    wrong.append(f"{path}: {error}")
                 else:
-                    policies[source] = json.dumps(given).encode()
                     hides, decays = hides or policy.hides, decays or policy.decay is not None
                 if len(wrong) >= MAX_WORDED:
                     break
