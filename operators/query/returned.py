@@ -65,7 +65,7 @@ def select(payload: Payload, fields: Sequence[str]) -> Payload:
 class View:
     """The parts that a query's results have; `matcher` finds its words, None where it has none.
 
-    `share` is how much of each text is searched for passages.
+    `share` is how much of each text is searched for passages: the part with the most of the query's words.
     """
 
     returned: Returned | None
@@ -93,7 +93,7 @@ class View:
         if said.text == "none":
             parts["text"] = None
         elif size is not None and text is not None:
-            parts["text"] = excerpt(text, found[0].start if found else 0, size)
+            parts["text"] = excerpt(text, found[0].around(size) if found else 0, size)
         if said.passages:
             parts["passages"] = [_to_json(each) for each in found[: said.passages]]
         return parts
@@ -116,7 +116,11 @@ class View:
     def _passages(self, text: str, most: int, needed: bool, hints: Sequence[Hint] = ()) -> list[Passage]:
         matcher = self.matcher if self.matcher is not None else _NO_WORDS
         wanted = max(most, int(needed))
-        return matcher.passages(text[: self.share], wanted, hints) if wanted else []
+        if not wanted:
+            return []
+        start = matcher.part(text, self.share)
+        found = matcher.passages(text[start : start + self.share], wanted, hints)
+        return [each._replace(start=start + each.start) for each in found] if start else found
 
 
 _NO_WORDS: Final = Matcher("", lambda _: ())

@@ -130,6 +130,6 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
         documents = documents_of(page(query.asked, outcome), outcome)
         share = share_of(len(documents))
         known = ((each.id, outcome.payloads.get(each.id, {}).get(TEXT)) for each in documents)
-        texts = ((id_, text[:share]) for id_, text in known if isinstance(text, str) and text)
-        wordless = ((id_, text) for id_, text in texts if not matcher.matches(text))
+        texts = ((id_, text, matcher.part(text, share)) for id_, text in known if isinstance(text, str) and text)
+        wordless = ((id_, text) for id_, text, start in texts if not matcher.matches(text[start : start + share]))
         return {id_: text[:READ] for id_, text in islice(wordless, MOST)}

@@ -13,6 +13,7 @@ Rules
 - Where no word matches, a model may have found the text by its sense. Then the hints of late interaction count as words
   do, by their weights, and are no highlights. Without any the one passage is the text's beginning.
 - Highlights are whole words, in their order, and do not overlap.
+- Of a text that is too long to be read, the part is read that has the most of the query's words as they are written.
 """
 
 import math
@@ -21,6 +22,7 @@ import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from operators.text.analysis import analyse, is_unspaced
@@ -42,6 +44,11 @@ _CLAUSE: Final = re.compile(
     "[,;:\u060c\u061b\u3001\uff0c\uff1b\uff1a\u104a](?=\\s|[^\x00-\x7f])|[\u2013\u2014)](?=\\s)"
 )
 _ABBREVIATED: Final = re.compile(r"(?:^|[\s(.])\w$")
+_PLACES: Final = 32
+"""Places of a word that are looked at: the first of them."""
+
+_STEM: Final = 3
+
 _JOINERS: Final = "\u200c\u200d"
 _MARKS_BACK: Final = 32
 
@@ -55,6 +62,15 @@ class Passage(NamedTuple):
     text: str
     start: int
     highlights: Sequence[tuple[int, int]]
+
+    def around(self, size: int) -> int:
+        """Where a part of `size` code points begins that has the first highlight: the passage's start if it may be."""
+        if not self.highlights or self.highlights[0][1] <= size:
+            return self.start
+        first, last = self.highlights[0]
+        earliest = max(0, min(first, (first + last - size) // 2))
+        words = (at for at in range(earliest, first) if is_bound(self.text, at) and _is_word(self.text[at]))
+        return self.start + next(words, first)
 
 
 class Hint(NamedTuple):
@@ -111,6 +127,24 @@ class Matcher:
                 self._weights.append(float(token.atoms))
             self._known[token.text] = word
             self._by_term |= dict.fromkeys(found, word)
+
+    def part(self, text: str, size: int) -> int:
+        """Where the part of a text begins, of `size` code points, that has the most of the query's words.
+
+        The first of several; the text's beginning if it is short, or has no word.
+        """
+        if len(text) <= size:
+            return 0
+        small = text.lower()
+        # Of a longer word the beginning: its ending may be another in the text.
+        words = [each[: max(_STEM, len(each) - _STEM)] for each, word in self._known.items() if word is not None]
+        places = sorted((at, word) for word in words for at in islice(_find_all(small, word), _PLACES))
+        best, most = 0, 0
+        for first, (start, _) in enumerate(places):
+            reach = bisect_left(places, (start + max(1, size - SIZE),))
+            if (count := len({word for _, word in places[first:reach]})) > most:
+                best, most = max(0, start - SIZE // 2), count
+        return next((at for at in range(best, min(best + SIZE, len(text))) if is_bound(text, at)), best)
 
     def matches(self, text: str) -> bool:
         """True if the text has a word of the query."""
@@ -171,6 +205,13 @@ class Matcher:
             found = (self._by_term[term] for term in self._terms(text) if term in self._by_term)
             self._known[text] = next(found, None)
         return self._known[text]
+
+
+def _find_all(text: str, word: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + len(word))
 
 
 def excerpt(text: str, start: int, size: int) -> str:

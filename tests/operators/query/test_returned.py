@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from operators.query.returned import View, hide, is_hidden, select
 from operators.text.passages import Matcher
 from schemas.query import Returned
 
 TEXT = "Nothing is here. " * 30 + "The red lamp costs ten euros."
+ENGLISH = Bm25(Bm25Parameters(analysis=CURRENT))
 MATCHER = Matcher("lamp", lambda word: [hash(word.lower())])
 PAYLOAD = {"title": "t", "cost": 1, "meta": {"author": "a", "cost": 2}, "variants": [{"cost": 3, "size": "l"}, "x"]}
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -32,9 +34,11 @@ def test_a_query_that_says_nothing_gets_all() -> None:
 
 
 def test_text_is_that_much_of_the_best_passage() -> None:
-    """A number gives so many characters from the best passage's beginning, `none` no text, `full` all of it."""
+    """A number gives so many characters of the best passage, with its match; `none` no text, `full` all of it."""
     (passage,) = MATCHER.passages(TEXT, 1)
-    assert view(text=30).document(TEXT, {})["text"] == TEXT[passage.start :][:30].rsplit(maxsplit=1)[0]
+    assert view(text=30).document(TEXT, {})["text"] == "The red lamp costs ten euros."
+    long = passage.highlights[0][1]
+    assert view(text=long).document(TEXT, {})["text"] == TEXT[passage.start :][:long]
     assert view(text="none").document(TEXT, {}) == {"text": None, "payload": {}}
     assert view(text="full").document(TEXT, {}) == {"text": TEXT, "payload": {}}
     assert view(text=10).document(None, {}) == {"text": None, "payload": {}}
@@ -110,3 +114,22 @@ def test_what_makes_no_sense_is_refused(value: dict[str, Any]) -> None:
     """A wrong part is refused."""
     with pytest.raises(ValidationError):
         Returned(**value)
+
+
+@pytest.mark.parametrize("before", ["lorem ipsum ", "x", "東", "lorem\n", "👩🏽‍🚀 ", "<br>"])
+@pytest.mark.parametrize("size", [400, 1_000, 8_000])
+def test_the_part_with_the_match_is_read(before: str, size: int) -> None:
+    """Of a text that is too long to be read whole: what it is made of, and where the word is, makes no difference."""
+    filler = before * (40_000 // len(before))
+    text = f"{filler} here a wonderful walrus swims {filler}"
+    matcher = Matcher("wonderful walruses", ENGLISH.terms_of)
+    for returned in (Returned(passages=1), Returned(text=200), Returned(text=200, passages=1)):
+        found = View(returned, (), matcher, size).document(text, {})
+        [passage] = found.get("passages", [None])
+        if passage is not None:
+            assert text[passage["start"] :].startswith(passage["text"])
+            shown = [passage["text"][first:last] for first, last in passage["highlights"]]
+            assert shown == ["wonderful", "walrus"]
+        if returned.text is not None:
+            assert "walrus" in found["text"]
+    assert "walrus" in View(None, (), matcher, size).best(text)

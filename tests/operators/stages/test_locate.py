@@ -102,10 +102,11 @@ def test_a_page_has_bounds() -> None:
 
 
 def test_a_page_is_searched_for_words_as_far_as_for_passages() -> None:
-    """A word behind the share of a text that passages are searched for is none: the text is read."""
+    """Of a text that is longer than its share the part with a word is looked at: it is not read by the model."""
     stage, words = Locating(Words(), BOUNDS), " bicycle"
     filled = "x " * (share_of(1) // 2)
-    assert stage.wants(found(Words(), filled + words))
+    assert stage.wants(found(Words(), filled + filled))
+    assert not stage.wants(found(Words(), filled + words))
     assert not stage.wants(found(Words(), filled[: -len(words)] + words))
 
 

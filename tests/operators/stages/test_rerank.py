@@ -367,7 +367,7 @@ def test_a_verdict_reorders() -> None:
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_shortfall_is_a_fault_of_the_server(cached: bool) -> None:
-    """A reranker that scores all, and leaves one out, loses none: the others come first, and the answer says what is missing."""
+    """A reranker of all that leaves one out loses none: the others come first, and the answer says what is missing."""
     reranking = by(cache=ScoreCache(100), verdicts=VerdictCache(100)) if cached else by()
     asked = after(fetched(), {"rerank": {"a": 0.1, "c": 0.9}}, reranking)
     assert [candidate.id for candidate in asked.outcome.candidates] == ["c", "a", "b"]
