@@ -88,6 +88,9 @@ def compare_runs(compared: Compared) -> dict[str, Any]:
     _check_metric(compared.metric)
     if compared.first.keys() != TABLE.keys() or compared.second.keys() != TABLE.keys():
         raise InputError(DeadLetterClass.INVALID, f"first, second: {', '.join(TABLE)} are expected")
+    values = [*compared.first.values(), *compared.second.values()]
+    if any(each.keys() != values[0].keys() for each in values):
+        raise InputError(DeadLetterClass.INVALID, "first, second: values of the same queries are expected")
     found = compare_values(compared.first, compared.second, compared.metric, 0)
     return {**summarise(found), "queries": moves(found)}
 

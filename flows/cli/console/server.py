@@ -19,11 +19,11 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 import orjson
 import uvicorn
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -38,6 +38,7 @@ from flows.cli.console.workbench import Workbench
 from flows.cli.query_client import Unanswered
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
+from schemas.fields import Name
 from schemas.wording import MAX_WORDED, explain_problem, join_first
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,9 @@ _OWN: Final = frozenset({"same-origin", "none"})
 """Sec-Fetch-Site of the page's own requests, and of an address that the user typed."""
 
 _JSON: Final = "application/json"
+MAX_JUDGED: Final = 8_192
+"""Characters of a text, and of a document's id, that are judged."""
+
 _CONNECTIONS: Final = 64
 
 POLICY: Final = (
@@ -110,9 +114,9 @@ class Writing(_Strict):
 class Grade(_Strict):
     """The grade of a document for a text; None takes it back."""
 
-    text: str
-    namespace: str
-    id: str
+    text: Annotated[str, Field(max_length=MAX_JUDGED)]
+    namespace: Name
+    id: Annotated[str, Field(max_length=MAX_JUDGED)]
     grade: int | None
 
 
@@ -336,16 +340,35 @@ def _no_method(_: Request, __: Any) -> Response:
 
 
 class _Patient(H11Protocol):
-    """A connection whose request arrives in time, or that is closed: a silent one holds nothing."""
+    """A connection whose request arrives in time, or that is closed: a silent one holds nothing.
+
+    Those whose request is not there are half of all connections at most: beyond, the oldest of them is closed.
+    """
 
     patience = PATIENCE
+    _waiting: ClassVar["dict[_Patient, None]"] = {}
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._timer = self.loop.call_later(self.patience, self._give_up)
+        self._wait()
+
+    def _wait(self) -> None:
+        self._waiting[self] = None
+        if len(self._waiting) > _CONNECTIONS // 2:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            oldest.transport.abort()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.transport.is_closing():
+            self._wait()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body:
+            self._waiting.pop(self, None)
         if self.cycle is not None and not self.cycle.response_complete:
             self._timer.cancel()
         elif self._timer.cancelled():
@@ -353,6 +376,7 @@ class _Patient(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
+        self._waiting.pop(self, None)
         super().connection_lost(exc)
 
     def _give_up(self) -> None:

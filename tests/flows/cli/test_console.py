@@ -3,6 +3,7 @@
 import re
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
@@ -17,11 +18,14 @@ from flows.cli.console.workbench import Answers
 from flows.cli.query_client import Unanswered
 from operators.delivery.client import RecordRefused
 from operators.delivery.error_codes import Refusal
+from operators.evaluation.metrics import TABLE
 from schemas.errors import ConfigError, FatalDelivery
 from schemas.result import Status
 from tests.flows.cli.browsing import JSON, SEARCH, WITHIN, Asked, Served, ask, nothing, serving, workbench
 from tests.flows.cli.running import Command
 from tests.integration.deployment import wait_until
+
+VALUES = {metric: {"q": 0.5} for metric in TABLE}
 
 
 class Elements(HTMLParser):
@@ -246,6 +250,39 @@ def test_silent_connections_do_not_add_up(served: Served, monkeypatch: pytest.Mo
             silent.sendall(said)
             assert silent.recv(12) == answer
     assert ask(served.port, "GET", "/").status == 200
+
+
+@pytest.mark.parametrize("begun", ["nothing", "head", "body"])
+def test_half_sent_requests_keep_nobody_out(served: Served, begun: str) -> None:
+    """However many connections do not go on, and come again when they are closed, the others are served."""
+    token = f"{console_server.TOKEN}: {served.console.token}\r\nContent-Type: application/json\r\n"
+    body = f"POST /api/search HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n{token}Content-Length: 9\r\n\r\n{{"
+    said = {"nothing": b"", "head": b"GET / HT", "body": body.encode()}[begun]
+    with ExitStack() as stack:
+        for _ in range(200):
+            silent = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), WITHIN))
+            silent.sendall(said)
+        assert [ask(served.port, "GET", "/").status for _ in range(5)] == [200] * 5
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("compare-runs", {}),
+        ("compare-runs", {"first": {}, "second": {}}),
+        ("compare-runs", {"first": VALUES, "second": {**VALUES, "nDCG@10": {}}}),
+        ("compare-runs", {"first": VALUES, "second": {**VALUES, "nDCG@10": {"other": 0.5}}}),
+        ("compare-runs", {"first": VALUES, "second": VALUES, "metric": "x"}),
+        ("judge", {"text": "t" * 900_000, "namespace": "n", "id": "a", "grade": 1}),
+        ("judge", {"text": "t", "namespace": "n" * 900_000, "id": "a", "grade": 1}),
+        ("judge", {"text": "t", "namespace": "n", "id": "a" * 900_000, "grade": 1}),
+    ],
+)
+def test_bad_input_is_no_failure(served: Served, name: str, body: dict[str, Any]) -> None:
+    """What is wrong in a request is said, and nothing is written."""
+    got = served.post(name, body)
+    assert got.status == 400
+    assert 0 < len(got.json["error"]) < 1_000
 
 
 def test_another_failure_is_logged_without_what_was_asked(
