@@ -63,14 +63,14 @@ class Permit(NamedTuple):
 class Breaker:
     """The circuit breaker of one backend, closed at first, with the window of calls under way."""
 
-    __slots__ = ("_active", "_failures", "_held", "_narrowing", "_opening", "_slow_until", "_until", "_window")
+    __slots__ = ("_active", "_failures", "_narrowing", "_opening", "_paused", "_slow_until", "_until", "_window")
 
     def __init__(self) -> None:
         self._opening = 0
         self._narrowing = 0
         self._failures = 0
         self._until: float | None = None
-        self._held = -math.inf
+        self._paused = -math.inf
         self._active = 0
         self._window: float = math.inf
         # Below this the window doubles with each round, above it grows by one call.
@@ -90,12 +90,12 @@ class Breaker:
         """True if no call may begin, and none shall wait for it."""
         return self._until is not None and now < self._until
 
-    def held(self, now: float) -> float:
+    def pause(self, now: float) -> float:
         """The seconds for which the backend asked not to be called."""
-        return max(0.0, self._held - now)
+        return max(0.0, self._paused - now)
 
     def begin(self) -> Permit:
-        """A call begins, where the breaker doesn't rest, is not held and has room."""
+        """A call begins, where the breaker doesn't rest, is not to wait and has room."""
         self._active += 1
         return Permit(self._opening, self._narrowing)
 
@@ -119,7 +119,7 @@ class Breaker:
         """The call of `permit` failed, and that was the backend's fault; `rest`: the seconds for which it asks."""
         if permit.opening != self._opening:
             return
-        self._hold(now, rest)
+        self._wait(now, rest)
         self._failures += 1
         if self._until is not None or self._failures == OPENS_AFTER:
             self._opening += 1
@@ -134,14 +134,14 @@ class Breaker:
         if self._active <= 1:
             self.fail(permit, now, rest)
         elif rest:
-            self._hold(now, rest)
+            self._wait(now, rest)
         elif permit.narrowing == self._narrowing:
             self._narrowing += 1
             self._window = self._slow_until = max(1, min(self._active, self._window) // 2)
 
-    def _hold(self, now: float, rest: float) -> None:
+    def _wait(self, now: float, rest: float) -> None:
         if rest:
-            self._held = max(self._held, now + min(rest, LONGEST_REST))
+            self._paused = max(self._paused, now + min(rest, LONGEST_REST))
             self._window, self._slow_until = 1, math.inf
             self._narrowing += 1
 

@@ -1,7 +1,7 @@
 """Qdrant collections: which one holds a destination, or a part of it, and what one can be asked for."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -99,3 +99,7 @@ class Capabilities:
     def keywords(self) -> bool:
         """True if the keyword leg has something to search."""
         return self.sparse or self.scoring
+
+    def reads(self, columns: Iterable[str]) -> bool:
+        """True if filters may ask for words of these fields: by an index, or where filters need none."""
+        return self.indexed is None or all(Ask.TEXT in self.indexed.get(column, ()) for column in columns)

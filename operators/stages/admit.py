@@ -10,6 +10,7 @@ from operators.access.filters import check_indexes, condition, count, on_fields
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
+from operators.query.keyword_filter import exclusions
 from operators.query.returned import is_hidden
 from operators.text.expression import parse
 from operators.text.passages import Matcher
@@ -20,6 +21,7 @@ from schemas.errors import Reason, invalid
 from schemas.filters import Exists
 from schemas.result import FUZZY, RetrievalStage
 
+_NOT_EXCLUDED: Final = "NOT: filters of the collection need an index, and a searched field has none of its words"
 _NO_KEYWORDS: Final = f"{Reason.NO_SPARSE_VECTOR}: the collection has nothing that keywords could be searched in"
 
 
@@ -81,6 +83,10 @@ class Admission:
             self._read(query, asked.text)
             if not capabilities.keywords:
                 query.outcome.warnings.append(_NO_KEYWORDS)
+            parsed, columns = query.retrieval.parsed, query.retrieval.filtered
+            expression = parsed.expression if parsed is not None else None
+            if expression is not None and not capabilities.reads(columns) and exclusions(expression, columns):
+                query.outcome.warnings.append(_NOT_EXCLUDED)
         # A text without terms would find nothing by keywords, either: nothing is lost with its embedding.
         searchable = query.retrieval.terms is not None or query.retrieval.uncovered
         if searchable and self.unembedded is not None and self.unembedded(query):

@@ -64,7 +64,7 @@ class Passage(NamedTuple):
     highlights: Sequence[tuple[int, int]]
 
     def around(self, size: int) -> int:
-        """Where a part of `size` code points begins that has the first highlight: the passage's start if it may be."""
+        """The start of a part of `size` code points with the first highlight: the passage's start if it may be."""
         if not self.highlights or self.highlights[0][1] <= size:
             return self.start
         first, last = self.highlights[0]
@@ -129,7 +129,7 @@ class Matcher:
             self._by_term |= dict.fromkeys(found, word)
 
     def part(self, text: str, size: int) -> int:
-        """Where the part of a text begins, of `size` code points, that has the most of the query's words.
+        """The start of the part of a text, of `size` code points, that has the most of the query's words.
 
         The first of several; the text's beginning if it is short, or has no word.
         """

@@ -198,8 +198,8 @@ class _Resilient:
         content = orjson.Fragment(self.endpoint.encode(body)) if body is not None else None
         self._control = control or self._control
         permit = await self._admit(deadline)
-        if permit is None and (held := self._breaker.held(self._clock())):
-            raise _unsent(BackendUnavailable(f"{self.name}: not asked, it wants no call for {held:.1f} s"))
+        if permit is None and (asked := self._breaker.pause(self._clock())):
+            raise _unsent(BackendUnavailable(f"{self.name}: not asked, it wants no call for {asked:.1f} s"))
         if permit is None and self._breaker.closed:
             raise _unsent(BackendTimeout(f"{self.name}: not asked, it was busy until the deadline"))
         if permit is None:
@@ -259,10 +259,10 @@ class _Resilient:
         breaker, woken = self._breaker, False
         try:
             while (now := self._clock()) < deadline and not breaker.rests(now):
-                if held := breaker.held(now):
-                    if now + held >= deadline:
+                if pause := breaker.pause(now):
+                    if now + pause >= deadline:
                         return None
-                    await asyncio.sleep(held)
+                    await asyncio.sleep(pause)
                     continue
                 if breaker.room > 0 and (woken or not self._turns):
                     return breaker.begin()

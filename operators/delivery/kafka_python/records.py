@@ -60,11 +60,11 @@ class SecondReader:
 
     def fill_headers(self, records: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
         """The same records, each of them with its headers, if it has any. Raises RetriableDelivery."""
-        places = {(each.partition, each.offset) for each in records if each.headers == ()}
-        if not places:
+        wanted = {(each.partition, each.offset) for each in records if each.headers == ()}
+        if not wanted:
             return list(records)
         with naming_failures("second reading of records without headers"):
-            found = self._read(places)
+            found = self._read(wanted)
         return [replace(each, headers=found.get((each.partition, each.offset), each.headers)) for each in records]
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class SecondReader:
         if self._consumer is not None:
             self._consumer.close(autocommit=False, timeout_ms=CALL_TIMEOUT * 1000)
 
-    def _read(self, places: set[_Place]) -> dict[_Place, Headers | None]:
+    def _read(self, wanted: set[_Place]) -> dict[_Place, Headers | None]:
         if self._consumer is None:
             read_any_headers()
             self._consumer = kafka.KafkaConsumer(
@@ -82,14 +82,14 @@ class SecondReader:
                 **connection(self._settings),
             )
         starts: dict[TopicPartition, int] = {}
-        for partition, offset in places:
+        for partition, offset in wanted:
             starts[partition] = min(offset, starts.get(partition, offset))
         self._consumer.assign([kafka.TopicPartition(*partition) for partition in starts])
         for partition, offset in starts.items():
             self._consumer.seek(kafka.TopicPartition(*partition), offset)
         found: dict[_Place, Headers | None] = {}
         until = time.monotonic() + CALL_TIMEOUT
-        while not places <= found.keys():
+        while not wanted <= found.keys():
             if time.monotonic() > until:
                 raise RetriableDelivery("the records don't come")
             fetched = self._consumer.poll(timeout_ms=CALL_TIMEOUT * 1000, max_records=ALL)

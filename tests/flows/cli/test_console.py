@@ -279,7 +279,7 @@ def test_half_sent_requests_keep_nobody_out(served: Served, begun: str) -> None:
     ],
 )
 def test_bad_input_is_no_failure(served: Served, name: str, body: dict[str, Any]) -> None:
-    """What is wrong in a request is said, and nothing is written."""
+    """The answer says what is wrong in a request, and nothing is written."""
     got = served.post(name, body)
     assert got.status == 400
     assert 0 < len(got.json["error"]) < 1_000

@@ -83,7 +83,7 @@ class Backend(RuleBasedStateMachine):
         """A call begins where the model says that it may."""
         rests = self.until is not None and self.now < self.until
         assert self.breaker.rests(self.now) == rests
-        assert self.breaker.held(self.now) == max(0.0, self.held - self.now)
+        assert self.breaker.pause(self.now) == max(0.0, self.held - self.now)
         assert self.breaker.room == self.window - len(self.active)
         if not rests and self.breaker.room > 0:
             self.active.append((self.breaker.begin(), self.narrowings))

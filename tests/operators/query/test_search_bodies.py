@@ -225,6 +225,18 @@ def test_what_is_excluded_is_excluded_from_every_leg() -> None:
     assert asked["vector"]["filter"] == {**plain["vector"]["filter"], "must_not": [red]}
 
 
+@pytest.mark.parametrize("text", ["lantern NOT red", 'lantern NOT "red hut"', "(lantern NOT red) OR (hut NOT red)"])
+def test_an_exclusion_needs_no_keyword_leg(text: str) -> None:
+    """Without a sparse vector, too, the legs leave out what is excluded, where the collection can be asked for it."""
+    searched = query(text=text, vector=[1.0, 0.0, 0.0])
+    searched.retrieval.parsed = parse(text, {})
+    able = searched.retrieval.capabilities
+    searched.retrieval.capabilities = replace(able, sparse=False)
+    assert bodies(searched)["vector"]["filter"]["must_not"]
+    searched.retrieval.capabilities = replace(able, sparse=False, indexed={"text": frozenset()})
+    assert "red" not in str(bodies(searched)["vector"]["filter"])
+
+
 EVERYTHING = {"id", "title", "text", "type", "created_at", "updated_at", "accessed_at", "confirmed_at", "cycle"}
 EVERYTHING |= {
     "emotional_weight",

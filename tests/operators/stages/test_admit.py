@@ -257,6 +257,15 @@ def test_a_collection_without_keywords_is_said_once() -> None:
     assert admission(catalogue=scoring)(query()).outcome.warnings == []
 
 
+def test_what_cannot_be_excluded_is_said() -> None:
+    """A collection whose filters need an index, and that has none of words, gives what NOT excludes; others don't."""
+    lacking: Any = Told(indexed={"text": frozenset()})
+    said = admission(catalogue=lacking)(query(text="lantern NOT window")).outcome.warnings
+    assert said == ["NOT: filters of the collection need an index, and a searched field has none of its words"]
+    assert admission(catalogue=lacking)(query(text="lantern window")).outcome.warnings == []
+    assert admission()(query(text="lantern NOT window")).outcome.warnings == []
+
+
 @pytest.mark.parametrize(
     ("groups", "field", "said"),
     [
