@@ -126,17 +126,14 @@ def count(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequen
 
     Of one that isn't there, 0. Raises BackendError.
     """
-    from operators.indexing.survey import allows_exact
-
     surveyed = {each.name: each for each in survey_collections(settings, in_process, _SURVEY)}
     for each in surveyed.values():
         if each.error is not None:
             raise each.error
 
     async def count_one(client: QdrantClient, name: str, where: Filter) -> int:
-        if (info := surveyed[name].info) is None:
-            return 0
-        return await client.count(surveyed[name].physical, where, exact=allows_exact(info), timeout=_TIMEOUT)
+        found = surveyed[name]
+        return 0 if found.info is None else await client.count(found.physical, where, timeout=_TIMEOUT)
 
     async def counts(client: QdrantClient) -> list[int]:
         return [await count_one(client, name, where) for name, filters in wheres.items() for where in filters]

@@ -350,7 +350,7 @@ class Writer(DocumentStage[InputError | None]):
         try:
             if able.indexed is not None:
                 check_indexes(filters, able.indexed)
-            forget = partial(self._deletion.forget, physical, deletion, forgotten, exact=able.exact)
+            forget = partial(self._deletion.forget, physical, deletion, forgotten)
             [error] = await write_all([deletion], lambda _: forget())
         except InputError as refused:
             return refused

@@ -167,16 +167,21 @@ class ContextWriter(DocumentStage[None]):
 
     async def _naming(self, physical: str, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:
         """The points that name any of these documents, by id, with the fields that a member needs."""
-        where = {"should": [{"key": names, "match": {"any": sorted(ids)}} for names in _NAMES]}
         found: dict[str, Mapping[str, Any]] = {}
-        offset: str | None = None
-        while True:
-            page = await self.qdrant.scroll(
-                physical, where, limit=_PAGE, fields=(*_FIELDS, *_NAMES), offset=offset, timeout=self.timeout
-            )
-            found |= {record.id: record.payload for record in page.records}
-            if (offset := page.next_offset) is None:
-                return found
+        named = sorted(ids)
+        most = self.qdrant.limits_of(physical).listed or len(named)
+        for start in range(0, len(named), most):
+            any_of = {"any": named[start : start + most]}
+            where = {"should": [{"key": names, "match": any_of} for names in _NAMES]}
+            offset: str | None = None
+            while True:
+                page = await self.qdrant.scroll(
+                    physical, where, limit=_PAGE, fields=(*_FIELDS, *_NAMES), offset=offset, timeout=self.timeout
+                )
+                found |= {record.id: record.payload for record in page.records}
+                if (offset := page.next_offset) is None:
+                    break
+        return found
 
     def _change(self, id_: str, context: Context, collection: str) -> Change:
         terms = self.catalogue.analyser(collection).document(join_contents(context.window))

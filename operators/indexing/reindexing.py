@@ -5,6 +5,7 @@ A move is found from Qdrant alone, so that a run that was killed is resumed by t
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,7 +26,9 @@ CLOSE: Final = 5.0
 """Seconds: a generation has caught up when it has all that the topic had this long ago."""
 
 _NAMESPACES: Final = 10_000
-"""Namespaces that are compared at most."""
+"""Namespaces that Qdrant counts at most in one request."""
+
+_PAGE: Final = 1_000
 
 Offsets = Mapping[int, int]
 """By partition of the documents topic."""
@@ -126,10 +129,21 @@ async def _next(
 
 
 async def count(qdrant: QdrantClient, collection: str, now: float, timeout: float) -> dict[str, int]:
-    """The number of documents of each namespace, without those that have expired. Raises BackendError."""
+    """The number of documents of each namespace, without those that have expired. Raises BackendError.
+
+    Qdrant counts them. Where it may not, or there are too many namespaces, all documents are read.
+    """
     alive: dict[str, Any] = {"must_not": [{"key": EXPIRES, "range": {"lte": round(now * 1000)}}]}
-    found = await qdrant.facet(collection, NAMESPACE, alive, limit=_NAMESPACES, exact=True, timeout=timeout)
-    return {str(name): number for name, number in found.items()}
+    found = await qdrant.facet(collection, NAMESPACE, alive, limit=_NAMESPACES, timeout=timeout)
+    if found.whole:
+        return {str(name): number for name, number in found.counts.items()}
+    counts: Counter[str] = Counter()
+    offset: str | None = None
+    while True:
+        page = await qdrant.scroll(collection, alive, limit=_PAGE, fields=(NAMESPACE,), offset=offset, timeout=timeout)
+        counts.update(str(each.payload[NAMESPACE]) for each in page.records if NAMESPACE in each.payload)
+        if (offset := page.next_offset) is None:
+            return counts
 
 
 async def switch(qdrant: QdrantClient, moves: Iterable[Move], timeout: float) -> None:

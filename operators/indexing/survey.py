@@ -16,11 +16,6 @@ from schemas.settings import QdrantSettings
 _ANY: Final = Choice()
 
 
-def allows_exact(info: CollectionInfo) -> bool:
-    """True unless a collection's strict mode refuses exact searches and counts."""
-    return bool(info.strict.get("search_allow_exact", True))
-
-
 @dataclass(frozen=True, slots=True)
 class Surveyed:
     """One collection, by the name that the configuration has for it.
@@ -65,8 +60,7 @@ async def survey(
             if owner is not None and NAMESPACE in info.indexes:
                 # Every document has a namespace, and tombstones have none.
                 no_documents = {"must": [{"is_empty": {"key": NAMESPACE}}]}
-                asked, exact = found.alias or found.physical, allows_exact(info)
-                tombstones = await qdrant.count(asked, no_documents, exact=exact, timeout=timeout)
+                tombstones = await qdrant.count(found.alias or found.physical, no_documents, timeout=timeout)
                 info = replace(info, points=max(0, info.points - tombstones))
         except BackendError as error:
             return Surveyed(name, physical, error=error)

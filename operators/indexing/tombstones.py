@@ -151,9 +151,11 @@ class Deletion:
         `collection` is the name of `physical` in the configuration. Raises BackendError.
         """
         deleted = 0
+        # What is deleted is named in one condition.
+        most = self.qdrant.limits_of(physical).listed or _PAGE
         while True:
             found = await self.qdrant.scroll(
-                physical, {"must": [condition]}, limit=_PAGE, fields=False, timeout=self.timeout
+                physical, {"must": [condition]}, limit=min(_PAGE, most), fields=False, timeout=self.timeout
             )
             if not found.records:
                 return deleted
@@ -217,18 +219,18 @@ class Deletion:
             whole = {"id": point, "vector": {}, "payload": fields}
             await self.qdrant.upsert(physical, [whole], condition, timeout=self.timeout)
 
-    async def forget(self, physical: str, deletion: DeletionInFlight, forgotten: Forgotten, *, exact: bool) -> None:
-        """Write a deletion of many into its tombstone, and delete; `exact`: the collection allows exact counts.
-
-        Raises InputError and BackendError.
-        """
+    async def forget(self, physical: str, deletion: DeletionInFlight, forgotten: Forgotten) -> None:
+        """Write a deletion of many into its tombstone, and delete. Raises InputError and BackendError."""
         place = within(deletion.destination, deletion.namespace)
-        later = {"must": [*place, forgotten.later()]}
-        # What Qdrant cannot search by is refused here, and is in no tombstone.
-        await self.qdrant.count(physical, later, exact=exact, timeout=self.timeout)
+        later, which = {"must": [*place, forgotten.later()]}, {"must": [*place, forgotten.condition()]}
+        # What Qdrant cannot search or delete by is refused here, and is in no tombstone: the point of that is no
+        # document.
+        await self.qdrant.count(physical, later, timeout=self.timeout)
+        none = {"must": [{"has_id": [deletion.point_id]}, which]}
+        await self.qdrant.delete(physical, none, timeout=self.timeout)
         await self._add(physical, deletion.point_id, deletion.namespace, forgotten)
-        deleted = await self.delete(physical, deletion.collection, {"must": [*place, forgotten.condition()]})
-        stayed = await self.qdrant.count(physical, later, exact=exact, timeout=self.timeout)
+        deleted = await self.delete(physical, deletion.collection, which)
+        stayed = await self.qdrant.count(physical, later, timeout=self.timeout)
         log.info(
             "namespace forgotten",
             collection=physical,

@@ -61,9 +61,9 @@ class Capabilities:
     - `dense_context`, `sparse_context`: it has these vectors of documents with their neighbours, for the context legs.
     - `learned`, `fuzzy`: it has the sparse vector of a sparse encoder, that of trigrams, for the legs of these names;
       `fuzzy` is None where none is configured.
-    - `most` is how many points one search may return, `values` how many values one facet may count, None without a
-      bound; `exact`: whether a search may pass the vector index by; `hnsw_ef`: how many candidates it may look at in
-      that index; `conditions`: how many conditions a filter may have, None without a bound.
+    - `most` is how many points one search may return; `exact`: whether a search may pass the vector index by;
+      `hnsw_ef`: how many candidates it may look at in that index; `conditions`: how many conditions a filter may have,
+      None without a bound.
     - `expires`: its documents expire at the time that they name. `alias` is the name to ask it by where the key may not
       ask by its own; None: its own.
     - `indexed`: for each field what its index can be asked for, None where filters need no index. `orders`: each field
@@ -85,7 +85,6 @@ class Capabilities:
     groups: frozenset[str] | None = None
     scoring: bool = False
     similar: bool = True
-    values: int | None = None
     dense_context: bool = False
     sparse_context: bool = False
     learned: bool = False

@@ -9,7 +9,7 @@ from operators.access.filters import Ask
 from operators.query import paging
 from operators.query.backend_answers import Hits, point_id
 from operators.query.canonical import Shape
-from operators.query.collection import MOST, Capabilities, Destinations
+from operators.query.collection import MOST, Destinations
 from operators.query.in_flight import InFlight
 from operators.query.keyword_filter import Ending, Endings, exclusions, open_endings
 from operators.query.keyword_filter import conditions as keyword_conditions
@@ -137,7 +137,6 @@ class Unfinished:
     trace: Trace
     finish: Callable[[Endings], Search]
     most: int
-    capabilities: Capabilities
     namespace: str
 
 
@@ -214,7 +213,7 @@ class Searches:
             without = keyword_conditions(expression, query.retrieval.filtered, dict.fromkeys(wanted, ()))
             others = filters.count(_narrow(seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
-        return Unfinished(wanted, query.trace, finish, most, capabilities, query.asked.canonical.namespace)
+        return Unfinished(wanted, query.trace, finish, most, query.asked.canonical.namespace)
 
     def _by_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
         retrieval = query.retrieval

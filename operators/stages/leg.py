@@ -29,7 +29,7 @@ from typing_extensions import override
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.clients.qdrant.ordered import look_up
-from operators.clients.qdrant.phrase_endings import COUNTED, phrase_endings
+from operators.clients.qdrant.phrase_endings import phrase_endings
 from operators.query.backend_answers import Hits
 from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Groups, Search, Searches, Unfinished
@@ -297,14 +297,11 @@ class Leg(QueryStage[Search | Apart, Found]):
             return found
         deadline = monotonic() + timeout
         try:
-            able = search.capabilities
             endings, cut = await phrase_endings(
                 self.qdrant,
                 collection,
                 search.endings,
                 most=search.most,
-                counted=min(COUNTED, able.values or COUNTED),
-                exact=able.exact,
                 turns=self.facets,
                 namespace=search.namespace,
                 timeout=timeout,

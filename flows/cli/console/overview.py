@@ -81,10 +81,8 @@ class Overview:
         view["languages"] = _values(payloads, LANG)
         view["sampled"] = len(payloads)
         with suppress(BackendError, TimeoutError):
-            counts = ask(
-                lambda client: client.facet(name, NAMESPACE, limit=_NAMESPACES, exact=True, timeout=_TIMEOUT), _TIMEOUT
-            )
-            ranked = sorted(counts.items(), key=lambda each: (-each[1], str(each[0])))
+            facet = ask(lambda client: client.facet(name, NAMESPACE, limit=_NAMESPACES, timeout=_TIMEOUT), _TIMEOUT)
+            ranked = sorted(facet.counts.items(), key=lambda each: (-each[1], str(each[0])))
             view["namespaces"] = [{"name": str(each), "count": count} for each, count in ranked]
         with suppress(BackendError, TimeoutError):
             newest = {"key": VERSION, "direction": "desc"}

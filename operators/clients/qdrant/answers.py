@@ -115,15 +115,31 @@ def read_count(result: object) -> int:
     return _count(_object(result).get("count"))
 
 
-def read_facet(result: object) -> dict[str | int, int]:
-    """Counts by value."""
+class Facet(NamedTuple):
+    """The number of points by value, for the commonest values.
+
+    `cut`: there may be other values. Not `exact`: the numbers are approximate.
+    """
+
+    counts: dict[str | int, int]
+    cut: bool
+    exact: bool
+
+    @property
+    def whole(self) -> bool:
+        """True if it has all values, and their exact numbers."""
+        return self.exact and not self.cut
+
+
+def read_facet(result: object, limit: int, *, exact: bool) -> Facet:
+    """Counts by value; `limit` is the number of values that were asked for."""
     counts: dict[str | int, int] = {}
     for hit in map(_object, _list(_object(result).get("hits"))):
         value = hit.get("value")
         if not isinstance(value, str | int):
             raise ValueError("a facet's value is neither a string nor an integer")
         counts[value] = _count(hit.get("count"))
-    return counts
+    return Facet(counts, len(counts) >= limit, exact)
 
 
 def read_info(result: object) -> CollectionInfo:

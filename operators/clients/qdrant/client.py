@@ -20,6 +20,7 @@ from operators.clients.http.backend import Backend
 from operators.clients.http.transport import MIB
 from operators.clients.qdrant.answers import (
     CollectionInfo,
+    Facet,
     Page,
     Payload,
     PayloadTest,
@@ -150,33 +151,46 @@ class QdrantClient:
     ) -> Page:
         """At most `limit` records by id from `offset` on, or in the order of an indexed field; raises BackendError.
 
+        There are fewer where the collection's limits allow no more.
+
         An ordered scroll leaves out the points without that field and is continued by `start_from` in `order_by`.
         """
+        deadline = _now() + timeout
+        limits = await self._learn_limits(collection, deadline)
         body = _body(
             filter=self._where(collection, where),
-            limit=limit,
+            limit=limits.page(limit),
             with_payload=self.fields.fields(_fields(fields)),
             with_vector=False,
             order_by=None if order_by is None else self.fields.order(order_by),
             offset=None if offset is None else point_id(offset),
         )
-        page = await self._ask(collection, "/points/scroll", body, read_page, _now() + timeout)
+        page = await self._ask(collection, "/points/scroll", body, read_page, deadline)
         if self.fields.same:
             return page
         records = [replace(each, payload=self.fields.payload(each.id, each.payload)) for each in page.records]
         return Page(records, page.next_offset)
 
-    async def count(self, collection: str, where: Filter | None = None, *, exact: bool = True, timeout: float) -> int:
-        """The number of points that the filter matches; raises BackendError."""
-        body = _body(filter=self._where(collection, where), exact=exact)
-        return await self._ask(collection, "/points/count", body, read_count, _now() + timeout)
+    async def count(self, collection: str, where: Filter | None = None, *, timeout: float) -> int:
+        """The number of points that the filter matches, exact if the collection allows it; raises BackendError."""
+        deadline = _now() + timeout
+        limits = await self._learn_limits(collection, deadline)
+        body = _body(filter=self._where(collection, where), exact=limits.exact)
+        return await self._ask(collection, "/points/count", body, read_count, deadline)
 
     async def facet(
-        self, collection: str, key: str, where: Filter | None = None, *, limit: int, exact: bool, timeout: float
-    ) -> dict[str | int, int]:
-        """The number of points with each of the `limit` commonest values of an indexed field; raises BackendError."""
-        body = _body(key=self.fields.path(key), filter=self._where(collection, where), limit=limit, exact=exact)
-        return await self._ask(collection, "/facet", body, read_facet, _now() + timeout)
+        self, collection: str, key: str, where: Filter | None = None, *, limit: int, timeout: float
+    ) -> Facet:
+        """The number of points with each of the `limit` commonest values of an indexed field; raises BackendError.
+
+        There are fewer values, or approximate numbers, where the collection's limits allow no more.
+        """
+        deadline = _now() + timeout
+        limits = await self._learn_limits(collection, deadline)
+        most = limits.page(limit)
+        read = partial(read_facet, limit=most, exact=limits.exact)
+        body = _body(key=self.fields.path(key), filter=self._where(collection, where), limit=most, exact=limits.exact)
+        return await self._ask(collection, "/facet", body, read, deadline)
 
     async def upsert(
         self,
@@ -321,6 +335,12 @@ class QdrantClient:
         # One that isn't there, either, has no successor in turn.
         last = replace(self, successor=None)
         return await last._ask(found, path, body, read, deadline, method=method, wait=wait, repeatable=repeatable)
+
+    async def _learn_limits(self, collection: str, deadline: float) -> Limits:
+        """The limits of a collection, of which nothing else may have read the description."""
+        if collection not in self.limits:
+            await self.collection_info(collection, timeout=deadline - _now())
+        return self.limits_of(collection)
 
     def limits_of(self, collection: str) -> Limits:
         """The limits of one request to a collection, as far as they are known."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from operators.clients.qdrant.answers import Facet
 from operators.clients.qdrant.client import Filter, QdrantClient
 from operators.query.keyword_filter import Ending, Endings
 from operators.runtime.turns import Turns
@@ -31,22 +32,20 @@ async def phrase_endings(
     wanted: Mapping[Ending, Filter],
     *,
     most: int,
-    counted: int = COUNTED,
-    exact: bool = True,
     turns: Turns,
     namespace: str,
     timeout: float,
 ) -> Counted:
     """The `most` commonest endings of each phrase in its column among the documents that its filter matches.
 
-    They are looked for among the `counted` commonest words of these documents. Raises BackendError.
+    They are looked for among the commonest words of these documents. Raises BackendError.
     """
     deadline = time.monotonic() + timeout
 
-    async def words_in(column: str, where: Filter) -> Mapping[str | int, int]:
+    async def words_in(column: str, where: Filter) -> Facet:
         async with turns.turn(namespace):
             left = deadline - time.monotonic()
-            return await client.facet(collection, words_key(column), where, limit=counted, exact=exact, timeout=left)
+            return await client.facet(collection, words_key(column), where, limit=COUNTED, timeout=left)
 
     words_of = await asyncio.gather(*(words_in(column, where) for (_, column), where in wanted.items()))
     found: dict[Ending, list[str]] = {}
@@ -54,8 +53,8 @@ async def phrase_endings(
     for (leaf, column), words in zip(wanted, words_of, strict=True):
         start = leaf.prefix.lower()
         fitting = sorted(
-            (-count, word) for word, count in words.items() if isinstance(word, str) and word.startswith(start)
+            (-count, word) for word, count in words.counts.items() if isinstance(word, str) and word.startswith(start)
         )
         found[leaf, column] = [word for _, word in fitting[:most]]
-        cut = cut or len(words) >= counted or len(fitting) > most
+        cut = cut or words.cut or len(fitting) > most
     return Counted(found, cut)

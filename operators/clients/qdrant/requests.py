@@ -15,8 +15,9 @@ class Limits:
     """Bounds on a request to one collection; None is no bound.
 
     `timeout` is in seconds, the most that a request may name. `searches` are those of one batch, `points` those of one
-    upsert, `conditions` those of one filter, `listed` the values of one condition, `hits` those of one search. A
-    request for more than a minute's searches or points is refused at any time.
+    upsert, `conditions` those of one filter, `listed` the values of one condition, `hits` those of one search, page or
+    facet. Not `exact`: searches and counts may be approximate only. A request for more than a minute's searches or
+    points is refused at any time.
     """
 
     timeout: int | None = None
@@ -25,6 +26,7 @@ class Limits:
     conditions: int | None = None
     hits: int | None = None
     listed: int | None = None
+    exact: bool = True
 
     @classmethod
     def of(cls, strict: Mapping[str, Any]) -> Self:
@@ -36,6 +38,7 @@ class Limits:
             conditions=strict.get("filter_max_conditions"),
             hits=strict.get("max_query_limit"),
             listed=strict.get("condition_max_size"),
+            exact=strict.get("search_allow_exact") is not False,
         )
 
     def filter(self, where: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -62,6 +65,10 @@ class Limits:
             case {"nested": {"key": key, "filter": inner}}:
                 return {"nested": {"key": key, "filter": self.filter(inner)}}
         return self.filter(condition) if condition.keys() <= _CLAUSES else condition
+
+    def page(self, wanted: int) -> int:
+        """The number of records or values to ask for: the wanted one, or the most that one request may give."""
+        return wanted if self.hits is None else min(wanted, self.hits)
 
     def seconds(self, wanted: int) -> int:
         """The time-out to name: the wanted one, or the longest that is allowed."""

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from operators.access.firewall import AccessFilter
 from operators.caching.bounded import BoundedCache
+from operators.clients.qdrant.answers import Facet
 from operators.clients.qdrant.collections.counts import TIME_TO_LIVE, Clock, Counts, Watermark, remaining
 from schemas.document import NAMESPACE, TOKEN_IDS
-from schemas.errors import BackendBadResponse, BackendError
+from schemas.errors import BackendBadResponse
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -31,6 +32,7 @@ NAMESPACES: Final = 256
 """Most counts that are cached, each of a namespace as some sources see it: 120 KB for a vocabulary of 30,000."""
 
 _NO_INDEX: Final = 400
+_NOT_WHOLE: Final = "the collection's strict mode allows no exact count of all (search_allow_exact, max_query_limit)"
 
 Weights = NDArray[np.float32]
 
@@ -39,8 +41,8 @@ class Counting(Protocol):
     """The part of the Qdrant client that is needed."""
 
     async def facet(
-        self, collection: str, key: str, where: Mapping[str, Any] | None, *, limit: int, exact: bool, timeout: float
-    ) -> dict[str | int, int]:
+        self, collection: str, key: str, where: Mapping[str, Any] | None, *, limit: int, timeout: float
+    ) -> Facet:
         """See `QdrantClient.facet`."""
         ...
 
@@ -114,21 +116,22 @@ class TokenIdf:
         own = {"must": orjson.loads(conditions)}
         having = {**own, "must_not": [{"is_empty": {"key": TOKEN_IDS}}]}
         try:
-            facet = await self._client.facet(
-                collection, TOKEN_IDS, own, limit=VOCABULARY, exact=True, timeout=remaining(deadline)
-            )
+            facet = await self._client.facet(collection, TOKEN_IDS, own, limit=VOCABULARY, timeout=remaining(deadline))
+            if not facet.whole:
+                self._weigh_alike(collection, _NOT_WHOLE)
+                return None
             documents = await self._client.count(collection, having, timeout=remaining(deadline))
         except BackendBadResponse as error:
             if error.status != _NO_INDEX:
                 raise
-            self._weigh_alike(collection, error)
+            self._weigh_alike(collection, str(error))
             return None
-        return Frequencies.of(documents, facet)
+        return Frequencies.of(documents, facet.counts)
 
-    def _weigh_alike(self, collection: str, error: BackendError) -> None:
+    def _weigh_alike(self, collection: str, reason: str) -> None:
         self._uncounted.put(collection, True, self._clock())
         self._counts.forget(lambda key: key[0] == collection)
         if collection not in self._warned:
             self._warned.add(collection)
-            why = {"collection": collection, "field": TOKEN_IDS, "reason": str(error)}
+            why = {"collection": collection, "field": TOKEN_IDS, "reason": reason}
             log.warning("tokens can't be counted: all weigh the same", **why)

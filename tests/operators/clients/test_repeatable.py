@@ -13,6 +13,7 @@ from operators.clients.embedders.bi_encoders import APIS as EMBEDDERS
 from operators.clients.embedders.bi_encoders import BiEncoder, dense
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.requests import UNLIMITED
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.query.backend_answers import Hits
@@ -30,7 +31,7 @@ PAGE: Final[Mapping[str, Any]] = {"points": [], "next_page_offset": None}
 
 
 def _qdrant(ask: Callable[[QdrantClient], Awaitable[Any]]) -> Ask:
-    return lambda endpoint: ask(QdrantClient(endpoint))
+    return lambda endpoint: ask(QdrantClient(endpoint, limits={"docs": UNLIMITED}))
 
 
 async def _searched(client: QdrantClient) -> None:
@@ -44,7 +45,7 @@ READS: Final[Mapping[str, tuple[Ask, Any]]] = {
     "scroll": (_qdrant(lambda client: client.scroll("docs", limit=3, timeout=10)), {"result": PAGE}),
     "count": (_qdrant(lambda client: client.count("docs", timeout=10)), {"result": {"count": 3}}),
     "facet": (
-        _qdrant(lambda client: client.facet("docs", "field", limit=3, exact=True, timeout=10)),
+        _qdrant(lambda client: client.facet("docs", "field", limit=3, timeout=10)),
         {"result": {"hits": []}},
     ),
     "exists": (_qdrant(lambda client: client.exists("docs", timeout=10)), {"result": {"exists": True}}),

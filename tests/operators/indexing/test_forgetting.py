@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.clients.qdrant.requests import Limits
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.delivery.output_record import OutputRecord
@@ -337,11 +338,8 @@ def test_a_filter_that_the_index_refuses_is_in_no_tombstone(
     assert documents(index, namespace).keys() == {"a"}
 
 
-def test_counts_are_not_exact_where_strict_mode_forbids_it(
-    index: Index, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_are_not_exact_where_strict_mode_forbids_it(index: Index, namespace: str) -> None:
     """A collection without exact searches refuses exact counts, too: the deletion asks for none."""
-    monkeypatch.setattr(Catalogue, "of", lambda *_: Capabilities("documents", exact=False))
     asked: list[bytes] = []
 
     class Noting(EngineTransport):
@@ -349,7 +347,9 @@ def test_counts_are_not_exact_where_strict_mode_forbids_it(
             asked.extend([request.content] if request.url.path.endswith("/count") else [])
             return await super().handle_async_request(request)
 
-    writer = index.writer(Noting(index.engine))
+    client = index.client(Noting(index.engine))
+    client.limits["documents"] = Limits(exact=False)
+    writer, _ = index.stages(client)
     assert asyncio.run(writer.call("documents", in_flight([forget(namespace, 5)]), TIMEOUT)) == [None]
     assert len(asked) == 2
     assert all(b'"exact":false' in body for body in asked)

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.clients.qdrant.requests import UNLIMITED
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.collection import Capabilities
 from operators.query.in_flight import Found, InFlight
@@ -120,6 +121,7 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
     open_ended = embedded()
     open_ended.retrieval.parsed = parse('"deep lea"*', {})
     client = qdrant(Faulty(answer))
+    client.limits["documents"] = UNLIMITED
     leg = Leg("keyword", client, SIGNALS.tracer, Bounds(1, 9, 1), TermIdf(client))
     asked = [embedded(), open_ended, embedded()]
     for each in asked:

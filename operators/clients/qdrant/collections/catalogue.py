@@ -200,7 +200,6 @@ class Catalogue:
             counted=self._countable(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
             indexed=answerable if restricted else None,
-            values=info.strict.get("max_query_limit"),
             conditions=info.strict.get("filter_max_conditions"),
             groups=_groups(answerable) if another or restricted else None,
             orders=_orders(indexes) if another else None,

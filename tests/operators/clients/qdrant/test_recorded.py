@@ -10,7 +10,7 @@ import pytest
 from operators.query.backend_answers import Hits
 from schemas.errors import BackendError
 from tests.operators.clients.qdrant.recording import recorded
-from tests.operators.clients.qdrant.transports import Faulty, Watched, answering, qdrant
+from tests.operators.clients.qdrant.transports import NO_LIMITS, Faulty, Watched, answering, qdrant
 
 EXCHANGES = {exchange["name"]: exchange for exchange in recorded("qdrant_exchanges.json")}
 SECOND = {exchange["name"]: exchange for exchange in recorded("qdrant_exchanges_2.json")}
@@ -34,7 +34,7 @@ def test_speaks_as_recorded(name: str, ask: Any, expected: Any) -> None:
     """The client sends what a real server understood, and reads what that server answered."""
     exchange = EXCHANGES[name]
     server = Watched(Faulty(answering(exchange["status"], orjson.dumps(exchange["response"]))))
-    assert asyncio.run(ask(qdrant(server), exchange["request"])) == expected
+    assert asyncio.run(ask(qdrant(server, limits=NO_LIMITS), exchange["request"])) == expected
     (request,) = server.requests
     recorded = httpx.URL(exchange["path"])
     assert (request.method, request.url.path) == (exchange["method"], recorded.path)
@@ -142,7 +142,7 @@ def test_reads_pages_of_integer_ids(name: str) -> None:
     """A page of points with integer ids says where the next one begins."""
     exchange = SECOND[name]
     server = Faulty(answering(200, orjson.dumps(exchange["response"])))
-    page = asyncio.run(qdrant(server).scroll("plain", limit=3, fields=False, timeout=1))
+    page = asyncio.run(qdrant(server, limits=NO_LIMITS).scroll("plain", limit=3, fields=False, timeout=1))
     recording = exchange["response"]["result"]
     following = recording["next_page_offset"]
     assert [record.id for record in page.records] == [str(point["id"]) for point in recording["points"]]

@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import orjson
 
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.requests import UNLIMITED
+
+NO_LIMITS: Final = dict.fromkeys(("docs", "plain", "any"), UNLIMITED)
+"""A client that knows them does not read the descriptions of these collections."""
 
 Answer = Callable[[httpx.Request], httpx.Response]
 
@@ -27,7 +31,7 @@ class Watched(httpx.AsyncBaseTransport):
 
     def bodies(self) -> list[Any]:
         """The JSON bodies of the requests, in their order."""
-        return [orjson.loads(request.content) for request in self.requests]
+        return [orjson.loads(request.content) for request in self.requests if request.content]
 
 
 class Faulty(httpx.AsyncBaseTransport):

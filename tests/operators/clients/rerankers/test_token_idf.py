@@ -289,7 +289,7 @@ def test_a_failure_is_told_and_not_kept(index: Index) -> None:
         for _ in range(2):
             with pytest.raises(BackendBadResponse):
                 await weigher.weights("later", "a", [1], timeout=30)
-        assert index.asked("/facet") == 2
+        assert index.asked("/later") == 2
         await index.create("later")
         await index.write([document("a", (1,))], "later")
         assert await weigher.weights("later", "a", [1], timeout=30) == pytest.approx(idf([(1,)], [1]))
