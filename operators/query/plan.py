@@ -2,14 +2,14 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, Final
 
 from operators.query.canonical import CanonicalQuery, Shape, shape
 from operators.query.field_map import SAME, FieldMap
-from operators.query.returned import hide
+from operators.query.returned import hide, is_hidden
 from operators.ranking.grouping import Grouping
 from operators.ranking.run import Alike, Facts, Matches, TemporalExpression
 from operators.text.wishes import read_wishes, take_away
@@ -158,7 +158,7 @@ class Planner:
             warnings.append(f"profile: not configured, {BALANCED} is used ({event.profile[:80]!r})")
         if event.limit < 0:
             warnings.append(f"limit: below 0, {DEFAULT_LIMIT} is used ({event.limit})")
-        profile = self.profiles[name]
+        profile, hidden = self.profiles[name], self.fields.every_name(policy.hidden_fields)
         chosen = recipe if recipe is not None else self._find(event.recipe or profile.recipe)
         overrides: dict[str, Any] = dict(event.overrides or {})
         if recipe is not None:
@@ -166,7 +166,10 @@ class Planner:
             overrides = recipe.select_own(overrides)
         if overrides or event.reflection_boost is not None:
             allowed = policy.overrides if policy.overrides is not None else self.allowed
-            chosen = self._override(chosen, overrides, event.reflection_boost, allowed)
+            own, chosen = chosen, self._override(chosen, overrides, event.reflection_boost, allowed)
+            if hidden:
+                boost = {} if event.reflection_boost is None else {Reflections.name: {_BOOST: event.reflection_boost}}
+                _check_seen({**overrides, **boost}, (own, chosen), hidden)
         if not event.post:
             chosen = chosen.fusing()
         if event.understood and chosen.stage(Wishes) is None:
@@ -188,7 +191,7 @@ class Planner:
             self._of(event, profile, "min_relevance"),
             self._grouping(event, profile),
             _choose_parts(event.returned, policy.returned, profile.returned),
-            self.fields.every_name(policy.hidden_fields),
+            hidden,
         )
 
     def _of(self, event: QueryEvent, profile: Profile, name: str) -> Any:
@@ -264,6 +267,16 @@ def _check(field: str, path: str, value: Any, allowed: Mapping[str, Between] | N
     above = between.max is not None and (number is None or number > between.max)
     if below or above:
         raise invalid(field, f"must be {between}", value)
+
+
+def _check_seen(overrides: Mapping[str, Any], recipes: Sequence[Recipe], hidden: Sequence[str]) -> None:
+    """Raise InputError for a change of a stage that reads a hidden field, with either recipe: scores would tell it."""
+    for path, value in _flat(overrides):
+        stages = (each for recipe in recipes for each in recipe.stages if each.name == path.partition(".")[0])
+        read = sorted(name for name in frozenset().union(*(each.reads for each in stages)) if is_hidden(name, hidden))
+        if read:
+            why = f"the policy of the query's source hides {', '.join(read)}, which this stage reads"
+            raise invalid(f"overrides.{path}", why, value)
 
 
 def _flat(overrides: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -417,8 +417,12 @@ class Limits(Section):
 
     timeout: Seconds = Field(default=10.0, description="Seconds for a query that has no `timeout_ms`.")
     max_timeout: Seconds = Field(default=60.0, description="Most seconds that a query's `timeout_ms` may ask for.")
-    max_message_bytes: Count = Field(default=262_144, description="Bytes of a query message: its value and its headers.")
-    max_document_bytes: Count = Field(default=1_000_000, description="Bytes of a document message: its value and its headers.")
+    max_message_bytes: Count = Field(
+        default=262_144, description="Bytes of a query message: its value and its headers."
+    )
+    max_document_bytes: Count = Field(
+        default=1_000_000, description="Bytes of a document message: its value and its headers."
+    )
     max_text_chars: Count = Field(default=8192, description="Characters of a query's text, after Unicode NFC.")
     overrides: Allowed | None = Field(
         default=None,

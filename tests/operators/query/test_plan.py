@@ -12,7 +12,7 @@ from schemas.errors import DeadLetterClass, InputError
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import DecayTier
-from schemas.settings import Between, Defaults, Profile, load
+from schemas.settings import Between, Defaults, Profile, SourcePolicy, load
 from schemas.settings.ranking import PROFILES
 
 LEAST: dict[str, Any] = {"qdrant": {"url": "http://q"}}
@@ -255,3 +255,28 @@ def test_the_query_then_its_profile_then_the_defaults_say_the_grouping(
     planner = Planner(profiles, OWN, defaults=Defaults(group_by="subject", group_size=4, group_score="sum"))
     assert planned(planner, **asked).grouping == expected
     assert planned().grouping is None
+
+
+@pytest.mark.parametrize(
+    ("hidden", "event", "path"),
+    [
+        ("importance", {"composite": {"importance": 1, "relevance": 0}}, "overrides.composite.importance"),
+        ("importance", {"composite": {"relevance": 0}}, "overrides.composite.relevance"),
+        ("created_at", {"composite": {"recency": 1}}, "overrides.composite.recency"),
+        ("confidence", {"composite": {"quality": 1}}, "overrides.composite.quality"),
+        ("edges", {"weighted": {"graph_weight": 1}}, "overrides.weighted.graph_weight"),
+    ],
+)
+def test_what_a_source_may_not_see_it_may_not_weigh(hidden: str, event: dict[str, Any], path: str) -> None:
+    """A score would tell the value of a hidden field; the operator's own weights, and other sources, are as before."""
+    recipe = "signals" if "weighted" in event else "composite"
+    policy = SourcePolicy(hidden_fields=[hidden])
+    planner = Planner(PROFILES, SHIPPED)
+    asked = QueryEvent.model_validate({"query_id": "q", "text": "t", "recipe": recipe, "overrides": event})
+    planner.plan(asked, "default", [])
+    with pytest.raises(InputError, match=f"{path}: the policy of the query's source hides") as caught:
+        planner.plan(asked, "default", [], policy)
+    assert caught.value.field == path
+    planner.plan(asked.model_copy(update={"overrides": None}), "default", [], policy)
+    others = {"coverage": {"weight": 0.1}} if recipe == "composite" else {"weighted": {"limit": 50}}
+    planner.plan(asked.model_copy(update={"overrides": others}), "default", [], policy)
