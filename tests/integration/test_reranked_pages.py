@@ -44,7 +44,7 @@ def reranked(request: pytest.FixtureRequest, running: Running) -> Iterator[tuple
     recipes = ("hybrid", "rrf", "composite", "blended")
     if request.param == "choosy":
         server = Choosy()
-        rerank = {"kind": "cohere", "max_batch_chars": 250}
+        rerank = {"kind": "cohere", "max_batch_chars": 250, "omitted": "drop"}
         with serving(server) as url, running(**SECTIONS, rerank={**rerank, "url": url}) as (_, ask):
             yield ask, lambda: len(server.requests), recipes
         return

@@ -172,9 +172,9 @@ class LibrdkafkaTransactions(_Sending):
                 raise self._fatal(reason) from error
             if reason.code() in _STALE:
                 self._unfit = f"a topic is not as this producer knows it: {reason.name()}"
-                if not reason.txn_requires_abort():
-                    self._abort(reason)
-                    raise RetriableDelivery(f"transaction: {reason.name()}") from error
+            if reason.code() == KafkaError._UNKNOWN_PARTITION and not reason.txn_requires_abort():
+                self._abort(reason)
+                raise RetriableDelivery(f"transaction: {reason.name()}") from error
             if reason.retriable() and not reason.txn_requires_abort():
                 # Called again, it may never return. The initialisation of the next producer aborts the transaction.
                 self._unfit = f"a transaction's offsets were not taken: {reason.name()}"
