@@ -32,6 +32,9 @@ MEDIA_TYPE: Final = "application/cloudevents"
 ENVELOPE: Final = f"{MEDIA_TYPE}+json"
 JSON: Final = "application/json"
 
+MAX_HEADERS: Final = 1_000
+"""Headers of a message at most: to read one takes a client a microsecond, and nothing else of a message costs that."""
+
 MAX_ATTRIBUTES: Final = 64
 MAX_ATTRIBUTE_CHARS: Final = 4096
 """Bounds of a query's envelope: each attribute is read, and some are in the result, too."""

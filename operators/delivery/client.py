@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from operators.delivery.error_codes import Refusal, refusal
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
+from schemas.headers import MAX_HEADERS
 
 GroupMetadata = Any
 """A client's own description of its membership; only handed back to the same client."""
@@ -43,9 +44,6 @@ class Ends(NamedTuple):
     stable: int
     last: int
 
-
-MAX_HEADERS: Final = 1_000
-"""Headers of a message at most: to read one takes a client a microsecond, and nothing else of a message costs that."""
 
 READ_HEADERS: Final = MAX_HEADERS + 32
 """Headers of a record that are read at most: a dead letter has those of its message, and its own."""

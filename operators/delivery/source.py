@@ -28,13 +28,14 @@ from typing import Final
 import structlog
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 
-from operators.delivery.client import MAX_HEADERS, Consumer, ConsumerRecord, Rebalance, TopicPartition
+from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit, RepeatedOffset
 from operators.query.message import Message, Origin
 from operators.runtime.wakeup import Wakeup
 from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.headers import MAX_HEADERS
 
 log = structlog.stdlib.get_logger(__name__)
 

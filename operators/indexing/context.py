@@ -139,8 +139,10 @@ class ContextWriter(DocumentStage[None]):
         within = {"key": GROUP, "match": {"value": group}}
         if self.qdrant.limits_of(physical).page(_PAGE) < _PAGE:
             # Pages in order can't pass by more documents of one place than a page may have: the whole group is read.
-            members = await self._read_all(physical, {"must": [within]}, _FIELDS)
-            return [Member.of(id_, payload) for id_, payload in members.items()]
+            found_by_id = self.qdrant.records(
+                physical, {"must": [within]}, limit=_PAGE, fields=_FIELDS, timeout=self.timeout
+            )
+            return [Member.of(each.id, each.payload) async for each in found_by_id]
         found: dict[str, Member] = {}
         rest, limit = sorted(orders), _PAGE
         while rest:
@@ -177,21 +179,10 @@ class ContextWriter(DocumentStage[None]):
         for start in range(0, len(named), most):
             any_of = {"any": named[start : start + most]}
             where = {"should": [{"key": names, "match": any_of} for names in _NAMES]}
-            found |= await self._read_all(physical, where, (*_FIELDS, *_NAMES))
+            fields = (*_FIELDS, *_NAMES)
+            naming = self.qdrant.records(physical, where, limit=_PAGE, fields=fields, timeout=self.timeout)
+            found |= {each.id: each.payload async for each in naming}
         return found
-
-    async def _read_all(
-        self, physical: str, where: Mapping[str, Any], fields: Sequence[str]
-    ) -> dict[str, Mapping[str, Any]]:
-        found: dict[str, Mapping[str, Any]] = {}
-        offset: str | None = None
-        while True:
-            page = await self.qdrant.scroll(
-                physical, where, limit=_PAGE, fields=fields, offset=offset, timeout=self.timeout
-            )
-            found |= {record.id: record.payload for record in page.records}
-            if (offset := page.next_offset) is None:
-                return found
 
     def _change(self, id_: str, context: Context, collection: str) -> Change:
         terms = self.catalogue.analyser(collection).document(join_contents(context.window))

@@ -137,13 +137,8 @@ async def count(qdrant: QdrantClient, collection: str, now: float, timeout: floa
     found = await qdrant.facet(collection, NAMESPACE, alive, limit=_NAMESPACES, timeout=timeout)
     if found.whole:
         return {str(name): number for name, number in found.counts.items()}
-    counts: Counter[str] = Counter()
-    offset: str | None = None
-    while True:
-        page = await qdrant.scroll(collection, alive, limit=_PAGE, fields=(NAMESPACE,), offset=offset, timeout=timeout)
-        counts.update(str(each.payload[NAMESPACE]) for each in page.records if NAMESPACE in each.payload)
-        if (offset := page.next_offset) is None:
-            return counts
+    documents = qdrant.records(collection, alive, limit=_PAGE, fields=(NAMESPACE,), timeout=timeout)
+    return Counter([str(each.payload[NAMESPACE]) async for each in documents if NAMESPACE in each.payload])
 
 
 async def switch(qdrant: QdrantClient, moves: Iterable[Move], timeout: float) -> None:

@@ -152,10 +152,10 @@ class Deletion:
         """
         deleted = 0
         # What is deleted is named in one condition.
-        most = self.qdrant.limits_of(physical).listed or _PAGE
+        page_size = min(_PAGE, self.qdrant.limits_of(physical).listed or _PAGE)
         while True:
             found = await self.qdrant.scroll(
-                physical, {"must": [condition]}, limit=min(_PAGE, most), fields=False, timeout=self.timeout
+                physical, {"must": [condition]}, limit=page_size, fields=False, timeout=self.timeout
             )
             if not found.records:
                 return deleted
@@ -223,11 +223,11 @@ class Deletion:
         """Write a deletion of many into its tombstone, and delete. Raises InputError and BackendError."""
         place = within(deletion.destination, deletion.namespace)
         later, which = {"must": [*place, forgotten.later()]}, {"must": [*place, forgotten.condition()]}
-        # What Qdrant cannot search or delete by is refused here, and is in no tombstone: the point of that is no
-        # document.
+        # Qdrant refuses here what it cannot search or delete by, before a tombstone has it. The second request deletes
+        # nothing: its id is the tombstone's, which no condition of documents matches.
         await self.qdrant.count(physical, later, timeout=self.timeout)
-        none = {"must": [{"has_id": [deletion.point_id]}, which]}
-        await self.qdrant.delete(physical, none, timeout=self.timeout)
+        nothing = {"must": [{"has_id": [deletion.point_id]}, which]}
+        await self.qdrant.delete(physical, nothing, timeout=self.timeout)
         await self._add(physical, deletion.point_id, deletion.namespace, forgotten)
         deleted = await self.delete(physical, deletion.collection, which)
         stayed = await self.qdrant.count(physical, later, timeout=self.timeout)

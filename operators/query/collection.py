@@ -99,6 +99,6 @@ class Capabilities:
         """True if the keyword leg has something to search."""
         return self.sparse or self.scoring
 
-    def reads(self, columns: Iterable[str]) -> bool:
+    def matches_words(self, columns: Iterable[str]) -> bool:
         """True if filters may ask for words of these fields: by an index, or where filters need none."""
         return self.indexed is None or all(Ask.TEXT in self.indexed.get(column, ()) for column in columns)

@@ -6,6 +6,7 @@ from typing import ClassVar
 from operators.query.trace import Headers, Trace
 from schemas.errors import DeadLetterClass, InputError
 from schemas.fields import unix_seconds
+from schemas.headers import MAX_HEADERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def check_headers(message: Message, most: int) -> None:
     A value that is too large by itself is not spoken of here.
     """
     if not message.legible:
-        raise InputError(DeadLetterClass.INVALID, "headers: expected at most 1,000, with names in UTF-8")
+        raise InputError(DeadLetterClass.INVALID, f"headers: expected at most {MAX_HEADERS:,}, with names in UTF-8")
     if len(message.value or b"") <= most < message.size:
         what = f"value and headers: {message.size} bytes, expected at most {most}"
         raise InputError(DeadLetterClass.TOO_LARGE, what, "headers")

@@ -2,7 +2,7 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, Final
@@ -26,6 +26,9 @@ from schemas.wording import join_first
 _ANYBODY: Final = SourcePolicy()
 
 _BOOST: Final = "reflection_boost"
+
+_Change = tuple[str, str, Any]
+"""The field of an event that changes a parameter of its recipe, the parameter's path, and the value."""
 
 _KEPT: Final = 1024
 _KEPT_BYTES: Final = 1024
@@ -166,10 +169,12 @@ class Planner:
             overrides = recipe.select_own(overrides)
         if overrides or event.reflection_boost is not None:
             allowed = policy.overrides if policy.overrides is not None else self.allowed
-            own, chosen = chosen, self._override(chosen, overrides, event.reflection_boost, allowed)
+            changes = list(_changes(overrides, event.reflection_boost))
+            for change in changes:
+                _check(*change, allowed)
+            own, chosen = chosen, self._override(chosen, overrides, event.reflection_boost)
             if hidden:
-                boost = {} if event.reflection_boost is None else {Reflections.name: {_BOOST: event.reflection_boost}}
-                _check_seen({**overrides, **boost}, (own, chosen), hidden)
+                _check_seen(changes, (own, chosen), hidden)
         if not event.post:
             chosen = chosen.fusing()
         if event.understood and chosen.stage(Wishes) is None:
@@ -218,12 +223,7 @@ class Planner:
         recipe: Recipe,
         overrides: Mapping[str, Any],
         boost: float | None,
-        allowed: Mapping[str, Between] | None,
     ) -> Recipe:
-        for path, value in _flat(overrides):
-            _check(f"overrides.{path}", path, value, allowed)
-        if boost is not None:
-            _check(_BOOST, f"{Reflections.name}.{_BOOST}", boost, allowed)
         key = (f"{recipe.name} {recipe.hash}", json.dumps((overrides, boost), sort_keys=True, separators=(",", ":")))
         known = self._overridden.get(key)
         if known is not None:
@@ -269,14 +269,20 @@ def _check(field: str, path: str, value: Any, allowed: Mapping[str, Between] | N
         raise invalid(field, f"must be {between}", value)
 
 
-def _check_seen(overrides: Mapping[str, Any], recipes: Sequence[Recipe], hidden: Sequence[str]) -> None:
+def _check_seen(changes: Iterable[_Change], recipes: Sequence[Recipe], hidden: Sequence[str]) -> None:
     """Raise InputError for a change of a stage that reads a hidden field, with either recipe: scores would tell it."""
-    for path, value in _flat(overrides):
+    for field_, path, value in changes:
         stages = (each for recipe in recipes for each in recipe.stages if each.name == path.partition(".")[0])
         read = sorted(name for name in frozenset().union(*(each.reads for each in stages)) if is_hidden(name, hidden))
         if read:
             why = f"the policy of the query's source hides {', '.join(read)}, which this stage reads"
-            raise invalid(f"overrides.{path}", why, value)
+            raise invalid(field_, why, value)
+
+
+def _changes(overrides: Mapping[str, Any], boost: float | None) -> Iterator[_Change]:
+    yield from ((f"overrides.{path}", path, value) for path, value in _flat(overrides))
+    if boost is not None:
+        yield _BOOST, f"{Reflections.name}.{_BOOST}", boost
 
 
 def _flat(overrides: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

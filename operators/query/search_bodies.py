@@ -330,7 +330,7 @@ def _with_groups(search: Search | Unfinished, groups: Groups) -> Search | Unfini
 def _without_excluded(query: InFlight, seen: Condition) -> Condition:
     """The condition of the legs that don't search by words: what a keyword expression excludes isn't theirs, either."""
     parsed, columns = query.retrieval.parsed, query.retrieval.filtered
-    if parsed is None or parsed.expression is None or not query.retrieval.capabilities.reads(columns):
+    if parsed is None or parsed.expression is None or not query.retrieval.capabilities.matches_words(columns):
         return seen
     excluded = exclusions(parsed.expression, columns)
     return {**seen, "must_not": [*seen.get("must_not", ()), *excluded]} if excluded else seen

@@ -83,10 +83,6 @@ class Admission:
             self._read(query, asked.text)
             if not capabilities.keywords:
                 query.outcome.warnings.append(_NO_KEYWORDS)
-            parsed, columns = query.retrieval.parsed, query.retrieval.filtered
-            expression = parsed.expression if parsed is not None else None
-            if expression is not None and not capabilities.reads(columns) and exclusions(expression, columns):
-                query.outcome.warnings.append(_NOT_EXCLUDED)
         # A text without terms would find nothing by keywords, either: nothing is lost with its embedding.
         searchable = query.retrieval.terms is not None or query.retrieval.uncovered
         if searchable and self.unembedded is not None and self.unembedded(query):
@@ -139,6 +135,9 @@ class Admission:
             retrieval.trigrams = trigrams_of_query(_without_forms(retrieval.words))
         retrieval.uncovered = parsed.uncovered or not all(bm25.covers(retrieval.terms, leaf) for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings
+        able, expression = retrieval.capabilities.matches_words(retrieval.filtered), parsed.expression
+        if not able and expression is not None and exclusions(expression, retrieval.filtered):
+            query.outcome.warnings.append(_NOT_EXCLUDED)
         if retrieval.terms is None and not retrieval.uncovered:
             query.outcome.warnings.append(f"{Reason.NO_TERMS}: the text has no word that the keyword leg looks for")
 

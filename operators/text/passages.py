@@ -47,7 +47,8 @@ _ABBREVIATED: Final = re.compile(r"(?:^|[\s(.])\w$")
 _PLACES: Final = 32
 """Places of a word that are looked at: the first of them."""
 
-_STEM: Final = 3
+_ENDING: Final = 3
+"""Letters at the end of a query's word that may be others in a text."""
 
 _JOINERS: Final = "\u200c\u200d"
 _MARKS_BACK: Final = 32
@@ -109,6 +110,7 @@ class Matcher:
     def __init__(self, query: str, terms: Terms, stop_words: Terms = lambda _: ()) -> None:
         self._weights: list[float] = []
         self._by_term: dict[int, int] = {}
+        self._stems: list[str] = []
         self._known: dict[str, int | None] = {}
         self._found: dict[str, list[_Match]] = {}
         self._terms = terms
@@ -126,6 +128,7 @@ class Matcher:
             if word == len(self._weights):
                 self._weights.append(float(token.atoms))
             self._known[token.text] = word
+            self._stems.append(token.text[: max(_ENDING, len(token.text) - _ENDING)])
             self._by_term |= dict.fromkeys(found, word)
 
     def part(self, text: str, size: int) -> int:
@@ -136,13 +139,15 @@ class Matcher:
         if len(text) <= size:
             return 0
         small = text.lower()
-        # Of a longer word the beginning: its ending may be another in the text.
-        words = [each[: max(_STEM, len(each) - _STEM)] for each, word in self._known.items() if word is not None]
-        places = sorted((at, word) for word in words for at in islice(_find_all(small, word), _PLACES))
+        places = sorted(
+            (found.start(), stem)
+            for stem in self._stems
+            for found in islice(re.finditer(re.escape(stem), small), _PLACES)
+        )
         best, most = 0, 0
         for first, (start, _) in enumerate(places):
             reach = bisect_left(places, (start + max(1, size - SIZE),))
-            if (count := len({word for _, word in places[first:reach]})) > most:
+            if (count := len({stem for _, stem in places[first:reach]})) > most:
                 best, most = max(0, start - SIZE // 2), count
         return next((at for at in range(best, min(best + SIZE, len(text))) if is_bound(text, at)), best)
 
@@ -205,13 +210,6 @@ class Matcher:
             found = (self._by_term[term] for term in self._terms(text) if term in self._by_term)
             self._known[text] = next(found, None)
         return self._known[text]
-
-
-def _find_all(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + len(word))
 
 
 def excerpt(text: str, start: int, size: int) -> str:

@@ -60,8 +60,8 @@ def test_each_instance_has_the_answers_to_its_questions(
             )
             for instance in range(INSTANCES)
         ]
-        for instance, process in enumerate(running):
-            output, errors = process.communicate(timeout=PATIENCE)
+        done = [(process, *process.communicate(timeout=PATIENCE)) for process in running]
+        for instance, (process, output, errors) in enumerate(done):
             assert process.returncode == 0, errors
             lines = [line for line in output.splitlines() if ": " in line]
             assert [line.split(": ")[0] for line in lines] == [*QUESTIONS[instance:], f"of {instance}"]

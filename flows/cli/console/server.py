@@ -367,10 +367,10 @@ class _Patient(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body:
-            self._waiting.pop(self, None)
         if self.cycle is not None and not self.cycle.response_complete:
             self._timer.cancel()
+            if not self.cycle.more_body:
+                self._waiting.pop(self, None)
         elif self._timer.cancelled():
             self._timer = self.loop.call_later(self.patience, self._give_up)
 
@@ -406,7 +406,8 @@ class ConsoleServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_CONNECTIONS,
+            # A closed connection's request counts until its handler has heard of that.
+            limit_concurrency=4 * _CONNECTIONS,
             timeout_graceful_shutdown=1,
         )
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)

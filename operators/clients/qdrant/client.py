@@ -7,7 +7,7 @@ among the answers of the others. Everything else raises BackendError. Filters ha
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +24,7 @@ from operators.clients.qdrant.answers import (
     Page,
     Payload,
     PayloadTest,
+    Record,
     read_aliases,
     read_batch,
     read_count,
@@ -151,9 +152,8 @@ class QdrantClient:
     ) -> Page:
         """At most `limit` records by id from `offset` on, or in the order of an indexed field; raises BackendError.
 
-        There are fewer where the collection's limits allow no more.
-
-        An ordered scroll leaves out the points without that field and is continued by `start_from` in `order_by`.
+        There are fewer where the collection's limits allow no more. An ordered scroll leaves out the points without
+        that field and is continued by `start_from` in `order_by`.
         """
         deadline = _now() + timeout
         limits = await self._learn_limits(collection, deadline)
@@ -170,6 +170,21 @@ class QdrantClient:
             return page
         records = [replace(each, payload=self.fields.payload(each.id, each.payload)) for each in page.records]
         return Page(records, page.next_offset)
+
+    async def records(
+        self, collection: str, where: Filter, *, limit: int, fields: Sequence[str], timeout: float
+    ) -> AsyncIterator[Record]:
+        """All records that the filter matches, by id, in pages of `limit`, each within `timeout` seconds.
+
+        Raises BackendError.
+        """
+        offset: str | None = None
+        while True:
+            page = await self.scroll(collection, where, limit=limit, fields=fields, offset=offset, timeout=timeout)
+            for record in page.records:
+                yield record
+            if (offset := page.next_offset) is None:
+                return
 
     async def count(self, collection: str, where: Filter | None = None, *, timeout: float) -> int:
         """The number of points that the filter matches, exact if the collection allows it; raises BackendError."""

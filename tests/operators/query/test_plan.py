@@ -280,3 +280,12 @@ def test_what_a_source_may_not_see_it_may_not_weigh(hidden: str, event: dict[str
     planner.plan(asked.model_copy(update={"overrides": None}), "default", [], policy)
     others = {"coverage": {"weight": 0.1}} if recipe == "composite" else {"weighted": {"limit": 50}}
     planner.plan(asked.model_copy(update={"overrides": others}), "default", [], policy)
+
+
+def test_a_hidden_type_cannot_be_boosted() -> None:
+    """The boost of reflections is a change like any other, and is named as the event has it."""
+    asked = event(recipe="composite", reflection_boost=1.5)
+    PLANNER.plan(asked, "default", [])
+    with pytest.raises(InputError, match=r"^reflection_boost: the policy of the query's source hides type") as caught:
+        PLANNER.plan(asked, "default", [], SourcePolicy(hidden_fields=["type"]))
+    assert caught.value.field == "reflection_boost"
