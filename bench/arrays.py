@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from operators.ranking.blend import PRIORITIES
 from operators.ranking.candidate import Candidate, Leg, union
-from operators.ranking.run import DAY, Facts, stamp
+from operators.ranking.run import Facts, stamp
+from operators.text.dates import DAY
 from schemas.recipes.fusion import Weighted
 from schemas.result import KEYWORD, VECTOR
 

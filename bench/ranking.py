@@ -12,7 +12,8 @@ import numpy as np
 from bench import arrays, unexplained
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import Vectors, first_phase, second_phase
-from operators.ranking.run import Facts, ModelScores, TemporalExpression
+from operators.ranking.run import Facts, ModelScores
+from operators.text.dates import TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import Weighted
 from schemas.result import KEYWORD, VECTOR, LegStatus

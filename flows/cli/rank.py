@@ -28,10 +28,10 @@ from operators.query.result import clock, page, result, status_of
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
-from operators.ranking.temporal import temporal_expression
 from operators.stages.decode import check_text
 from operators.text.expression import parse
 from operators.text.passages import Matcher
+from operators.text.times import temporal_expression
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.event import json_object, validate
 from schemas.pool import CandidatePool, Measure, PoolLeg

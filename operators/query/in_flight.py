@@ -18,7 +18,7 @@ from operators.query.outcome import CachedAnswer, Outcome
 from operators.query.paging import OrderValue
 from operators.query.plan import RankingPlan
 from operators.query.trace import Trace
-from operators.ranking.run import TemporalExpression
+from operators.text.dates import TemporalExpression
 from operators.text.expression import Parsed
 from operators.text.passages import Matcher
 from operators.text.terms import QueryWord, SparseVector

@@ -11,7 +11,8 @@ from operators.query.canonical import CanonicalQuery, Shape, shape
 from operators.query.field_map import SAME, FieldMap
 from operators.query.returned import hide, is_hidden
 from operators.ranking.grouping import Grouping
-from operators.ranking.run import Alike, Facts, Matches, TemporalExpression
+from operators.ranking.run import Alike, Facts, Matches
+from operators.text.dates import TemporalExpression
 from operators.text.wishes import read_wishes, take_away
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.query import DEFAULT_LIMIT, QueryEvent, Returned

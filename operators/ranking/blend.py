@@ -171,7 +171,7 @@ def boosts(candidates: Sequence[Candidate], semantic: Sequence[float], decay: fl
     """Each candidate's sum of edge weight * its neighbour's semantic value * `decay`, over its heaviest edges.
 
     A candidate's edges are its own and those of other candidates to it; loops don't count. At most `most` count, ties
-    by the neighbour's id; an edge to a document that is no candidate is one of them and adds nothing.
+    by the neighbour's id; an edge to a document that is no candidate is none of them.
     Source: the graph signal of engrava's `search_hybrid`.
     """
     documents = [candidate.document for candidate in candidates]
@@ -179,13 +179,11 @@ def boosts(candidates: Sequence[Candidate], semantic: Sequence[float], decay: fl
     neighbours: dict[str, list[tuple[float, str]]] = {document: [] for document in documents}
     for candidate, document in zip(candidates, documents, strict=True):
         for to, weight in edges(candidate.payload):
-            if to == document:
-                continue
-            neighbours[document].append((-weight, to))
-            if to in neighbours:
+            if to != document and to in neighbours:
+                neighbours[document].append((-weight, to))
                 neighbours[to].append((-weight, document))
     gained = {}
     for document, found in neighbours.items():
         found.sort()
-        gained[document] = sum(-weight * value.get(to, 0.0) * decay for weight, to in found[:most])
+        gained[document] = sum(-weight * value[to] * decay for weight, to in found[:most])
     return [gained[document] for document in documents]

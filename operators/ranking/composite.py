@@ -1,6 +1,7 @@
 """Composite re-rank: relevance combined with a document's recency, importance and quality.
 
-A document's quality, its worth for any query, comes from its salience, confidence, accesses and recency.
+A document's quality, its worth for any query, comes from its salience, confidence, accesses and recency. The stage
+`temporal` adds a share for documents of the time that the query names.
 """
 
 import math
@@ -9,7 +10,8 @@ from typing import Final, NamedTuple
 
 from operators.ranking.candidate import Candidate, Payload, best_first
 from operators.ranking.run import Run, number
-from schemas.recipes.stages import Composite
+from operators.text.dates import TemporalExpression
+from schemas.recipes.stages import Composite, Temporal
 
 Column = list[float]
 
@@ -157,11 +159,14 @@ def salience(payload: Payload, tier: str | None, scale: float, run: Run | None =
 
 
 def unconfirmed_days(candidate: Candidate, now: float, run: Run) -> float:
-    """Days since the later of two times: last confirmed (else updated), and last accessed; 0 without either.
+    """Days since the later of two times: last confirmed (else updated, else created), and last accessed; 0 without any.
 
     Source: memini's `Memory.EffectiveConfidence`; the stamp `confirmed_at` is our own.
     """
-    since = (run.age(candidate, now, "confirmed_at", "updated_at"), run.age(candidate, now, "accessed_at"))
+    since = (
+        run.age(candidate, now, "confirmed_at", "updated_at", "created_at"),
+        run.age(candidate, now, "accessed_at"),
+    )
     return min((age for age in since if age is not None), default=0.0)
 
 
@@ -178,3 +183,34 @@ def confidence(payload: Payload, days: float, stage: Composite) -> float:
         floor = stage.confidence_floor
         return stated * (floor + (1 - floor) * survival(days, stage.confidence_k, stage.confidence_lambda))
     return max(LEAST_CONFIDENCE, stated - LOST_A_WEEK * max(0.0, days / 7 - 1))
+
+
+def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list[Candidate]:
+    """Add boost * proximity to each score; without a temporal expression or a boost nothing changes.
+
+    A date after now is as far from the time named as any other.
+    Source: memini's `search.RerankTemporal`, with its boost of 0.40.
+    """
+    temporal_expression = run.facts.temporal_expression
+    if temporal_expression is None or stage.boost <= 0:
+        return list(candidates)
+    now = run.now(stage)
+    before = [candidate.score for candidate in candidates]
+    ages = run.ages(candidates, now, "created_at", ahead=True)
+    near = [proximity(age, temporal_expression) if age is not None else 0.0 for age in ages]
+    for candidate, share in zip(candidates, near, strict=True):
+        candidate.score += stage.boost * share
+    named = {"days": temporal_expression.days, "tolerance": temporal_expression.tolerance}
+    run.explain(stage, candidates, before, {"age_days": ages, "proximity": near}, named)
+    return best_first(candidates)
+
+
+def proximity(age: float, temporal_expression: TemporalExpression) -> float:
+    """1 within the tolerance of the time named, falling linearly to 0 at three times the tolerance; `age` in days.
+
+    Source: memini's `search.RerankTemporal`.
+    """
+    away = abs(age - temporal_expression.days)
+    if away <= temporal_expression.tolerance:
+        return 1.0
+    return max(0.0, (3 * temporal_expression.tolerance - away) / (2 * temporal_expression.tolerance))

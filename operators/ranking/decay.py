@@ -29,10 +29,13 @@ class Resolved(NamedTuple):
 def resolve(tiers: Sequence[DecayTier], default_half_life: float | None) -> Resolved | None:
     """The decay of tiers from the least to the most specific: each field's last value that is set; None if it is off.
 
-    Decay is on when a tier enables it or gives a half-life; a profile without decay has no default half-life.
+    Decay is on or off by the last tier that says so, else on if a tier gives a half-life. A profile without decay
+    has no default half-life.
     Source: BubbleFish Nexus' `query.ResolveDecay`; that a half-life alone turns it on is our own.
     """
-    if default_half_life is None or not any(tier.enabled or tier.half_life_days > 0 for tier in tiers):
+    said = [tier.enabled for tier in tiers if tier.enabled is not None]
+    on = said[-1] if said else any(tier.half_life_days > 0 for tier in tiers)
+    if default_half_life is None or not on:
         return None
     mode: DecayMode = "exponential"
     half_life = threshold = 0.0

@@ -32,13 +32,13 @@ def rank_by_distance(
     kept = [candidates[index] for index in near]
     if not stages:
         return kept
+    run.reranked = run.reranked or bool(kept)
     distances = [distances[index] for index in near]
     for stage in stages:
         factors, columns = _FACTORS[type(stage)](kept, stage, run)
         moved = [distance * factor for distance, factor in zip(distances, factors, strict=True)]
         before = _set_scores(kept, moved)
         run.explain(stage, kept, before, {"distance": distances, "factor": factors, "moved": moved, **columns})
-        run.reranked = run.reranked or moved != distances
         distances = moved
     near = _indexes_within(distances, max_distance)
     near.sort(key=distances.__getitem__)
@@ -51,6 +51,7 @@ def pick(candidates: list[Candidate], model: ModelScores, stage: RecipeStage, ru
     A raw score above 1 is a distance of 0, and becomes 1. Without a selection nothing changes.
     Source: MemPalace's `reranker.stage_llm_rerank`.
     """
+    run.reranked = True
     read = [candidate for candidate in candidates[: model.top] if candidate.id in model.scores]
     if not read:
         return candidates
@@ -60,7 +61,6 @@ def pick(candidates: list[Candidate], model: ModelScores, stage: RecipeStage, ru
     moved = [picked, *(each for each in candidates if each.score > 1 and each is not picked)]
     before = _set_scores(moved, [smallest / 2] * len(moved))
     run.explain(stage, moved, before, {}, {"smallest": smallest, "distance": smallest / 2})
-    run.reranked = True
     return [picked] + [candidate for candidate in candidates if candidate is not picked]
 
 

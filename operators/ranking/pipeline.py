@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from operators.ranking import reflections
 from operators.ranking.blend import rank_by_blend
 from operators.ranking.candidate import Candidate, Leg, list_candidates
-from operators.ranking.composite import composite
+from operators.ranking.composite import composite, temporal
 from operators.ranking.content import dedupe
 from operators.ranking.coverage import coverage, find_misspelt
 from operators.ranking.decay import rank_by_decay
@@ -17,7 +17,6 @@ from operators.ranking.distance import rank_by_distance
 from operators.ranking.fusion import dbsf, linear, one_leg, rrf, score
 from operators.ranking.head import feedback, rerank, smoothing
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
-from operators.ranking.temporal import temporal
 from operators.ranking.versions import versions
 from operators.ranking.wishes import grant
 from schemas.recipes import Recipe

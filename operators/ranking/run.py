@@ -5,29 +5,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from operators.ranking.candidate import Candidate, Leg, Payload
 from operators.ranking.normalise import Scale
+from operators.text.dates import DAY, TemporalExpression
 from schemas.errors import invalid
 from schemas.fields import unix_seconds
 from schemas.pool import Measure
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import RecipeStage
 from schemas.wishes import Wish
-
-DAY: Final = 86_400.0
-
-
-@dataclass(frozen=True, slots=True)
-class TemporalExpression:
-    """The time of an expected answer: `days` before the query's now, plus or minus `tolerance` days (at least 1)."""
-
-    days: int
-    tolerance: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +162,9 @@ class Run:
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
     that are compared with each other, by point id, as far as they were read. `evidence` is that of the query's words,
     once it is known; `alike` has the similarities of the candidates whose terms a stage compared; `misspelt` is the
-    share of the query for which the leg fuzzy counts. `reranked`: a model or a distance stage changed a score. `aged`:
-    a stage read how old candidates are. `off_scale`: an importance was outside its scale. `backends` are those other
-    than the legs. `understood` are the wishes as they were judged; None before.
+    share of the query for which the leg fuzzy counts. `reranked`: a model changed a score, or a stage of the
+    distance pipeline ran. `aged`: a stage read how old candidates are. `off_scale`: an importance was outside its
+    scale. `backends` are those other than the legs. `understood` are the wishes as they were judged; None before.
     """
 
     facts: Facts

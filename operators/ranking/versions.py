@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from operators.ranking.candidate import Candidate
 from operators.ranking.coverage import find_units
 from operators.ranking.marks import are_marks, read_marks
-from operators.ranking.run import DAY, Alike, Run, Unit, stamp
-from operators.ranking.temporal import NamedTime, named_time
+from operators.ranking.run import Alike, Run, Unit, stamp
+from operators.text.dates import DAY, NamedTime
+from operators.text.times import named_time
 from schemas.document import MARKS
 from schemas.recipes.stages import Versions
 

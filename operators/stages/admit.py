@@ -14,8 +14,7 @@ from operators.query.keyword_filter import exclusions
 from operators.query.returned import is_hidden
 from operators.text.expression import parse
 from operators.text.passages import Matcher
-from operators.text.terms import QueryWord, query_vector
-from operators.text.trigrams import trigrams_of_query
+from operators.text.terms import QueryWord, query_vector, trigrams_of_query
 from schemas.document import ACTOR_TYPE, FILTERED, SUBJECT
 from schemas.errors import Reason, invalid
 from schemas.filters import Exists

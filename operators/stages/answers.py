@@ -39,7 +39,7 @@ from operators.query.in_flight import InFlight
 from operators.query.message import Origin
 from operators.query.outcome import Answer, CachedAnswer, Page
 from operators.query.search_bodies import legs, vector_of
-from operators.ranking.temporal import temporal_expression
+from operators.text.times import temporal_expression
 from schemas.document import EXPIRES
 from schemas.errors import DeadLetterClass, InputError
 from schemas.recipes.stages import Versions

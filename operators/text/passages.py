@@ -235,7 +235,8 @@ def _is_between_characters(text: str, at: int) -> bool:
         return True
     before, behind = text[at - 1], text[at]
     flags = _is_flag(before) and _is_flag(behind)
-    return not (_extends(behind) or before == _JOINERS[1] or flags or (before == "\r" and behind == "\n"))
+    joined = before == _JOINERS[1] and not behind.isspace()
+    return not (_extends(behind) or joined or flags or (before == "\r" and behind == "\n"))
 
 
 def _is_word(character: str) -> bool:

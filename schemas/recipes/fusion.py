@@ -193,7 +193,9 @@ class DecayTier(BaseModel):
 
     _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
-    enabled: bool = Field(default=False, description="Turns decay on; so does a half-life.")
+    enabled: bool | None = Field(
+        default=None, description="Turns decay on or off; null in all tiers: a half-life of any tier turns it on."
+    )
     mode: DecayMode | None = Field(default=None, description="Shape of the decay; null in all tiers: exponential.")
     half_life_days: Unset = 0.0
     step_threshold_days: Unset = 0.0

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from operators.clients.chat import ChatModel, Form, quote
-from operators.ranking.run import TemporalExpression
+from operators.text.dates import TemporalExpression
 from schemas.errors import BackendBadResponse
 
 MAX_DAYS: Final = 36_500
@@ -42,7 +42,7 @@ _JSON: Final = json.JSONDecoder()
 
 
 class TemporalExtractor(Protocol):
-    """Reads the time in a query that the rules of `operators.ranking.temporal` cannot read."""
+    """Reads the time in a query that the rules of `operators.text.times` cannot read."""
 
     @property
     def model(self) -> str:

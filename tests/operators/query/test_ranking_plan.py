@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from operators.query.canonical import canonicalise
-from operators.ranking.run import TemporalExpression
+from operators.text.dates import TemporalExpression
 from schemas.recipes.fusion import DecayTier
 from schemas.settings import DecaySettings, SourcePolicy
 from tests.operators.query.test_plan import UNSAID, event, planned, planner_of

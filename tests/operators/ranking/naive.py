@@ -188,14 +188,14 @@ def graph(id_: str, payloads: Mapping[str, Payload], semantic: Mapping[str, floa
     touching: list[tuple[float, str]] = []
     for other, payload in payloads.items():
         for to, weight in edges(payload):
-            if other == id_ and to != me:
+            if other == id_ and to != me and to in ids:
                 touching.append((weight, to))
             if other != id_ and to == me:
                 touching.append((weight, own_id(other, payload)))
     touching.sort(key=lambda edge: (-edge[0], edge[1]))
     lent = 0.0
     for weight, neighbour in touching[:most]:
-        lent += weight * (semantic[ids[neighbour]] if neighbour in ids else 0.0) * decay
+        lent += weight * semantic[ids[neighbour]] * decay
     return lent
 
 

@@ -244,7 +244,7 @@ def quality(payload: Payload, now: float) -> float:
         return float(salience * accesses * (0.0 if age is None else math.exp(-age / 7)))
     if "confidence" not in payload:
         return float(salience * accesses)
-    since = [days(payload, now, "confirmed_at", "updated_at"), days(payload, now, "accessed_at")]
+    since = [days(payload, now, "confirmed_at", "updated_at", "created_at"), days(payload, now, "accessed_at")]
     weeks = min((age for age in since if age is not None), default=0.0) / 7
     return float(salience * max(0.05, payload["confidence"] - 0.05 * max(0.0, weeks - 1)) * accesses)
 

@@ -13,7 +13,8 @@ import orjson
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.content import content, fingerprint
 from operators.ranking.pipeline import Ranked, first_phase, second_phase
-from operators.ranking.run import Facts, Matches, ModelScores, TemporalExpression
+from operators.ranking.run import Facts, Matches, ModelScores
+from operators.text.dates import TemporalExpression
 from schemas.document import CONTENT
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import DecayTier

@@ -127,7 +127,14 @@ def test_a_confirmation_that_is_no_time_is_missing(value: object) -> None:
 @pytest.mark.parametrize("stage", [LINEAR, WEIBULL])
 def test_nothing_to_count_from_is_no_fading(stage: Composite) -> None:
     """Without any of the stamps the stated confidence stands."""
-    assert of(stage, confidence=0.6, created_at=YEAR_1) == 0.6
+    assert of(stage, confidence=0.6) == 0.6
+
+
+@pytest.mark.parametrize("stage", [LINEAR, WEIBULL])
+def test_a_document_that_was_never_updated_fades_from_its_creation(stage: Composite) -> None:
+    """The latest of the stamps that say when it was last known to be true counts, the creation at the least."""
+    assert of(stage, confidence=0.6, created_at=ago(30)) == of(stage, confidence=0.6, updated_at=ago(30)) < 0.6
+    assert of(stage, confidence=0.6, created_at=YEAR_1, updated_at=ago(0)) == 0.6
 
 
 @pytest.mark.parametrize("stage", [LINEAR, WEIBULL])

@@ -47,10 +47,18 @@ def test_fields_are_decided_apart(places: tuple[int, int, int]) -> None:
 
 
 def test_zero_and_nothing_fall_through() -> None:
-    """A tier that says 0, no mode or not enabled leaves what a less specific one said."""
-    empty = {"enabled": False, "mode": None, "half_life_days": 0, "step_threshold_days": 0}
+    """A tier that says 0, no mode and no switch leaves what a less specific one said."""
+    empty = {"enabled": None, "mode": None, "half_life_days": 0, "step_threshold_days": 0}
     said = {"enabled": True, "mode": "step", "half_life_days": 2.0, "step_threshold_days": 9.0}
     assert resolve(tiers(said, empty, empty, empty), 7.0) == Resolved("step", 2.0, 9.0)
+
+
+def test_the_last_switch_decides() -> None:
+    """A tier that is off turns off what more general ones turned on, and no half-life turns it on again."""
+    aged, on, off = {"half_life_days": 3.0}, {"enabled": True}, {"enabled": False}
+    for said in ([aged, off], [off, aged], [on, off], [off], [{**aged, **off}]):
+        assert resolve(tiers(*said), 7.0) is None
+    assert resolve(tiers(off, aged, on), 7.0) == Resolved("exponential", 3.0, 3.0)
 
 
 @pytest.mark.parametrize("place", range(4), ids=PLACES)

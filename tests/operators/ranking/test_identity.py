@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from operators.ranking.run import Facts, ModelScores, TemporalExpression
+from operators.ranking.run import Facts, ModelScores
+from operators.text.dates import TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from tests.operators.ranking.payloads import BOOSTS, DOCUMENTS, RECIPES, any_single, by_model, cosine, facts, pool, said
 from tests.operators.ranking.pools import DAY, NOW, ids, keyword, rank, recipe, scores, vector
@@ -65,7 +66,9 @@ def test_a_recipe_without_the_stage_asks_no_model(weight: float) -> None:
 
 
 def test_a_model_or_a_distance_stage_reranks() -> None:
-    """`reranked` is false while nothing but legs and payloads gave the scores, and true with one of these."""
+    """`reranked` is false while nothing but legs and payloads gave the scores, and true with one of these, also where
+    that moved nothing.
+    """
     legs = [
         vector(
             ("a", 0.9), ("b", 0.5), payloads={"a": {"created_at": NOW - DAY, "text": "fox", "importance": 3}, "b": {}}
@@ -77,7 +80,7 @@ def test_a_model_or_a_distance_stage_reranks() -> None:
     assert not rank(recipe("score", *OFF), legs, asked).run.reranked
     for stage in BOOSTS:
         assert rank(recipe("linear", stage), legs, asked).run.reranked
-        assert not rank(recipe("linear", stage), [vector(("b", 0.5), payloads={"b": {}})], asked).run.reranked
+        assert rank(recipe("linear", stage), [vector(("b", 0.5), payloads={"b": {}})], asked).run.reranked
     for each in ("hybrid", "composite", "rrf"):
         assert rank(SHIPPED[each], legs, asked, ModelScores({"a": 1.0, "b": 2.0}, 2)).run.reranked
 

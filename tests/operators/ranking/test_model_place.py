@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import first_phase, second_phase
-from operators.ranking.run import Facts, ModelScores, TemporalExpression
+from operators.ranking.run import Facts, ModelScores
+from operators.text.dates import TemporalExpression
 from schemas.document import CONTENT
 from schemas.recipes import SHIPPED, Recipe
 from tests.operators.ranking.odd import ago

@@ -56,12 +56,12 @@ def test_a_score_above_one_is_a_distance_of_zero() -> None:
 
 
 def test_without_a_selection_nothing_changes() -> None:
-    """Each candidate keeps place and score if the model named none, or only one that it was not given."""
+    """Each candidate keeps place and score if the model named none, or only one that it was not given; it was asked."""
     for said, top in (({}, 2), ({"b": 1.0}, 1), ({"x": 1.0}, 2)):
         pool, of = [candidate("a", 7.0), candidate("b", 0.5)], run()
         found = distance.pick(pool, ModelScores(said, top, selects=True), STAGE, of)
         assert scores(found) == [("a", 7.0), ("b", 0.5)]
-        assert not of.reranked
+        assert of.reranked
 
 
 def test_the_best_of_the_models_scores_is_the_selection() -> None:

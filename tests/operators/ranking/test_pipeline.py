@@ -11,8 +11,9 @@ import pytest
 from operators.ranking.candidate import Leg
 from operators.ranking.content import fingerprint
 from operators.ranking.pipeline import Ranked
-from operators.ranking.run import Facts, TemporalExpression
-from operators.ranking.temporal import temporal_expression
+from operators.ranking.run import Facts
+from operators.text.dates import TemporalExpression
+from operators.text.times import temporal_expression
 from schemas.document import CONTENT
 from schemas.errors import DeadLetterClass, InputError
 from schemas.recipes import SHIPPED, Recipe, RecipeError

@@ -11,7 +11,8 @@ import pytest
 from operators.ranking.blend import rank_by_blend
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.fusion import rrf, score
-from operators.ranking.run import Facts, Matches, ModelScores, TemporalExpression
+from operators.ranking.run import Facts, Matches, ModelScores
+from operators.text.dates import TemporalExpression
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import Rrf, Score, Weighted
 from tests.operators.ranking import naive, naive_recipes

@@ -8,7 +8,7 @@ import pytest
 from operators.evaluation import comparison, halves, metrics, search
 from operators.evaluation import comparison as bootstrap
 from operators.evaluation import comparison as sign_test
-from operators.ranking import candidate, decay, distance, pipeline, reflections, temporal
+from operators.ranking import candidate, decay, distance, pipeline, reflections
 from operators.ranking import composite as quality
 from operators.ranking import content as keywords
 from operators.ranking import fusion as linear
@@ -30,7 +30,7 @@ FORMULAS: set[Callable[..., Any]] = {
         distance.rank_by_distance,
         distance.pick,
     ),
-    *(keywords.keywords, keywords.overlap, linear.bound, reflections.only, temporal.proximity),
+    *(keywords.keywords, keywords.overlap, linear.bound, reflections.only, quality.proximity),
     *(pipeline.keep_order, pipeline.first_phase, pipeline.second_phase),
     *(quality.importance, quality.weekly_recency, quality.quality, quality.salience, quality.confidence),
     *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate),

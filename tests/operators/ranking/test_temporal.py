@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate, Leg
-from operators.ranking.run import Facts, TemporalExpression
-from operators.ranking.temporal import proximity, temporal, temporal_expression
+from operators.ranking.composite import proximity, temporal
+from operators.ranking.run import Facts
+from operators.text.dates import TemporalExpression
+from operators.text.times import temporal_expression
 from schemas.errors import InputError
 from schemas.recipes import SHIPPED
 from schemas.recipes.stages import Temporal

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from operators.ranking.candidate import Candidate
 from operators.ranking.marks import are_marks, find_matches, marks, read_marks
-from operators.ranking.run import Facts, Matches, Run, ScoreExplanations, TemporalExpression
+from operators.ranking.run import Facts, Matches, Run, ScoreExplanations
 from operators.ranking.versions import find_alike, versions
+from operators.text.dates import TemporalExpression
 from operators.text.terms import QueryWord
 from schemas.document import MARKS
 from schemas.recipes.stages import Versions

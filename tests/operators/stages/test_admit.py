@@ -15,7 +15,7 @@ from operators.query.collection import Capabilities
 from operators.query.field_map import SAME, FieldMap
 from operators.query.plan import Planner
 from operators.runtime.stage import sync_stage
-from operators.text.trigrams import trigrams_of_query
+from operators.text.terms import trigrams_of_query
 from schemas.errors import InputError, Reason
 from schemas.result import Denial, DenialCode
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, QdrantSettings, SourcePolicy, load

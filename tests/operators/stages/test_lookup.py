@@ -21,9 +21,9 @@ from operators.query.outcome import Answer, Page
 from operators.query.result import records_of
 from operators.ranking.candidate import Candidate
 from operators.ranking.grouping import Grouping
-from operators.ranking.run import TemporalExpression
 from operators.stages.answers import Answers
 from operators.stages.lookup import Lookup
+from operators.text.dates import TemporalExpression
 from schemas.document import EXPIRES
 from schemas.errors import Reason
 from tests.operators.samples import CURSORS, DIMENSION, answers, bound, query

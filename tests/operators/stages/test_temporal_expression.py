@@ -14,10 +14,10 @@ from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.result import status_of
-from operators.ranking.run import TemporalExpression
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.stages.temporal_expression import ByChatModel, temporal_expression
+from operators.text.dates import TemporalExpression
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.result import Status

@@ -173,6 +173,7 @@ TEXTS = st.lists(
 
 @given(text=TEXTS, query=TEXTS, most=st.integers(1, 4))
 @example(text="\u0301" * 700, query="lamp", most=2)
+@example(text="\u200d\r\n", query="", most=1)
 @example(text=("lamp" + "\u0301" * 400) * 3, query="lamp", most=2)
 def test_passages_are_parts_of_the_text_at_bounds(text: str, query: str, most: int) -> None:
     """Each passage is the text at its start, between words, apart from the others, and holds its highlights."""

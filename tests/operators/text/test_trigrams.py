@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.text.analysis import analyse
-from operators.text.terms import SparseVector
-from operators.text.trigrams import MOST, trigrams, trigrams_of_document, trigrams_of_query
+from operators.text.terms import MOST_TRIGRAMS, SparseVector, trigrams, trigrams_of_document, trigrams_of_query
 
 texts = st.text(max_size=60)
 
@@ -59,7 +58,7 @@ def test_a_misspelt_word_is_near_the_right_one_and_no_other() -> None:
 def test_a_text_is_nearest_to_itself(text: str) -> None:
     """Its score is 1, as a cosine is, as far as a query's trigrams are not bounded."""
     asked = trigrams_of_query(words(text))
-    if asked is not None and len(asked.indices) < MOST:
+    if asked is not None and len(asked.indices) < MOST_TRIGRAMS:
         assert score(text, text) == pytest.approx(1.0)
 
 
@@ -91,7 +90,7 @@ def test_a_query_has_a_bounded_number() -> None:
     """Its first words count."""
     asked = trigrams_of_query([f"word{chr(97 + one)}{chr(97 + two)}" for one in range(26) for two in range(26)])
     assert asked is not None
-    assert len(asked.indices) == MOST
+    assert len(asked.indices) == MOST_TRIGRAMS
     assert trigrams_of_query(["5x6", "ab"]) is None
 
 

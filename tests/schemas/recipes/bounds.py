@@ -72,8 +72,8 @@ CHOICES: Final[Mapping[Parameter, tuple[Any, ...]]] = {
     ("importance_boost", "importance_scale"): (5, 1),
 }
 
-FLAGS: Final[Mapping[Parameter, bool]] = {
-    ("decay", "enabled"): False,
+FLAGS: Final[Mapping[Parameter, bool | None]] = {
+    ("decay", "enabled"): None,
     ("reflections", "include_reflections"): True,
     ("weibull_decay", "enabled"): False,
     ("keyword_boost", "enabled"): False,

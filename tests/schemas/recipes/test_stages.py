@@ -122,7 +122,7 @@ def test_a_flag_is_a_boolean(stage: str, parameter: str) -> None:
     assert parameters_of(stage)[parameter] is FLAGS[stage, parameter]
     assert read(stage, parameter, value=True) is True
     assert read(stage, parameter, value=False) is False
-    others: list[Any] = [0, 1, "true", "no", None, 1.0, []]
+    others: list[Any] = [0, 1, "true", "no", 1.0, [], *([] if FLAGS[stage, parameter] is None else [None])]
     for value in others:
         assert refusal(stage, parameter, value).startswith(f"{stage}.{parameter}: ")
 

@@ -19,8 +19,7 @@ from operators.clients.qdrant.answers import CollectionInfo
 from operators.ranking.content import join_fields
 from operators.text.analysis import Token, analyse, join_neighbours
 from operators.text.folding import fold_accents, fold_umlauts, lower_turkish
-from operators.text.terms import QueryWord, SparseVector, query_vector
-from operators.text.trigrams import trigrams_of_document
+from operators.text.terms import QueryWord, SparseVector, query_vector, trigrams_of_document
 from operators.text.words import split
 from schemas.document import COLUMNS, EXPIRES_AT, LANG
 from schemas.errors import ConfigError

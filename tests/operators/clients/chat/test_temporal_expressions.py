@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from operators.clients.chat.temporal_expressions import MAX_DAYS, MAX_TOLERANCE, SYSTEM, ChatTemporalExtractor
 from operators.clients.chat.temporal_expressions import read_temporal_expression as read
-from operators.ranking.run import TemporalExpression
+from operators.text.dates import TemporalExpression
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.chat.servers import (
     HEADERS,

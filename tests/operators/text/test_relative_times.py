@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.run import TemporalExpression
-from operators.ranking.temporal import temporal_expression
+from operators.text.dates import TemporalExpression
+from operators.text.times import temporal_expression
 
 NOW = datetime(2024, 5, 20, 15, 30, tzinfo=UTC).timestamp()
 

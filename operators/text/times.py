@@ -1,0 +1,369 @@
+"""Times in words: the time that a query names, in English, German or French.
+
+Rules
+-----
+- A relative time ("three weeks ago", "vorgestern", "la semaine dernière") goes before a date ("on 7 May 2023"), and the
+  first one of the text counts.
+- Days, tolerances and phrases are the tables below; a further language is further phrases. A rule is a row of words:
+  `a|b` is either, `a?` may be missing, and `{slot}` is a phrase of that slot. Words have no accents and no capitals,
+  and hyphens are spaces.
+- A time that lasts until now ("in the past week") is its middle, with half of it as the tolerance.
+- The time taken is linear in the length of the text.
+
+Source: memini's `search.RegexAnchorExtractor` for days, weeks, months and one year ago, last week, month and year,
+yesterday and recently. The rest is own.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from itertools import product
+from typing import Any, Final, NamedTuple
+
+from operators.text.dates import DAY, NamedTime, TemporalExpression, named_date, today_of
+from operators.text.folding import fold_accents
+
+
+class _Unit(NamedTuple):
+    """Days of a unit of time, and the tolerance of one ("a week"), some ("2 weeks"), a few and several; `grows`: it is
+    that of one, and grows with their number. `name` is what `this` needs to know.
+    """
+
+    name: str
+    days: float
+    one: int
+    some: int
+    few: int
+    several: int
+    grows: bool = False
+
+
+class _Count(NamedTuple):
+    """A number of units, and which of a unit's tolerances it has."""
+
+    number: float
+    tolerance: str
+
+
+_Slot = Mapping[tuple[str, ...], Any]
+"""Phrases, in words, and the meaning of each."""
+
+
+def _slot(rows: str, read: Callable[[str], Any]) -> dict[tuple[str, ...], Any]:
+    """The phrases of a table with rows `meaning: phrase|phrase`."""
+    meanings = (row.split(": ") for row in rows.strip().splitlines())
+    return {tuple(each.split()): read(meaning) for meaning, phrases in meanings for each in phrases.split("|")}
+
+
+_UNITS: Final = {
+    unit.name: unit
+    for unit in (
+        _Unit("hour", 1 / 24, 1, 1, 1, 1),
+        _Unit("day", 1, 1, 2, 2, 2),
+        _Unit("week", 7, 3, 5, 5, 14),
+        _Unit("fortnight", 14, 3, 5, 5, 14),
+        _Unit("month", 30, 7, 10, 15, 60),
+        _Unit("quarter", 91, 45, 45, 45, 90),
+        _Unit("year", 365, 30, 30, 30, 730, grows=True),
+        _Unit("decade", 3650, 365, 365, 365, 3650, grows=True),
+    )
+}
+_LONG: Final = """
+week: week|woche|semaine
+fortnight: fortnight|quinzaine
+month: month|monat|monats|mois
+quarter: quarter|quartal|trimestre
+year: year|jahr|jahres|an|annee
+decade: decade|jahrzehnt|decennie
+"""
+_SHORT: Final = """
+hour: hour|minute|stunde|heure
+day: day|tag|tages|jour
+"""
+_PLURAL: Final = """
+hour: hours|minutes|stunden|minuten|heures
+day: days|tage|tagen|jours
+week: weeks|wochen|semaines
+fortnight: fortnights
+month: months|monate|monaten|mois
+quarter: quarters|quartale|quartalen|trimestres
+year: years|jahre|jahren|ans|annees
+decade: decades|jahrzehnte|jahrzehnten|decennies
+"""
+_WEEKDAYS: Final = """
+0: monday|montag|lundi
+1: tuesday|dienstag|mardi
+2: wednesday|mittwoch|mercredi
+3: thursday|donnerstag|jeudi
+4: friday|freitag|vendredi
+5: saturday|samstag|sonnabend|samedi
+6: sunday|sonntag|dimanche
+5 6: weekend|wochenende|week end
+"""
+_AMOUNTS: Final = """
+1 one: a|an|ein|eine|einen|einem|einer|un|une
+2 some: a couple|couple|a couple of|couple of
+3 few: a few|few|ein paar|paar|einige|einigen|wenigen|quelques
+5 several: several|mehrere|mehreren|plusieurs
+0.5 half: half a|half an|a half|ein halbes|einem halben|einer halben|une demi
+1.5 some: anderthalb|eineinhalb|one and a half
+2.5 some: zweieinhalb|two and a half
+10 some: une dizaine de|une dizaine d '
+15 some: une quinzaine de
+100 some: a hundred|one hundred|hundert|einhundert|cent
+"""
+_ENGLISH: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen",
+    "twenty thirty forty fifty sixty seventy eighty ninety",
+)
+_GERMAN: Final = (
+    "null eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf dreizehn vierzehn funfzehn sechzehn siebzehn"
+    " achtzehn neunzehn",
+    "zwanzig dreissig vierzig funfzig sechzig siebzig achtzig neunzig",
+)
+_FRENCH: Final = (
+    "zero un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix.sept dix.huit"
+    " dix.neuf",
+    "vingt trente quarante cinquante soixante soixante quatre.vingt quatre.vingt",
+)
+_LARGE: Final = frozenset({"hundred", "thousand", "hundert", "tausend", "cent", "cents", "mille"})
+_AND: Final = frozenset({"and", "und", "et"})
+
+
+def _numbers() -> Iterator[tuple[str, int]]:
+    """The number words from zero to ninety-nine."""
+    (small, tens), (klein, zehner), (petits, dizaines) = (
+        [words.split() for words in rows] for rows in (_ENGLISH, _GERMAN, _FRENCH)
+    )
+    for number in range(100):
+        ten, one = divmod(number, 10)
+        if number < 20:
+            yield from ((words[number], number) for words in (small, klein, petits))
+            continue
+        yield (f"{tens[ten - 2]} {small[one]}" if one else tens[ten - 2]), number
+        yield (f"{'ein' if one == 1 else klein[one]}und{zehner[ten - 2]}" if one else zehner[ten - 2]), number
+        rest = one + (10 if ten in (7, 9) else 0)
+        joint = " et " if rest in (1, 11) and ten < 8 else " "
+        yield f"{dizaines[ten - 2]}{joint}{petits[rest]}" if rest else dizaines[ten - 2], number
+
+
+def _count(meaning: str) -> _Count:
+    number, tolerance = meaning.split()
+    return _Count(float(number), tolerance)
+
+
+_NUMBERS: Final = {tuple(words.replace(".", " ").split()): _Count(number, "some") for words, number in _numbers()}
+_PERIODS: Final = _slot(_LONG, _UNITS.__getitem__)
+_MANY: Final = _slot(_PLURAL, _UNITS.__getitem__)
+_SLOTS: Final[Mapping[str, _Slot]] = {
+    "{count}": {**_NUMBERS, **_slot(_AMOUNTS, _count)},
+    "{unit}": {**_PERIODS, **_slot(_SHORT, _UNITS.__getitem__), **_MANY},
+    "{units}": _MANY,
+    "{period}": _PERIODS,
+    "{weekday}": _slot(_WEEKDAYS, lambda meaning: [int(each) for each in meaning.split()]),
+}
+_DIGITS: Final = re.compile("[0-9]{1,4}")
+
+_ROWS: Final = """
+ago: {count} {unit} ago|back|earlier
+ago: vor etwa|ungefahr|rund|circa|ca|fast|gut|knapp? {count} {unit}
+ago: vor mehr|weniger als {count} {unit}
+ago: {count} {unit} zuvor|fruher
+ago: ist|sind|war {count} {unit} her
+ago: il y a environ|presque|deja? {count} {unit}
+ago: il y a plus|moins de {count} {unit}
+ago: {count} {unit} plus tot
+half: {count} {unit} and a half ago|back|earlier
+half: il y a {count} {unit} et demi|demie
+last: last {period}
+last: letzte|letzten|letzter|letztes|vergangene|vergangenen|vergangener|vergangenes {period}
+last: vorige|vorigen|voriger|voriges {period}
+last: {period} dernier|derniere|passe|passee|precedent|precedente
+last but one: {period} before last
+last but one: vorletzte|vorletzten|vorletzter|vorletztes {period}
+within: in|within|over|during|for|throughout the last {period}
+within: past {period}
+within: last|past {count} {unit}
+within: letzte|letzten|vergangene|vergangenen {count} {units}
+within: {count} derniers|dernieres {units}
+within: cours du|de la? dernier|derniere {period}
+within few: in|over recent {units}
+within few: den letzten|vergangenen {units}
+within few: ces|des derniers|dernieres {units}
+within few: dans les derniers|dernieres {units}
+this: this {period}
+this: diese|dieser|diesen|dieses|diesem {period}
+this: ce|cet|cette {period}
+weekday: last {weekday}
+weekday: letzten|letztes|vergangenen|vergangenes|vorigen|voriges {weekday}
+weekday: {weekday} dernier|passe
+0 1: today|tonight|this morning|this afternoon|this evening|just now|heute|aujourd ' hui|ce matin|ce soir|cet apres midi
+1 1: yesterday|last night|gestern|hier soir|hier matin
+1 1 in French: hier
+2 1: day before yesterday|night before last|vorgestern|avant hier
+3 3: the other day|the other night|neulich|l ' autre jour
+10 7: the other week
+14 14: recently|lately|kurzlich|unlangst|vor kurzem|in letzter zeit|recemment|dernierement|ces derniers temps
+"""
+_OF_FRENCH: Final = "ai avons c d est etait fait il je j le les l ma mes mon nous ou qu que quel qui vous"
+"""Words of which a French query has one: *hier* is German, too."""
+
+
+class _Rule(NamedTuple):
+    kind: str
+    words: Sequence[str]
+
+
+def _rules() -> Iterator[_Rule]:
+    for row in _ROWS.strip().splitlines():
+        kind, pattern = row.split(": ")
+        if kind[0].isdigit():
+            yield from (_Rule(kind, each.split()) for each in pattern.split("|"))
+            continue
+        places = ([*each.removesuffix("?").split("|"), *([""] if each[-1] == "?" else [])] for each in pattern.split())
+        yield from (_Rule(kind, [word for word in words if word]) for words in product(*places))
+
+
+def _by_head() -> Mapping[str, Sequence[_Rule]]:
+    """The rules by each word that one of their phrases begins with; digits are `0`."""
+    found: dict[str, list[_Rule]] = {}
+    for rule in _rules():
+        slot = _SLOTS.get(rule.words[0])
+        heads = {rule.words[0]} if slot is None else {phrase[0] for phrase in slot}
+        for head in heads | ({"0"} if rule.words[0] == "{count}" else set()):
+            found.setdefault(head, []).append(rule)
+    return found
+
+
+_RULES: Final = _by_head()
+_LONGEST: Final = max(len(phrase) for slot in _SLOTS.values() for phrase in slot)
+_WORDS: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)+|\w+|[^\w\s]")
+_HYPHENS: Final = re.compile("[-\u2010\u2011]+")
+
+
+def temporal_expression(query: str, now: float) -> TemporalExpression | None:
+    """The time that a query names: its first relative phrase, else a date; None without either.
+
+    `now` is in Unix seconds within the years 1 to 9999, and its date is the UTC calendar's. A date after it gives
+    negative days. An ISO date is read in a text of any language.
+    """
+    found = _find_time(query, now, bare_year=False)
+    return found and found.expression
+
+
+def named_time(query: str, now: float) -> NamedTime | None:
+    """The same with the end of the period; a year by itself names one, too: "mayor 2021".
+
+    A day, a month, a season and a year end by the calendar, "since" with no day at all, and other times at the end of
+    their tolerance.
+    """
+    return _find_time(query, now, bare_year=True)
+
+
+def _find_time(query: str, now: float, *, bare_year: bool) -> NamedTime | None:
+    # Upper case first: it turns ligatures and long s into plain letters, which lower case alone doesn't.
+    text = fold_accents(query.upper().lower()).replace("\u2019", "'")
+    relative = _relative(_WORDS.findall(_HYPHENS.sub(" ", text)), now)
+    return relative or named_date(" ".join(text.split()), now, bare_year=bare_year)
+
+
+def _relative(words: Sequence[str], now: float) -> NamedTime | None:
+    today = date.fromordinal(today_of(now))
+    for start, word in enumerate(words):
+        rules = _RULES.get("0" if _DIGITS.fullmatch(word) else word, ())
+        matched = [(end, rule, slots) for rule in rules for end, slots in _match(rule, words, start)]
+        for end, rule, slots in sorted(matched, key=lambda each: -each[0]):
+            if rule.kind.endswith("French") and not set(_OF_FRENCH.split()) & set(words):
+                continue
+            said = _read(rule.kind, slots, today)
+            return NamedTime(" ".join(words[start:end]), said, now - (said.days - said.tolerance) * DAY)
+    return None
+
+
+def _match(rule: _Rule, words: Sequence[str], start: int) -> Iterator[tuple[int, list[Any]]]:
+    """The end of the rule's phrase at a place, if it is there, and the meanings of its slots."""
+    at, slots = start, list[Any]()
+    for each in rule.words:
+        slot = _SLOTS.get(each)
+        if slot is None:
+            if at == len(words) or words[at] != each:
+                return
+            at += 1
+            continue
+        found = _look_up(each, slot, words, at)
+        if found is None:
+            return
+        at, meaning = found
+        slots.append(meaning)
+    yield at, slots
+
+
+def _look_up(name: str, slot: _Slot, words: Sequence[str], at: int) -> tuple[int, Any] | None:
+    """The end and the meaning of the longest phrase of a slot at a place."""
+    if name == "{count}":
+        if _is_rest(words, at):
+            return None
+        if at < len(words) and _DIGITS.fullmatch(words[at]):
+            return at + 1, _Count(int(words[at]), "some")
+    ends = range(min(len(words), at + _LONGEST), at, -1)
+    return next(((end, slot[phrase]) for end in ends if (phrase := tuple(words[at:end])) in slot), None)
+
+
+def _is_rest(words: Sequence[str], at: int) -> bool:
+    """True behind a larger number, as in "a hundred and five": the rest of a number is no number of its own."""
+    before = at - 2 if at > 1 and words[at - 1] in _AND else at - 1
+    return before >= 0 and (words[before] in _LARGE or (before == at - 1 and (words[before],) in _NUMBERS))
+
+
+def _read(kind: str, slots: Sequence[Any], today: date) -> TemporalExpression:
+    """The time that a rule's phrase names."""
+    match kind:
+        case "ago":
+            return _ago(slots[0], slots[1])
+        case "half":
+            return _ago(_Count(slots[0].number + 0.5, "some"), slots[1])
+        case "last":
+            return _ago(_Count(1, "one"), slots[0])
+        case "last but one":
+            return TemporalExpression(round(2 * slots[0].days), slots[0].one)
+        case "within":
+            count, unit = slots if len(slots) == 2 else (_Count(1, "one"), slots[0])
+            return _until_now(count.number * unit.days)
+        case "within few":
+            return _until_now(3 * slots[0].days)
+        case "this":
+            return _until_now((today - _begin(slots[0].name, today)).days)
+        case "weekday":
+            # To the latest such day before today, 1 to 7.
+            return TemporalExpression(min((today.weekday() - each - 1) % 7 + 1 for each in slots[0]), 1)
+    days, tolerance = kind.split()[:2]
+    return TemporalExpression(int(days), int(tolerance))
+
+
+def _ago(count: _Count, unit: _Unit) -> TemporalExpression:
+    number, kind = count
+    tolerance = unit.one * 2 / 3 if kind == "half" else getattr(unit, kind)
+    if unit.grows and kind in ("some", "few"):
+        tolerance *= max(number, 1)
+    return TemporalExpression(int(number * unit.days), max(1, int(tolerance)))
+
+
+def _until_now(days: float) -> TemporalExpression:
+    half = math.ceil(days / 2)
+    return TemporalExpression(half, max(1, half))
+
+
+def _begin(unit: str, today: date) -> date:
+    """The first day of the week, month, quarter, year or decade that today belongs to."""
+    match unit:
+        case "month":
+            return today.replace(day=1)
+        case "quarter":
+            return today.replace(month=(today.month - 1) // 3 * 3 + 1, day=1)
+        case "year":
+            return today.replace(month=1, day=1)
+        case "decade":
+            return date(max(1, today.year - today.year % 10), 1, 1)
+    return date.fromordinal(max(1, today.toordinal() - today.weekday()))
