@@ -38,7 +38,7 @@ _LEAVES: Final = 6
 BEYOND: Final = 3
 """Times the page is asked for where a stage on distance moves candidates."""
 
-_ALONE: Final = frozenset({"id", TYPE, "created_at", "updated_at", "cycle"})
+_ALONE: Final = frozenset({TYPE, "created_at", "updated_at", "cycle"})
 """The fields of reflections that ranking reads."""
 
 _SIGNALS: Final[tuple[RecipeStage, ...]] = (Weighted(graph_weight=1.0), Composite(recency=1.0, importance=1.0))
@@ -408,15 +408,14 @@ def wanted_depth(query: InFlight) -> int:
 def fields(query: InFlight) -> frozenset[str]:
     """The payload fields that ranking, the post-filter check, or a recorded pool needs."""
     asked = query.asked.canonical
-    wanted: frozenset[str] = frozenset()
+    # Documents of equal value go by their own ids.
+    wanted = frozenset({"id"})
     if asked.shape is Shape.SEARCH:
-        wanted = query.asked.plan.recipe.reads
+        wanted |= query.asked.plan.recipe.reads
         if asked.reflections_only:
             wanted |= _ALONE
         if asked.order_by is not None:
             wanted |= paging.order_fields(asked.order_by)
-    if asked.given or query.may_lack_given:
-        wanted |= {"id"}
     if query.asked.plan.grouping is not None:
         wanted |= {query.asked.plan.grouping.field}
         if query.retrieval.capabilities.expires:

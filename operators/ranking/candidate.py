@@ -69,6 +69,12 @@ class Leg:
         )
 
 
+def document(point_id: str, payload: Payload) -> str:
+    """The id of a point's document: its own if the payload has it, else the point's."""
+    own = payload.get("id")
+    return own if isinstance(own, str) else point_id
+
+
 @dataclass(slots=True)
 class Candidate:
     """One document and its present score."""
@@ -80,8 +86,7 @@ class Candidate:
     @property
     def document(self) -> str:
         """The document's own id if the payload has it, else the point's id."""
-        own = self.payload.get("id")
-        return own if isinstance(own, str) else self.id
+        return document(self.id, self.payload)
 
 
 def in_tie_order(legs: Sequence[Leg]) -> list[Leg]:

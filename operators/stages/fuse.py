@@ -19,12 +19,13 @@ from bytewax.dataflow import operator
 from bytewax.operators import StatefulBatchLogic
 from typing_extensions import override
 
+from operators.query.backend_answers import Hits
 from operators.query.canonical import Shape
 from operators.query.in_flight import Found, InFlight
 from operators.query.outcome import is_given
 from operators.query.paging import find_page
 from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
-from operators.ranking.candidate import Candidate, Leg, in_tie_order, union
+from operators.ranking.candidate import Candidate, Leg, document, in_tie_order, union
 from operators.ranking.coverage import find_missing, find_misspelt
 from operators.ranking.marks import find_matches, narrow
 from operators.ranking.pipeline import first_phase, keep_order
@@ -234,12 +235,21 @@ def _to_leg(query: InFlight, name: str, found: Found) -> Leg:
         grouped = found.more if query.asked.plan.min_relevance == 0 else None
         full = len(found.hits.ids) >= depth(query) and not found.whole
         more = grouped if grouped is not None else full
-        return Leg(name, LegStatus.OK, *found.hits, more=more)
+        return Leg(name, LegStatus.OK, *_tied_by_document(found.hits), more=more)
     page = find_page(found.values, asked.after, asked.limit, _find_given(found, asked.given), len(asked.given))
     leg = Leg(name, LegStatus.OK, *found.hits).at(page.indexes)
     query.retrieval.ends, query.outcome.more = dict(zip(leg.ids, page.ends, strict=True)), page.more
     query.retrieval.end = page.ends[-1] if page.ends else None
     return leg
+
+
+def _tied_by_document(hits: Hits) -> Hits:
+    """The hits, those of one score by the ids of their documents: Qdrant gives them in the order of its points."""
+    if len(set(hits.scores)) == len(hits.scores):
+        return hits
+    found = zip(hits.ids, hits.scores, hits.payloads, strict=True)
+    keys = [(-score, document(id_, payload)) for id_, score, payload in found]
+    return hits.at(sorted(range(len(keys)), key=keys.__getitem__))
 
 
 def _find_given(found: Found, given: Set[bytes]) -> set[int]:

@@ -2,8 +2,9 @@
 
 Qdrant's ordered scroll can begin at a value only, and the order that it gives to records of one value changes with the
 requested number. So they are put in order by id; and if the scroll may have cut them off, those of the last value are
-requested again, in scrolls by id. A collection that gives few records at a time is asked several times, and
-no lookup asks it without end.
+requested again, in scrolls by the points' ids. The order is that of the documents' own ids if there are at most TIED
+records of the value, for these can be read for each page. Otherwise it is that of the points' ids. A collection that
+gives few records at a time is asked several times, and no lookup asks it without end.
 """
 
 import time
@@ -19,10 +20,14 @@ from operators.query.backend_answers import Hits
 from operators.query.in_flight import Found
 from operators.query.paging import OrderValue
 from operators.query.search_bodies import Condition, Search
+from operators.ranking.candidate import document
 from schemas.errors import BackendBadResponse, BackendError, Reason
 
 REQUESTS: Final = 128
 """Scrolls of one lookup at most: a collection that gives 1,000 records at a time needs 24 for the deepest page."""
+
+TIED: Final = 1_000
+"""Records of one value at most that are read for a page, to put them in the order of their documents' ids."""
 
 
 async def look_up(qdrant: QdrantClient, collection: str, search: Search, timeout: float) -> Found | BackendError:
@@ -31,9 +36,9 @@ async def look_up(qdrant: QdrantClient, collection: str, search: Search, timeout
     lookup = _Lookup(qdrant, collection, search.most, time.monotonic() + timeout)
     try:
         if "order_by" not in search.body:
-            records = await lookup.by_id(search.body, search.body["limit"])
+            records = await lookup.tied(search.body, search.body["limit"])
         elif search.equal is None:
-            records = _tied_by_id(await lookup.first_page(search.body))
+            records = lookup.sort_tied(await lookup.first_page(search.body))
         else:
             records = await _look_up_ordered(lookup, search.body, search.equal)
     except BackendError as error:
@@ -52,7 +57,7 @@ async def _look_up_ordered(
     while True:
         wanted = limit - len(records)
         page_size = lookup.page_size(wanted)
-        found = _tied_by_id(await lookup.first_page({**rest, "limit": wanted}))
+        found = lookup.sort_tied(await lookup.first_page({**rest, "limit": wanted}))
         values = [_value(record) for record in found]
         whole = page_size == wanted
         start = paging.unfinished_value(values, page_size) if whole else _last_value(values, page_size)
@@ -60,7 +65,7 @@ async def _look_up_ordered(
         if start is None:
             return records
         value = values[start]
-        tied = await lookup.by_id(_with(body, "must", equal(value)), limit - len(records))
+        tied = await lookup.tied(_with(body, "must", equal(value)), limit - len(records))
         records += [Record(each.id, each.payload, value) for each in tied]
         if whole or len(records) >= limit:
             return records
@@ -92,17 +97,28 @@ class _Lookup:
         """The first records in their order, as many as one request gives."""
         return (await self._page(body, self.page_size(body["limit"]), body["order_by"], None)).records
 
-    async def by_id(self, body: Mapping[str, Any], wanted: int) -> list[Record]:
-        """The wanted number of records by id, in as many requests as it takes."""
+    @property
+    def most_tied(self) -> int:
+        """The number of records of one value up to which these are in the order of their documents' ids."""
+        return TIED if self.most is None else min(TIED, 4 * self.most)
+
+    async def tied(self, body: Mapping[str, Any], wanted: int) -> list[Record]:
+        """The wanted number of records of one value, or fewer if there are no more, in as many requests as it takes."""
         records: list[Record] = []
-        offset = None
-        while len(records) < wanted:
-            page = await self._page(body, self.page_size(wanted - len(records)), None, offset)
+        offset, enough = None, max(wanted, self.most_tied + 1)
+        while len(records) < enough:
+            page = await self._page(body, self.page_size(enough - len(records)), None, offset)
             records += page.records
             offset = page.next_offset
             if offset is None:
                 break
-        return records
+        return self.sort_tied(records)[:wanted]
+
+    def sort_tied(self, found: Sequence[Record]) -> list[Record]:
+        """The records, those of each value by id."""
+        tied = (list(each) for _, each in groupby(found, _value))
+        keys = ((each, _document if len(each) <= self.most_tied else _point) for each in tied)
+        return [record for each, key in keys for record in sorted(each, key=key)]
 
     async def _page(
         self, body: Mapping[str, Any], limit: int, order_by: Mapping[str, Any] | None, offset: str | None
@@ -126,13 +142,13 @@ def _with(body: Mapping[str, Any], clause: str, condition: Condition) -> dict[st
     return {**body, "filter": {**where, clause: [*where.get(clause, ()), condition]}}
 
 
-def _tied_by_id(found: list[Record]) -> list[Record]:
-    return [record for _, tied in groupby(found, _value) for record in sorted(tied, key=_by_id)]
-
-
 def _value(record: Record) -> paging.OrderValue:
     return record.order_value
 
 
-def _by_id(record: Record) -> tuple[bool, int, str]:
+def _point(record: Record) -> tuple[bool, int, str]:
     return paging.by_id(record.id)
+
+
+def _document(record: Record) -> tuple[bool, int, str]:
+    return paging.by_id(document(record.id, record.payload))

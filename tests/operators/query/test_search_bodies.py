@@ -192,11 +192,11 @@ def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
 @pytest.mark.parametrize(
     ("event", "fields"),
     [
-        ({"recipe": "bare"}, ["namespace"]),
-        ({}, ["_content", "_marks", "created_at", "namespace"]),
-        ({"recipe": "keyword"}, ["_content", "namespace"]),
+        ({"recipe": "bare"}, ["id", "namespace"]),
+        ({}, ["_content", "_marks", "created_at", "id", "namespace"]),
+        ({"recipe": "keyword"}, ["_content", "id", "namespace"]),
         ({"recipe": "decay"}, ["_marks", "created_at", "id", "namespace"]),
-        ({"recipe": "distance"}, ["created_at", "emotional_weight", "importance", "namespace", "text", "title"]),
+        ({"recipe": "distance"}, ["created_at", "emotional_weight", "id", "importance", "namespace", "text", "title"]),
         ({"recipe": "signals"}, ["created_at", "cycle", "id", "namespace", "priority", "type", "updated_at"]),
         (
             {"recipe": "signals", "overrides": {"weighted": {"graph_weight": 0.1}}},
@@ -209,7 +209,7 @@ def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
     ],
 )
 def test_a_payload_is_asked_for_what_ranking_reads(event: dict[str, Any], fields: object) -> None:
-    """The namespace of every hit, always; what no stage reads stays in the index, edges until the graph weighs."""
+    """Namespace and id of every hit, always; what no stage reads stays in the index, edges until the graph weighs."""
     assert all(body["with_payload"] == fields for body in bodies(query(**event)).values())
 
 

@@ -169,3 +169,16 @@ def test_the_engine_is_woken_for_the_last_leg_alone() -> None:
     asked = searched(0, vector=[1.0, 0.0, 0.0])
     asked.retrieval.legs_left = 2
     assert [leg(name).wakes(asked) for name in ("keyword", "vector")] == [False, True]
+
+
+def test_hits_of_one_score_go_by_the_ids_of_their_documents() -> None:
+    """In whatever order the index gives them, and whatever the ids of their points: the ids decide every rank."""
+    names = {f"point-{number}": name for number, name in enumerate(("n11", "n05", "n23", "n17", "n02"))}
+    hits = Hits([*names], [0.5] * len(names), [{"id": name, "namespace": "public"} for name in names.values()])
+    for recipe in ("vector", "rrf", "hybrid", "signals", "distance"):
+        asked, stage = searched(0, recipe=recipe, text=None, vector=[1.0, 0.0, 0.0]), leg("vector")
+        assert stage.wants(asked)
+        [found] = joined(Join(1), stage.on_result(asked, Found(hits)))
+        fused = fuse(found).outcome
+        assert [each.document for each in fused.candidates] == sorted(names.values())
+        assert [names[id_] for id_ in fused.legs["vector"].ids] == sorted(names.values())
