@@ -2,7 +2,8 @@
 Prometheus's own types stay behind it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -35,6 +36,10 @@ class Trace(Protocol):
         kind: Any = ...,
     ) -> None:
         """Record what ran from `started`, on the monotonic clock, until now; `link` and `kind` are OpenTelemetry's."""
+        ...
+
+    def calling(self, name: str, attributes: Attributes, traces: "Sequence[Trace]") -> AbstractContextManager[Any]:
+        """The span of one call for the queries of these recorded traces, of which this is one, as the current span."""
         ...
 
     def passed(self, step: str, seconds: float) -> None:

@@ -22,6 +22,7 @@ import asyncio
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -148,7 +149,7 @@ class Dispatcher(Generic[Request, Outcome]):
 
     `request` maps an item to its batch key and request, None if it has none. `call` makes one call for many requests of
     a batch key, within the given seconds. `deadline` gives an item's deadline on the monotonic clock. `wakes` says
-    whether the engine is to be woken for an item that has finished.
+    whether the engine is to be woken for an item that has finished. A call for some items is made within `around` them.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class Dispatcher(Generic[Request, Outcome]):
         batching: BatchingPolicy[Request, Outcome],
         load: Load | None = None,
         wakes: Callable[[Any], bool] = lambda _: True,
+        around: Callable[[Sequence[Any]], AbstractContextManager[Any]] = lambda _: nullcontext(),
     ) -> None:
         self._calls = calls
         self._request = request
@@ -170,6 +172,7 @@ class Dispatcher(Generic[Request, Outcome]):
         self._batching = batching
         self._load = load
         self._wakes = wakes
+        self._around = around
         self._backlogs: dict[BatchKey, Backlog[Request, Outcome]] = {}
         self._live: dict[PendingRequest[Request, Outcome], _Live] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -320,7 +323,9 @@ class Dispatcher(Generic[Request, Outcome]):
     ) -> Sequence[Outcome | BackendError]:
         left = max(slice_.request.deadline for slice_ in slices) - self._now()
         parts = [self._batching.part(each.request.query, each.start, each.stop) for each in slices]
-        outcomes = await self._call(batch_key, parts, max(left, 0.001))
+        lives = (self._live.get(each.request) for each in slices)
+        with self._around([live.item for live in lives if live is not None]):
+            outcomes = await self._call(batch_key, parts, max(left, 0.001))
         if len(outcomes) != len(slices):
             raise RuntimeError(f"{len(outcomes)} outcomes for {len(slices)} requests")
         return outcomes

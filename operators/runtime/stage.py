@@ -11,6 +11,7 @@ a flow sets the key, and the last one takes it off.
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import structlog
@@ -28,6 +29,8 @@ log = structlog.stdlib.get_logger(__name__)
 Item = TypeVar("Item")
 Request = TypeVar("Request")
 Outcome = TypeVar("Outcome")
+
+_PLAIN: Final = nullcontext()
 
 KEY: Final = "0"
 """The key of every batch."""
@@ -133,8 +136,8 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
     `step` names the stage in dead letters. A `branch` is one of several stages that take the same stream: it passes on
     its own items only.
 
-    Threads: `request`, `call`, `deadline`, `wakes`, `batching` and `load` are called on the event-loop thread only, so
-    none of them may block, and they need no locks among themselves. The engine's worker calls the others. What
+    Threads: `request`, `call`, `around`, `deadline`, `wakes`, `batching` and `load` are called on the event-loop thread
+    only, so none of them may block, and they need no locks among themselves. The engine's worker calls the others. What
     `request` raises rejects the item as what `on_result` raises does.
     """
 
@@ -176,6 +179,10 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
         """True if the engine is to be woken for the item, whose request has ended."""
         return True
 
+    def around(self, items: Sequence[Any]) -> AbstractContextManager[Any]:  # noqa: ARG002  for stages with traces
+        """The context in which one call for these items is made."""
+        return _PLAIN
+
     @abstractmethod
     async def call(
         self, batch_key: BatchKey, requests: Sequence[Request], timeout: float
@@ -211,7 +218,15 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
     def __init__(self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread) -> None:
         self._stage = stage
         self._dispatcher: Dispatcher[Request, Outcome] = Dispatcher(
-            calls, stage.request, stage.call, stage.deadline, stage.bounds, stage.batching, stage.load, stage.wakes
+            calls,
+            stage.request,
+            stage.call,
+            stage.deadline,
+            stage.bounds,
+            stage.batching,
+            stage.load,
+            stage.wakes,
+            stage.around,
         )
 
     def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:

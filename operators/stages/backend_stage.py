@@ -6,6 +6,7 @@ results with `debug` and the span for the trace. A stage whose backend is not co
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from time import monotonic
 from typing import Any, ClassVar, TypeVar
 
@@ -41,6 +42,16 @@ class QueryStage(AsyncStage[Request, Outcome]):
     @abstractmethod
     def ask(self, query: InFlight) -> tuple[BatchKey, Request] | None:
         """The query's request and its batch key, if it needs one. On the event loop's thread."""
+
+    @override
+    def around(self, items: Sequence[InFlight]) -> AbstractContextManager[Any]:
+        """The span of the call, if one of the queries is traced; the call's requests hand it on."""
+        traces = [each.trace for each in items if each.trace.recording]
+        return traces[0].calling(*self.call_span(items[0]), traces) if traces else super().around(items)
+
+    def call_span(self, query: InFlight) -> tuple[str, Attributes]:  # noqa: ARG002  for stages with attributes
+        """The name and the attributes of the span of a call that carries this query."""
+        return self.step, {}
 
 
 class BackendStage(QueryStage[Request, Outcome]):

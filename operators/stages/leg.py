@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final
 
 from bytewax import operators as op
 from bytewax.dataflow import operator
-from opentelemetry.trace import SpanKind, Tracer
+from opentelemetry.trace import SpanKind, get_current_span
 from typing_extensions import override
 
 from operators.clients.qdrant.client import QdrantClient
@@ -33,13 +33,13 @@ from operators.clients.qdrant.phrase_endings import phrase_endings
 from operators.query.backend_answers import Hits
 from operators.query.in_flight import Found, InFlight
 from operators.query.search_bodies import Groups, Search, Searches, Unfinished
+from operators.query.trace import Attributes
 from operators.runtime.batching.policy import BatchingPolicy, Waiting, Whole
 from operators.runtime.dispatcher import BatchKey, Bounds, defect_of_call
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import KEY, Batch, Batches, async_stage
 from operators.runtime.turns import Turns
 from operators.stages.backend_stage import QueryStage
-from operators.telemetry.traces import batch_span
 from schemas.errors import BackendError
 from schemas.result import FUZZY, LEGS, STRUCTURED, WEIGHED_LEGS
 
@@ -125,7 +125,6 @@ class Leg(QueryStage[Search | Apart, Found]):
 
     name: str
     qdrant: QdrantClient
-    tracer: Tracer
     bounds: Bounds
     idf: TermIdf
     facets: Turns = field(default_factory=lambda: Turns(_FACETS))
@@ -182,26 +181,27 @@ class Leg(QueryStage[Search | Apart, Found]):
         assert isinstance(batch_key, tuple)
         _, collection, *_ = batch_key
         started = monotonic()
-        name = f"query {collection}"
-        attributes = {
+        outcomes = await self._answer(collection, requests, timeout)
+        link = get_current_span().get_span_context()
+        for each, outcome in zip(requests, outcomes, strict=True):
+            query_trace = (each.search if isinstance(each, Apart) else each).trace
+            if query_trace.recording:
+                error = outcome.reason if isinstance(outcome, BackendError) else None
+                name, attributes = self._span(collection)
+                query_trace.child(name, started, attributes, link=link, error=error, kind=SpanKind.CLIENT)
+        return outcomes
+
+    @override
+    def call_span(self, query: InFlight) -> tuple[str, Attributes]:
+        return self._span(query.collection)
+
+    def _span(self, collection: str) -> tuple[str, Attributes]:
+        return f"query {collection}", {
             "db.system.name": "qdrant",
             "db.operation.name": "scroll" if self.name == STRUCTURED else "query",
             "db.collection.name": collection,
             "rankstream.leg": self.name,
         }
-        traces = [(each.search if isinstance(each, Apart) else each).trace for each in requests]
-        link = None
-        if any(trace.recording for trace in traces):
-            size = {"db.operation.batch.size": len(requests)}
-            with batch_span(self.tracer, name, attributes | size) as span:
-                outcomes = await self._answer(collection, requests, timeout)
-                link = span.get_span_context()
-        else:
-            outcomes = await self._answer(collection, requests, timeout)
-        for trace, outcome in zip(traces, outcomes, strict=True):
-            error = outcome.reason if isinstance(outcome, BackendError) else None
-            trace.child(name, started, attributes, link=link, error=error, kind=SpanKind.CLIENT)
-        return outcomes
 
     async def _answer(
         self, collection: str, searches: Sequence[Search | Apart], timeout: float

@@ -5,8 +5,11 @@
     └── process queries            CONSUMER, until the result is committed
         ├── embed, fuse, rank
         ├── rerank                 with the attributes of OpenInference's RERANKER spans
-        ├── query {collection}     one for each leg, linked to the span of the batch request that carried it
+        ├── query {collection}     one for each leg, linked to the span of the call that carried it
+        ├── the calls for it alone CLIENT; their contexts go out to embedders, rerankers and Qdrant
         └── send results           PRODUCER; its context goes out in the result's headers
+
+A call for several queries is a trace of its own, with links to theirs.
 
 Names and attributes follow OpenTelemetry's conventions for messaging, databases and generative AI. A query whose trace
 isn't recorded gets no spans, and is counted all the same. No attribute holds a text, except the query's own if
@@ -14,7 +17,8 @@ isn't recorded gets no spans, and is counted all the same. No attribute holds a 
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -26,8 +30,9 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 
 from operators.query.message import Message
 from operators.query.outcome import Outcome
-from operators.query.trace import Attributes, Headers
+from operators.query.trace import Attributes, Headers, Trace
 from operators.telemetry.metrics import FlowMetrics
+from schemas.errors import BackendError
 from schemas.headers import fold
 
 DEAD_LETTER: Final = "dead_letter"
@@ -130,9 +135,30 @@ class QueryTrace:
             name, self._context, kind=kind, start_time=wall_ns(started), attributes=attributes, links=links
         )
         if error is not None:
-            span.set_attribute("error.type", error)
-            span.set_status(Status(StatusCode.ERROR, error))
+            _fail(span, error)
         span.end()
+
+    @contextmanager
+    def calling(self, name: str, attributes: Attributes, traces: Sequence[Trace]) -> Iterator[None]:
+        """The span of one call for the queries of these recorded traces, as the current span.
+
+        The call for one query is a part of its trace. The call for several is a trace of its own, with links to theirs.
+        """
+        carried = [each for each in traces if isinstance(each, QueryTrace)]
+        links = [Link(each._process.get_span_context()) for each in carried] if len(carried) > 1 else None
+        span = self._tracer.start_span(
+            f"call {name}",
+            Context() if links else self._context,
+            kind=SpanKind.CLIENT,
+            attributes={**attributes, "rankstream.batch.size": len(carried)},
+            links=links,
+        )
+        with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+            try:
+                yield
+            except BackendError as error:
+                _fail(span, error.reason)
+                raise
 
     def passed(self, step: str, seconds: float) -> None:
         """Count a step of the query, which took `seconds`."""
@@ -205,9 +231,9 @@ class QueryTrace:
         self._process.end()
 
 
-def batch_span(tracer: Tracer, name: str, attributes: Attributes) -> Span:
-    """Begin the span of one request that carries many queries; each query's own span links to it."""
-    return tracer.start_span(name, Context(), kind=SpanKind.CLIENT, attributes=attributes)
+def _fail(span: Span, error: str) -> None:
+    span.set_attribute("error.type", error)
+    span.set_status(Status(StatusCode.ERROR, error))
 
 
 @dataclass(frozen=True, slots=True)

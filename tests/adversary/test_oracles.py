@@ -25,7 +25,7 @@ from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.settings import FirewallSettings, PolicySettings
 from schemas.settings.policies import SourcePolicy
 from tests.operators.indexing.neighbours import Event, Index, settings
-from tests.operators.samples import DIMENSION, SIGNALS, decoder, message
+from tests.operators.samples import DIMENSION, decoder, message
 
 TIMEOUT: Final = 30.0
 PINS: Final = [f"{number:04}" for number in range(0, 10_000, 61)]
@@ -70,7 +70,7 @@ class Source:
         retrieval.parsed = parse(text, {})
         retrieval.embedding = Embedding(np.array(vector, np.float32))
         search = self._searches(query)[leg, "documents"]
-        stage = Leg(leg, self._client, SIGNALS.tracer, Bounds(1, 1, 1), TermIdf(self._client))
+        stage = Leg(leg, self._client, Bounds(1, 1, 1), TermIdf(self._client))
         batch_key, request = stage.request_of("documents", search)
         [found] = asyncio.run(stage.call(batch_key, [request], TIMEOUT))
         assert isinstance(found, Found)

@@ -38,6 +38,7 @@ def test_one_trace_from_producer_to_result(broker: Broker, tmp_path: Path, topic
     assert process.parent_span_id == PRODUCER
     assert spans[f"receive {queries}"].parent_span_id == PRODUCER
     children = {"embed", "query documents", "fuse", "rank", "retrieve documents", "rerank", f"send {results}"}
+    children |= {f"call {each}" for each in ("embed", "query documents", "fetch", "rerank")}
     assert children == {name for name, span in spans.items() if span.parent_span_id == process.span_id}
     handed_on = result.headers["traceparent"].decode()
     assert handed_on == f"00-{TRACE}-{spans[f'send {results}'].span_id}-01"
@@ -45,5 +46,6 @@ def test_one_trace_from_producer_to_result(broker: Broker, tmp_path: Path, topic
     assert leg.attributes["db.system.name"] == "qdrant"
     assert len(leg.links) == 1
     batches = [span for span in collector.spans if span.span_id == leg.links[0].span_id]
-    assert [span.attributes["db.operation.batch.size"] for span in batches] == [1]
+    assert [(span.name, span.attributes["rankstream.batch.size"]) for span in batches] == [("call query documents", 1)]
+    assert batches[0].parent_span_id == process.span_id
     assert not any("xylophone" in str(span.attributes) for span in collector.spans)

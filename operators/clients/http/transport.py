@@ -41,6 +41,9 @@ from urllib.request import getproxies_environment, proxy_bypass_environment  # t
 
 import httpx
 import orjson
+from opentelemetry import propagate
+from opentelemetry.context import Context
+from opentelemetry.trace import get_current_span, set_span_in_context
 
 from operators.clients.http.connection import NotHttp, SilentEnd
 from operators.clients.http.dialect import PLAIN, Dialect
@@ -267,8 +270,14 @@ class Endpoint:
             if len(self._kinds) < _KINDS:
                 self._kinds[kind] = known
         content = b"" if body is None else self.encode(body)
+        own = known[1]
+        if get_current_span().is_recording():
+            carrier: dict[str, str] = {}
+            # The span alone: baggage is a producer's, and no backend's.
+            propagate.inject(carrier, set_span_in_context(get_current_span(), Context()))
+            own = httpx.Headers([*own.items(), *carrier.items()])
         # A request that is given as a stream gets no headers but these, at a tenth of the cost.
-        request = httpx.Request(method, known[0], headers=known[1], stream=httpx.ByteStream(content))
+        request = httpx.Request(method, known[0], headers=own, stream=httpx.ByteStream(content))
         request.read()
         return request
 

@@ -3,6 +3,7 @@
 import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -72,6 +73,10 @@ class Told:
     def child(self, name: str, started: float, attributes: Mapping[str, Any], **of: Any) -> None:
         """Note a span."""
         self.log.append(("child", name, dict(attributes), of.get("error")))
+
+    def calling(self, *_: Any) -> AbstractContextManager[Any]:
+        """Note nothing: no call is made."""
+        return nullcontext()
 
     def passed(self, step: str, seconds: float) -> None:
         """Note a step."""

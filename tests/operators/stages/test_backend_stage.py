@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from opentelemetry.trace import SpanContext, get_current_span
+
 from operators.query.in_flight import InFlight
 from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import async_stage
 from operators.stages.backend_stage import BackendStage
 from schemas.errors import BackendError, BackendUnavailable, Reason
+from tests.operators.recorded import Recorded
 from tests.operators.runtime.flowing import items
 from tests.operators.runtime.test_async_stage import looping
 from tests.operators.samples import query
@@ -24,6 +27,7 @@ class Spelling(BackendStage[str, str]):
 
     bounds: Bounds = field(default_factory=lambda: Bounds(10, 8, 1))
     heard: list[tuple[str, str]] = field(default_factory=list)
+    within: list[SpanContext] = field(default_factory=list)
 
     def ask(self, query: InFlight) -> tuple[BatchKey, str] | None:
         """Its text, unless that is "unasked"."""
@@ -32,6 +36,7 @@ class Spelling(BackendStage[str, str]):
 
     async def call(self, batch_key: BatchKey, requests: Sequence[str], timeout: float) -> list[str | BackendError]:
         """The texts in capital letters."""
+        self.within.append(get_current_span().get_span_context())
         return [BackendUnavailable("down") if text == "down" else text.upper() for text in requests]
 
     def on_answer(self, query: InFlight, answer: str) -> None:
@@ -83,3 +88,15 @@ def test_without_a_backend_nothing_is_built() -> None:
     """Queries pass by: the stage's stream is the one that it is given."""
     asked = query()
     assert through(None, asked) == [asked]
+
+
+def test_the_span_of_a_call_is_current_while_the_call_is_made() -> None:
+    """It has links to the queries that it carries and whose trace is recorded; without one there is none."""
+    recorded, part = Recorded(), Spelling()
+    asked = [*(query(number, recorded.tracer, text="word") for number in range(2)), query(2, text="word")]
+    through(part, *asked)
+    call = recorded.spans["call rerank"]
+    assert part.within == [call.context]
+    assert [f"{link.context.trace_id:032x}" for link in call.links] == [each.trace.trace_id for each in asked[:2]]
+    through(part, query(3))
+    assert not part.within[-1].is_valid

@@ -27,7 +27,7 @@ from schemas.errors import BackendTimeout, DeadlinePassed, Reason
 from schemas.result import Status
 from tests.operators.runtime.flowing import items
 from tests.operators.runtime.test_async_stage import Backend, Item, looping, ran
-from tests.operators.samples import DIMENSION, SIGNALS, decoder, message, query
+from tests.operators.samples import DIMENSION, decoder, message, query
 from tests.operators.stages.test_publish import found
 
 DAY = 86_400.0
@@ -123,7 +123,7 @@ def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     searches = Searches("dense", "bm25", True)
     nobody: Any = Nobody()
     idf = TermIdf(nobody)
-    leg = Leg("vector", nobody, SIGNALS.tracer, BOUNDS, idf)
+    leg = Leg("vector", nobody, BOUNDS, idf)
 
     def retrieve(up: Batches, calls: EventLoopThread) -> Batches:
         searched = sync_stage("searches", up, SearchWriter(searches))

@@ -22,7 +22,7 @@ from schemas.errors import BackendError, BackendTimeout, DeadLetterClass, Reason
 from schemas.result import CONTEXT_LEGS, LEGS
 from tests.operators.runtime.flowing import flowed
 from tests.operators.runtime.test_async_stage import looping
-from tests.operators.samples import SIGNALS, message, query
+from tests.operators.samples import message, query
 from tests.operators.stages.replayed import CASES, SEARCHES, cases, digest
 
 BUILT = (*LEGS, *CONTEXT_LEGS)
@@ -32,7 +32,7 @@ GOLDEN = Path(__file__).with_name("replayed.txt")
 
 def leg(name: str) -> Leg:
     """A leg that asks nobody."""
-    return Leg(name, NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY))
+    return Leg(name, NOBODY, Bounds(30, 64, 8), TermIdf(NOBODY))
 
 
 def joined(logic: Join, *items: object) -> Batch:
@@ -125,7 +125,7 @@ def through(asked: Sequence[InFlight | Rejected], *legs: Leg) -> list[list[Any]]
 
 def scripted(name: str, seconds: float = 0.0) -> Scripted:
     """Such a leg."""
-    return Scripted(name, NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY), seconds=seconds)
+    return Scripted(name, NOBODY, Bounds(30, 64, 8), TermIdf(NOBODY), seconds=seconds)
 
 
 def test_each_leg_is_asked_for_what_it_is_wanted_for_alone() -> None:

@@ -27,7 +27,7 @@ from schemas.result import LegStatus
 from tests.operators.ranking.payloads import said
 from tests.operators.runtime.flowing import flowed
 from tests.operators.runtime.test_async_stage import looping
-from tests.operators.samples import SIGNALS, query
+from tests.operators.samples import query
 
 NOBODY: Any = None
 TERMS: Final = {"red": [1], "lamp": [2], "desk": [3, 4], "a1": [5]}
@@ -58,7 +58,7 @@ def hits(documents: Mapping[str, Sequence[int] | None], best: float = 0.9) -> Hi
 
 def stage(**changes: Any) -> Fuzzy:
     """The stage, which asks nobody."""
-    return Fuzzy("fuzzy", NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY), **changes)
+    return Fuzzy("fuzzy", NOBODY, Bounds(30, 64, 8), TermIdf(NOBODY), **changes)
 
 
 def told(done: InFlight) -> object:
@@ -137,10 +137,8 @@ def test_through_the_engine_it_is_asked_for_misspelt_queries_alone() -> None:
     without.retrieval.searches = {("keyword", "documents"): Search({}, without.trace)}
     without.retrieval.words = misspelt.retrieval.words
     answered.retrieval.searches, answered.answered = None, True
-    keyword = Scripted(
-        "keyword", NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY), hits=hits({"a": [1, 2, 3, 5]})
-    )
-    fuzzy = Heard("fuzzy", NOBODY, SIGNALS.tracer, Bounds(30, 64, 8), TermIdf(NOBODY))
+    keyword = Scripted("keyword", NOBODY, Bounds(30, 64, 8), TermIdf(NOBODY), hits=hits({"a": [1, 2, 3, 5]}))
+    fuzzy = Heard("fuzzy", NOBODY, Bounds(30, 64, 8), TermIdf(NOBODY))
 
     def flow(up: Batches, calls: EventLoopThread) -> Batches:
         joined = join("join", pass_by("passing_by", up), async_stage("leg_keyword", up, keyword, calls))

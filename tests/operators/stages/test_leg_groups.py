@@ -24,7 +24,7 @@ from operators.stages.leg import Leg
 from schemas.errors import BackendError, Reason
 from tests.operators.clients.qdrant.transports import Faulty, Watched, qdrant
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
-from tests.operators.samples import SIGNALS, query
+from tests.operators.samples import query
 from tests.tiers import sized
 
 TRACE = query().trace
@@ -49,7 +49,7 @@ def search(limit: int, wanted: int, most: int = 1000) -> Search:
 def asked(transport: httpx.AsyncBaseTransport, wanted: Search) -> Found | BackendError:
     """The answer to one search of the vector leg."""
     client = qdrant(transport)
-    leg = Leg("vector", client, SIGNALS.tracer, Bounds(10, 8, 1), TermIdf(client))
+    leg = Leg("vector", client, Bounds(10, 8, 1), TermIdf(client))
     [found] = asyncio.run(leg.call(("vector", "documents"), [wanted], 10))
     return found
 

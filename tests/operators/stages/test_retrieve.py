@@ -26,7 +26,7 @@ from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
 from tests.operators.clients.qdrant.transports import Faulty, qdrant
-from tests.operators.samples import SIGNALS, query
+from tests.operators.samples import query
 
 VECTOR, KEYWORD = ("vector", "documents"), ("keyword", "documents")
 OWN = {"namespace": "public"}
@@ -122,7 +122,7 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
     open_ended.retrieval.parsed = parse('"deep lea"*', {})
     client = qdrant(Faulty(answer))
     client.limits["documents"] = UNLIMITED
-    leg = Leg("keyword", client, SIGNALS.tracer, Bounds(1, 9, 1), TermIdf(client))
+    leg = Leg("keyword", client, Bounds(1, 9, 1), TermIdf(client))
     asked = [embedded(), open_ended, embedded()]
     for each in asked:
         each.retrieval.searches = SEARCHES(each)

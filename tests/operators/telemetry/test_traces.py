@@ -4,15 +4,15 @@ import time
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, Tracer
+from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, Tracer, get_current_span
 
 from operators.query.in_flight import InFlight
 from operators.query.message import Rejected
 from operators.runtime.stage import run_step
 from operators.stages.publish import Publisher
 from operators.telemetry import traces
-from operators.telemetry.traces import QueryTrace, batch_span
-from schemas.errors import DeadLetterClass, InputError, Reason
+from operators.telemetry.traces import QueryTrace
+from schemas.errors import BackendTimeout, DeadLetterClass, InputError, Reason
 from tests.operators.recorded import Recorded
 from tests.operators.samples import CURSORS, decoder, message, query, signals, way_out
 from tests.operators.samples import trace as trace_of
@@ -145,18 +145,36 @@ def test_without_a_tracer_the_producers_trace_goes_on() -> None:
     assert dict(trace.send("results", "ok"))["traceparent"] == TRACEPARENT[1]
 
 
-def test_a_query_links_to_the_request_that_carried_it(recorded: Recorded) -> None:
-    """The batch request is a trace of its own, whatever is current; each query's span links to it."""
-    trace = recorded.trace(TRACEPARENT)
-    with recorded.tracer.start_as_current_span("elsewhere"), batch_span(recorded.tracer, "batch", {"n": 2}) as batch:
-        link = batch.get_span_context()
-    batch.end()
-    trace.child("query documents", time.monotonic(), {}, link=link)
+def test_a_query_links_to_the_call_that_carried_it(recorded: Recorded) -> None:
+    """The call for several queries is a trace of its own, whatever is current, with links to theirs and back."""
+    first, second = recorded.trace(TRACEPARENT), recorded.trace()
+    with (
+        recorded.tracer.start_as_current_span("elsewhere"),
+        first.calling("query documents", {"n": 2}, [first, second]),
+    ):
+        link = get_current_span().get_span_context()
+    for each in (first, second):
+        each.child("query documents", time.monotonic(), {}, link=link)
+        each.sent()
     spans = recorded.spans
-    assert spans["batch"].parent is None
+    call = spans["call query documents"]
+    assert call.parent is None
+    assert [link.context for link in call.links] == [each._process.get_span_context() for each in (first, second)]
     (linked,) = spans["query documents"].links
-    assert linked.context == spans["batch"].context
-    assert spans["batch"].attributes == {"n": 2}
+    assert linked.context == call.context
+    assert call.attributes == {"n": 2, "rankstream.batch.size": 2}
+
+
+def test_a_call_for_one_query_is_a_part_of_its_trace(recorded: Recorded) -> None:
+    """Its span is the query's child, is current for what is sent, and has the reason of a loss, but no text of it."""
+    trace = recorded.trace(TRACEPARENT)
+    with pytest.raises(BackendTimeout), trace.calling("embed", {}, [trace]):
+        raise BackendTimeout(CANARY)
+    trace.sent()
+    call, process = recorded.spans["call embed"], recorded.spans["process queries"]
+    assert (parent_of(call), list(call.links)) == (id_of(process), [])
+    assert (call.attributes, call.kind) == ({"rankstream.batch.size": 1, "error.type": "timeout"}, SpanKind.CLIENT)
+    assert CANARY not in call.to_json()
 
 
 def test_errors_are_marked(recorded: Recorded) -> None:

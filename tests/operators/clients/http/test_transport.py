@@ -6,11 +6,14 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
+from opentelemetry.baggage import set_baggage
+from opentelemetry.context import attach, detach
 
 from operators.clients.http.transport import MIB, Endpoint, http_transport
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 from tests.operators.clients.http.faults import HEADERS, KEY, OK, call, fail, sending
 from tests.operators.clients.http.serving import answering, backend, json_response, speaking
+from tests.operators.recorded import Recorded
 
 
 def test_call_sends_json_and_returns_parsed_json() -> None:
@@ -40,6 +43,27 @@ def test_call_without_a_body_sends_none() -> None:
             return await endpoint.call("GET", "/", timeout=5)
 
     assert asyncio.run(scenario()) == ["", False]
+
+
+def test_a_call_hands_the_current_span_on() -> None:
+    """Its `traceparent`, and no baggage, which is a producer's; neither without a span, or if it is not recorded."""
+
+    async def echo(request: web.Request) -> web.Response:
+        return json_response([request.headers.getall(name, []) for name in ("traceparent", "baggage")])
+
+    async def scenario() -> list[Any]:
+        async with answering(echo) as url, backend(url, headers=HEADERS) as endpoint:
+            found = [await call(endpoint)]
+            for tracer in (Recorded().tracer, Recorded(sampled=False).tracer):
+                token = attach(set_baggage("tenant", "secret"))
+                with tracer.start_as_current_span("call") as span:
+                    found += [await call(endpoint), span.get_span_context()]
+                detach(token)
+            return [*found, await call(endpoint)]
+
+    none, handed_on, span, unsampled, _, after = asyncio.run(scenario())
+    assert handed_on == [[f"00-{span.trace_id:032x}-{span.span_id:016x}-01"], []]
+    assert none == unsampled == after == [[], []]
 
 
 def test_large_request_arrives_whole() -> None:

@@ -20,7 +20,7 @@ from schemas.errors import BackendError
 from schemas.result import KEYWORD
 from schemas.settings import QdrantSettings
 from tests.operators.indexing.documents import document
-from tests.operators.samples import DIMENSION, SIGNALS, query
+from tests.operators.samples import DIMENSION, query
 
 TIMEOUT: Final = 30.0
 Ranking = dict[str, float]
@@ -70,7 +70,7 @@ class Searched:
         """The keyword leg's answers, in one batch: each a Ranking, or the error."""
         names = self.settings.vectors
         searches = Searches(names.dense, names.sparse, self.settings.idf == "namespace")
-        leg = Leg(KEYWORD, self.qdrant, SIGNALS.tracer, Bounds(TIMEOUT, 64, 1), self.idf)
+        leg = Leg(KEYWORD, self.qdrant, Bounds(TIMEOUT, 64, 1), self.idf)
         asked: list[tuple[BatchKey, Search | Apart]] = []
         for text in texts:
             each = query(**{"namespace": "public", "limit": 100, **event, "text": text})
