@@ -62,7 +62,7 @@ def test_a_call_hands_the_current_span_on() -> None:
             return [*found, await call(endpoint)]
 
     none, handed_on, span, unsampled, _, after = asyncio.run(scenario())
-    assert handed_on == [[f"00-{span.trace_id:032x}-{span.span_id:016x}-01"], []]
+    assert handed_on == [[f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"], []]
     assert none == unsampled == after == [[], []]
 
 
