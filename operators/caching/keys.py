@@ -26,10 +26,10 @@ _BRIEF: Final = 16
 class Scope:
     """All fields that can change an answer, except text and vector.
 
-    `filters`, `group`, `overrides`, `understood` and `returned` are canonical JSON, `recipe` is a hash of what the
-    recipe does, `policy_hash` one of the policy and the firewall; `physical` is the Qdrant collection that is searched,
-    `analyser` names the analyser of the text's terms; `now` is the event's own, in Unix seconds, `clock` the bucket of
-    the clock where a signal reads it.
+    `filters`, `group`, `overrides`, `understood` and `returned` are canonical JSON, and so is `recipe`, which is what
+    the query says of it; `recipe_hash` is a hash of what the recipe does, `policy_hash` one of the policy and the
+    firewall; `physical` is the Qdrant collection that is searched, `analyser` names the analyser of the text's terms;
+    `now` is the event's own, in Unix seconds, `clock` the bucket of the clock where a signal reads it.
     """
 
     source: str | None
@@ -45,6 +45,7 @@ class Scope:
     limit: int
     cursor: str | None
     recipe: str
+    recipe_hash: str
     overrides: str
     rerank: bool
     min_relevance: float | None
@@ -67,12 +68,18 @@ class Scope:
 
 
 _EVERYTHING: Final = tuple(field.name for field in fields(Scope))
-_STATE: Final = ("config_hash", "policy_hash", "physical", "watermark", "analyser")
+_STATE: Final = ("recipe_hash", "config_hash", "policy_hash", "physical", "watermark", "analyser")
 _MOVING: Final = frozenset({"cursor", "clock", "now", "limit", "returned", "explain", "debug", *_STATE})
 """Fields that may differ between the pages of one query."""
 
+_LASTING: Final = tuple(name for name in _EVERYTHING if name not in _MOVING)
+"""Fields that the pages of one query share."""
+
+_FORM: Final = hashlib.sha256(f"1 {_LASTING}".encode()).digest()[:2]
+"""The first bytes of a binding: the form in which a release writes a query. The number counts changes of values."""
+
 _everything: Final[Callable[[Scope], _Values]] = attrgetter(*_EVERYTHING)
-_lasting: Final[Callable[[Scope], _Values]] = attrgetter(*(name for name in _EVERYTHING if name not in _MOVING))
+_lasting: Final[Callable[[Scope], _Values]] = attrgetter(*_LASTING)
 _state: Final[Callable[[Scope], _Values]] = attrgetter(*_STATE)
 
 # JSON's escapes would make a pair of lone surrogates equal to the character that it spells in UTF-16.
@@ -90,12 +97,17 @@ def scope_key(scope: Scope, vector: str) -> bytes:
 
 
 def binding(scope: Scope, text: str | None, vector: Sequence[float] | None) -> bytes:
-    """The query that a cursor continues: 16 bytes over all that its pages share."""
-    return _query("query", _lasting(scope), text, vector)[:_BRIEF]
+    """The query that a cursor continues: 16 bytes over all that its pages share, in the form of this release."""
+    return (_FORM + _query("query", _lasting(scope), text, vector))[:_BRIEF]
+
+
+def is_readable(binding: bytes) -> bool:
+    """True if a binding is of the form of this release, so that others tell of another query."""
+    return binding.startswith(_FORM)
 
 
 def state(scope: Scope) -> bytes:
-    """The state that a cursor's pages share: 16 bytes over configuration, policy, index and analyser."""
+    """The state that a cursor's pages share: 16 bytes over recipe, configuration, policy, index and analyser."""
     return _digest("state", _state(scope), b"")[:_BRIEF]
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from operators.access.firewall import access_filter
 from operators.access.policy import Asked, identify, judge, replies
-from operators.caching.keys import Scope, binding
+from operators.caching.keys import Scope, binding, is_readable
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import Destinations
 from operators.query.cursor import Cursor, CursorCodec
@@ -83,6 +83,8 @@ class Normaliser:
             plan = replace(plan, grouping=None)
         scope = self._scope(event, query, plan, policy)
         if cursor is not None and cursor.query != binding(scope, query.text, query.vector):
+            if not is_readable(cursor.query):
+                raise InputError(DeadLetterClass.CURSOR_EXPIRED, "cursor: of another release; ask without it")
             raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")
         visible = access_filter(self.firewall, policy, query.namespace) if denial is None else None
         return Normalised(Query(query, plan, collection, denial, visible), scope, warnings)
@@ -110,7 +112,8 @@ class Normaliser:
             # As it was asked: one below 0 brings a warning with it.
             limit=query.limit if event.limit >= 0 else event.limit,
             cursor=event.cursor,
-            recipe=f"{plan.recipe.name} {plan.recipe.hash}",
+            recipe=_json([event.recipe, event.post]),
+            recipe_hash=f"{plan.recipe.name} {plan.recipe.hash}",
             overrides=_json(event.overrides) if event.overrides else "",
             rerank=event.rerank,
             min_relevance=event.min_relevance,

@@ -21,7 +21,7 @@ Key = Callable[[Scope, str | None, Sequence[float] | None], bytes]
 FIELDS = tuple(field.name for field in fields(Scope))
 INPUTS = (*FIELDS, "text", "vector")
 TYPES = {**get_type_hints(Scope), "text": str | None, "vector": tuple[float, ...] | None}
-STATE = {"config_hash", "policy_hash", "physical", "watermark", "analyser"}
+STATE = {"recipe_hash", "config_hash", "policy_hash", "physical", "watermark", "analyser"}
 MOVING = {*STATE, "cursor", "clock", "now", "limit", "returned", "explain", "debug"}
 
 TEXTS = (
@@ -209,8 +209,9 @@ def test_digests_of_two_kinds_are_never_equal(query: Query) -> None:
 
 def test_digests_are_those_of_their_text() -> None:
     """They hang on nothing but the values: no hash seed, no byte order."""
-    scope = replace(sample()[0], config_hash="c", policy_hash="ü", physical="h", watermark=("w", "x"), analyser="a")
-    spelled = '["state",["c","ü","h",["w","x"],"a"]]'
+    said: dict[str, Any] = {"recipe_hash": "r", "config_hash": "c", "policy_hash": "ü", "physical": "h", "analyser": "a"}
+    scope = replace(sample()[0], watermark=("w", "x"), **said)
+    spelled = '["state",["r","c","ü","h",["w","x"],"a"]]'
     assert state(scope) == hashlib.sha256(spelled.encode()).digest()[:16]
 
     def last(vector: Sequence[float]) -> bytes:

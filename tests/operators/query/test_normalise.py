@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
+from operators.caching import keys
 from operators.caching.keys import exact_key, state
 from operators.query.collection import Destinations
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
@@ -19,7 +20,7 @@ from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
-from schemas.recipes import Recipe
+from schemas.recipes import SHIPPED, Recipe
 from schemas.result import DenialCode
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy, load
 from schemas.settings.policies import IdentitySettings
@@ -307,6 +308,25 @@ def test_a_cursor_continues_no_other_query(name: str) -> None:
     """Of another text, tenant, source or any other field it is invalid: never another's page."""
     said = refusal(PLACES, cursor=CURSOR, **{name: OTHERS[name]})
     assert said == (DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")
+
+
+def test_a_cursor_of_another_release_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that writes queries in another form cannot tell whether it is the same query: it says that."""
+    monkeypatch.setattr(keys, "_FORM", b"xx")
+    said = refusal(PLACES, cursor=CURSOR)
+    assert said == (DeadLetterClass.CURSOR_EXPIRED, "cursor: of another release; ask without it")
+    # What was written in this form is told apart as ever.
+    own = CURSORS.write(Cursor(bound(normalised()), None, 5.0, Offset(40, 100)))
+    assert refusal(cursor=own, text="another")[0] is DeadLetterClass.CURSOR_INVALID
+    assert normalised(cursor=own).query.canonical.skip == 40
+
+
+def test_a_recipe_that_changed_is_another_state_of_the_same_query() -> None:
+    """A deployment's change is none of the caller's: the cursor continues the query, as far as the state allows."""
+    changed = replace(PLACES, planner=Planner(PROFILES, {**SHIPPED, "hybrid": SHIPPED["rrf"]}))
+    before, after = normalised(PLACES, recipe="hybrid"), normalised(changed, recipe="hybrid")
+    assert bound(before) == bound(after)
+    assert state(before.scope) != state(after.scope)
 
 
 def test_a_cursor_keeps_its_clock() -> None:
