@@ -209,8 +209,8 @@ def test_digests_of_two_kinds_are_never_equal(query: Query) -> None:
 
 def test_digests_are_those_of_their_text() -> None:
     """They hang on nothing but the values: no hash seed, no byte order."""
-    said: dict[str, Any] = {"recipe_hash": "r", "config_hash": "c", "policy_hash": "ü", "physical": "h", "analyser": "a"}
-    scope = replace(sample()[0], watermark=("w", "x"), **said)
+    names: dict[str, Any] = {"recipe_hash": "r", "config_hash": "c", "policy_hash": "ü", "physical": "h"}
+    scope = replace(sample()[0], watermark=("w", "x"), analyser="a", **names)
     spelled = '["state",["r","c","ü","h",["w","x"],"a"]]'
     assert state(scope) == hashlib.sha256(spelled.encode()).digest()[:16]
 
