@@ -185,7 +185,7 @@ def _publish(settings: Settings, decode: Decoder, events: Sequence[Message]) -> 
         True,
         SIGNALS,
     )
-    finaliser = Finaliser(Publisher(way_out, None, decode.normalise.cursors), answers(settings.cache))
+    finaliser = Finaliser(Publisher(way_out, None, decode.normalise.cursors), answers(settings.cache, SIGNALS.metrics))
 
     def part() -> float:
         return _each(finaliser, [_ranked(decode(each)) for each in events])

@@ -30,6 +30,6 @@ def indexing(parts: IndexingParts) -> Dataflow:
     encoded = async_stage("encode", embedded, p.stages.encoder, p.calls)
     applied = async_stage("apply", encoded, p.stages.writer, p.calls)
     in_context = async_stage("context", applied, p.stages.context, p.calls)
-    output_records = publish_watermarks("publish", in_context, p.watermarks, p.way_out)
+    output_records = publish_watermarks("publish", in_context, p.watermarks, p.partitions, p.way_out)
     op.output("watermarks", output_records, DeliverySink(p.delivery))
     return flow

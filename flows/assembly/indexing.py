@@ -71,11 +71,15 @@ class IndexingParts:
     decoder: DocumentDecoder
     stages: DocumentStages
     watermarks: str
+    partitions: int
     catalogue: Catalogue
 
 
-def indexing_parts(settings: Settings, made: Clients, given: Replication, group: str) -> IndexingParts:
-    """The parts of the indexing flow, a member of `group`. Raises ConfigError and BackendError."""
+def indexing_parts(settings: Settings, made: Clients, given: Replication, group: str, partitions: int) -> IndexingParts:
+    """The parts of the indexing flow, a member of `group` that reads a topic of so many partitions.
+
+    Raises ConfigError and BackendError.
+    """
     index = settings.qdrant
     catalogue = Catalogue(made.qdrant, index, choice=choice(settings, group))
     for error in given.calls.run(catalogue.read(_TIMEOUT), _TIMEOUT).values():
@@ -98,6 +102,7 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication, group:
         decoder=query.document_decoder(settings),
         stages=stages,
         watermarks=settings.kafka.topics.watermarks,
+        partitions=partitions,
         catalogue=catalogue,
     )
 

@@ -112,14 +112,17 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     if settings.policies.files:
         given.calls.keep("policies", partial(asyncio.to_thread, policy_files.read))
     nearby = settings.qdrant.context
-    cached = answers(settings.cache)
+    cached = answers(settings.cache, given.signals.metrics)
     kept = PayloadCache(settings.cache.payload_mib * MIB, TTL) if settings.cache.payload_mib else None
+    if kept is not None:
+        given.signals.metrics.table("payloads", kept.__len__)
     reranking = rerankers.reranking(settings, clients.reranker, given.signals.metrics)
     picking = rerankers.picking(settings, clients.chat, given.signals.metrics)
     tokens = reranking is not None and reranking.reads_tokens
     unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
     client = replace(clients.qdrant, successor=catalogue.successor)
     idf = TermIdf(client)
+    given.signals.metrics.table("terms", lambda: idf.counted)
     embedder = clients.embedder.model if clients.embedder is not None else None
     encoder = clients.sparse_encoder.model if clients.sparse_encoder is not None else None
     publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors, encoder)
@@ -174,22 +177,30 @@ def embeddings(settings: Settings, embedder: Embedder, metrics: FlowMetrics, *, 
     load = metrics.load(Embeddings.name, section.max_concurrency)
     provider = {} if section.kind == "minilm" else {"provider": section.kind}
     dimension = settings.qdrant.dimension
-    return Embeddings(embedder, _bounds(section), _cache(section), load, dimension=dimension, tokens=tokens, **provider)
+    cache = _cache(section, Embeddings.name, metrics)
+    return Embeddings(embedder, _bounds(section), cache, load, dimension=dimension, tokens=tokens, **provider)
 
 
 def encodings(settings: Settings, encoder: SparseEncoder, metrics: FlowMetrics) -> Encodings:
     """The encode stage."""
     section = settings.sparse_encoder
     load = metrics.load(Encodings.name, section.max_concurrency)
-    return Encodings(encoder, _bounds(section), _cache(section), load, section.kind)
+    cache = _cache(section, Encodings.name, metrics)
+    return Encodings(encoder, _bounds(section), cache, load, section.kind)
 
 
 def _bounds(section: EmbedderSettings | SparseEncoderSettings) -> Bounds:
     return Bounds(section.timeout, section.max_batch, section.max_concurrency)
 
 
-def _cache(section: EmbedderSettings | SparseEncoderSettings) -> EmbeddingCache[Any] | None:
-    return EmbeddingCache(section.cache_mib * MIB) if section.cache_mib else None
+def _cache(
+    section: EmbedderSettings | SparseEncoderSettings, stage: str, metrics: FlowMetrics
+) -> EmbeddingCache[Any] | None:
+    if not section.cache_mib:
+        return None
+    cache: EmbeddingCache[Any] = EmbeddingCache(section.cache_mib * MIB)
+    metrics.table(stage, cache.__len__)
+    return cache
 
 
 def by_chat_model(settings: Settings, chat: ChatModel) -> ByChatModel:
@@ -198,10 +209,12 @@ def by_chat_model(settings: Settings, chat: ChatModel) -> ByChatModel:
     return ByChatModel(ChatTemporalExtractor(chat), bounds, settings.chat.kind)
 
 
-def answers(settings: CacheSettings) -> Answers:
+def answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:
     """The cached answers, within the bounds that the settings give."""
     exact = ExactCache(settings.exact_mib * MIB, settings.ttl)
     semantic = SemanticCache(settings.semantic_mib * MIB, settings.ttl, settings.threshold, settings.per_scope)
+    metrics.table("exact", exact.__len__)
+    metrics.table("semantic", semantic.__len__)
     return Answers(exact, semantic, settings.clock_bucket)
 
 

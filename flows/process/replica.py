@@ -25,6 +25,8 @@ from flows.assembly.delivery import Replication, replication
 from flows.assembly.resources import Ping, Resources
 from flows.indexing import indexing
 from flows.search import search
+from operators.delivery import topics as topics_of_broker
+from operators.delivery.embedded_broker import PARTITIONS
 from operators.delivery.watermark_reader import WatermarkReader
 from schemas.settings import Settings
 
@@ -143,6 +145,7 @@ def search_replica(
             embedded=embedded,
         )
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
+        metrics.table("watermarks", lambda: watermarks.namespaces)
         parts = search_assembly.search_parts(settings, clients, member, watermarks)
         clients.register(resources, member.calls, settings.qdrant, parts.admission.catalogue)
         return Replica(member, search(parts), resources.keep(), settings.delivery.watchdog, watermarks)
@@ -166,6 +169,7 @@ def indexing_replica(
         member = replication(
             settings, kafka, topics.documents, writes, [], provider, metrics, resources, tells=False, embedded=embedded
         )
-        parts = indexing_assembly.indexing_parts(settings, clients, member, group)
+        partitions = PARTITIONS if embedded else topics_of_broker.partitions(kafka, topics.documents)
+        parts = indexing_assembly.indexing_parts(settings, clients, member, group, partitions)
         clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
         return Replica(member, indexing(parts), resources.keep(), settings.delivery.watchdog)

@@ -8,13 +8,19 @@ Rules
   it had for other documents. So does an offset that is repeated: it may be the only sign of the same event.
 - Names may hold `|`: two namespaces with the same joined names share a watermark. It then moves too often, never too
   seldom.
-- Any other record changes nothing.
+- Any other record changes nothing. Nor does a new namespace beyond MOST: it has no watermark, so its answers are not
+  cached.
 """
 
 import re
+from array import array
+from bisect import bisect_left
 from typing import Final
 
-_PARTITION: Final = re.compile("0|[1-9][0-9]{0,18}")
+MOST: Final = 1_000_000
+"""Namespaces of all collections at most: each takes some 300 bytes."""
+
+_PARTITION: Final = re.compile("0|[1-9][0-9]{0,17}")
 _OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,18}")
 
 
@@ -22,7 +28,8 @@ class WatermarkTable:
     """The watermark of each namespace of each collection: how far its documents are indexed."""
 
     def __init__(self) -> None:
-        self._offsets: dict[str, dict[int, int]] = {}
+        # Partitions, ascending, each with its offset behind it.
+        self._offsets: dict[str, array[int]] = {}
         self.generation = 0
         """Counts the offsets that went back, were repeated, or were removed."""
 
@@ -41,21 +48,35 @@ class WatermarkTable:
         partition = int(number)
         if value is None:
             self._remove(names, partition)
-        elif _OFFSET.fullmatch(value):
-            offsets, offset = self._offsets.setdefault(names, {}), int(value)
-            self.generation += partition in offsets and offset <= offsets[partition]
-            offsets[partition] = offset
+        elif _OFFSET.fullmatch(value) and int(value) < 2**63:
+            self._set(names, partition, int(value))
         else:
             return False
         return True
 
     def of(self, collection: str, namespace: str) -> tuple[str, ...]:
         """A namespace's watermark: `partition:offset` by partition; empty if none of its documents was ever indexed."""
-        offsets = self._offsets.get(f"{collection}|{namespace}", {})
-        return tuple(f"{partition}:{offset}" for partition, offset in sorted(offsets.items()))
+        pairs = iter(self._offsets.get(f"{collection}|{namespace}", ()))
+        return tuple(f"{partition}:{offset}" for partition, offset in zip(pairs, pairs, strict=True))
+
+    def _set(self, names: str, partition: int, offset: int) -> None:
+        pairs = self._offsets.get(names)
+        if pairs is None:
+            if len(self._offsets) < MOST:
+                self._offsets[names] = array("q", (partition, offset))
+            return
+        place = bisect_left(pairs[::2], partition)
+        if pairs[2 * place : 2 * place + 1] == array("q", [partition]):
+            self.generation += offset <= pairs[2 * place + 1]
+            pairs[2 * place + 1] = offset
+        else:
+            pairs[2 * place : 2 * place] = array("q", (partition, offset))
 
     def _remove(self, names: str, partition: int) -> None:
-        offsets = self._offsets.get(names, {})
-        self.generation += offsets.pop(partition, None) is not None
-        if not offsets:
+        pairs = self._offsets.get(names, array("q"))
+        place = bisect_left(pairs[::2], partition)
+        if pairs[2 * place : 2 * place + 1] == array("q", [partition]):
+            self.generation += 1
+            del pairs[2 * place : 2 * place + 2]
+        if not pairs:
             self._offsets.pop(names, None)

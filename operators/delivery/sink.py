@@ -270,9 +270,9 @@ class Delivery:
         for record in transaction.records:
             if (cause := record.dead_letter) is not None:
                 self._metrics.dead_letters[cause.kind.value, cause.stage].inc()
-        # Only watermarks compact: each stands for a document that is in the index.
-        if applied := sum(record.compacts for record in transaction.records):
-            self._metrics.applied.inc(applied)
+        # Only watermarks compact: they stand for an event that is applied.
+        if applied := {record.origin for record in transaction.records if record.compacts}:
+            self._metrics.applied.inc(len(applied))
         self._log.delivered(transaction.records, time.monotonic())
 
 

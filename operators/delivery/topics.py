@@ -80,6 +80,12 @@ def find_states(settings: KafkaSettings, names: Sequence[str]) -> dict[str, Topi
     return {name: _state(found.get(name), configs.get(name, {})) for name in names}
 
 
+def partitions(settings: KafkaSettings, topic: str) -> int:
+    """The number of partitions of a topic that exists. Raises FatalDelivery."""
+    with Admin(settings) as admin:
+        return sum(len(each["partitions"]) for each in admin.describe_topics([topic]))
+
+
 def _state(topic: Mapping[str, Any] | None, config: Mapping[str, str]) -> TopicState | None:
     if topic is None or topic["error_code"] in _ABSENT:
         return None

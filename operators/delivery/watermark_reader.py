@@ -84,6 +84,11 @@ class WatermarkReader:
             return self._watermarks.of(collection, namespace)
 
     @property
+    def namespaces(self) -> int:
+        """The number of namespaces that have a watermark."""
+        return len(self._watermarks)
+
+    @property
     def generation(self) -> int:
         """The number of times that a namespace's offset went back: earlier answers may be of other documents."""
         with self._reading:

@@ -79,9 +79,10 @@ class EventInFlight:
 
 @dataclass(slots=True)
 class DeletionInFlight(EventInFlight):
-    """The deletion of a namespace's documents; its point is the namespace's tombstone."""
+    """The deletion of a namespace's documents; its point is the namespace's tombstone. `emptied`: it left none."""
 
     event: DeletionEvent
+    emptied: bool = False
 
 
 @dataclass(slots=True)

@@ -26,14 +26,15 @@ cached answers that have it.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 import structlog
 
 from operators.access.filters import Condition, count
-from operators.clients.qdrant.answers import Payload
+from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
 from operators.indexing import patch
@@ -45,6 +46,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 MOST_BYTES: Final = 256 * 1024
 """Bytes of a tombstone as JSON: thousands of simple filters. Each batch of its namespace's documents reads it."""
+
+_KEPT: Final = 16 * 1024 * 1024
+"""Bytes of the tombstones that are kept in memory."""
 
 _PAGE: Final = 256
 _EVERYTHING: Final = "[]"
@@ -70,8 +74,10 @@ class Forgotten(NamedTuple):
         return self.where == _EVERYTHING
 
     def covers(self, other: "Forgotten") -> bool:
-        """True if nothing of the other is left next to this one."""
-        return self.version >= other.version and (self.whole or self.where == other.where)
+        """True if nothing of the other is left next to this one: it is as late, and what meets the other meets it."""
+        return self.version >= other.version and all(
+            any(_implies(theirs, own) for theirs in _conditions(other.where)) for own in _conditions(self.where)
+        )
 
     def condition(self) -> Condition:
         """The condition of a document of the namespace that is forgotten."""
@@ -83,6 +89,8 @@ class Forgotten(NamedTuple):
 
 
 Tombstone = Sequence[Forgotten]
+"""The deletions of many in a namespace, the latest version first; so that of the whole can only be the last."""
+
 Write = Callable[[str, Sequence[DocumentInFlight]], Awaitable[None]]
 
 
@@ -96,21 +104,56 @@ def remember(tombstone: Tombstone, forgotten: Forgotten) -> Tombstone:
     """The tombstone with one more, without those that another one covers."""
     if any(each.covers(forgotten) for each in tombstone):
         return tombstone
-    return [*(each for each in tombstone if not forgotten.covers(each)), forgotten]
+    return _latest_first([*(each for each in tombstone if not forgotten.covers(each)), forgotten])
 
 
 def is_forgotten(tombstone: Tombstone, version: int) -> bool:
     """True if every document of this version is forgotten."""
-    return any(each.whole and each.version >= version for each in tombstone)
+    return bool(tombstone) and tombstone[-1].whole and tombstone[-1].version >= version
 
 
 def may_be_forgotten(tombstone: Tombstone, version: int) -> bool:
     """True if a document of this version is forgotten, or may be by a filter."""
-    return any(each.version >= version for each in tombstone)
+    return bool(tombstone) and tombstone[0].version >= version
 
 
-def _read(payload: Payload) -> Tombstone:
-    return [Forgotten(version, where) for version, where in payload.get(FORGOTTEN) or ()]
+def _latest_first(tombstone: Iterable[Forgotten]) -> Tombstone:
+    return sorted(tombstone, key=lambda each: (-each.version, each.whole))
+
+
+def _implies(narrow: object, wide: object) -> bool:
+    """True if whatever meets one condition meets the other, as far as their forms tell."""
+    if orjson.dumps(narrow) == orjson.dumps(wide):
+        return True
+    if not isinstance(narrow, dict) or not isinstance(wide, dict) or narrow.get("key") != wide.get("key"):
+        return False
+    if narrow.keys() == wide.keys() == {"key", "match"}:
+        values = _values(narrow["match"])
+        return bool(values) and values <= _values(wide["match"])
+    if narrow.keys() == wide.keys() == {"key", "range"}:
+        return all(_is_within(narrow["range"], name, bound) for name, bound in wide["range"].items())
+    return False
+
+
+def _values(match: Mapping[str, Any]) -> set[bytes]:
+    """The values that a condition names, with their types; none for other kinds of it."""
+    named = match.get("any", [match["value"]] if "value" in match else [])
+    return {orjson.dumps(value) for value in named}
+
+
+def _is_within(bounds: Mapping[str, Any], name: str, bound: Any) -> bool:
+    """True if these bounds are within one more: `lt`, `lte`, `gt` or `gte`, of numbers or of times in one form."""
+    sign = 1 if name.startswith("l") else -1
+    for own, value in bounds.items():
+        if own[0] != name[0] or isinstance(value, str) != isinstance(bound, str):
+            continue
+        order = sign * ((value > bound) - (value < bound))
+        if order < 0 or (not order and (own == name or name.endswith("e"))):
+            return True
+    return False
+
+
+_conditions: Final[Callable[[str], list[object]]] = lru_cache(8192)(orjson.loads)
 
 
 def _check_size(namespace: str, tombstone: Tombstone, size: int, most: int | None) -> None:
@@ -123,6 +166,10 @@ def _check_size(namespace: str, tombstone: Tombstone, size: int, most: int | Non
     if most is not None and conditions > most:
         what = f"the collection's strict mode allows {most} conditions (filter_max_conditions); {cure}"
         raise invalid("filters", f"{what}; those forgotten in {namespace} would have", conditions)
+
+
+def _size_of(_: object, tombstone: Tombstone) -> int:
+    return 256 + sum(128 + len(each.where) for each in tombstone)
 
 
 def _point_id(document: DocumentInFlight) -> str:
@@ -144,6 +191,9 @@ class Deletion:
     qdrant: QdrantClient
     contexts: Contexts | None
     timeout: float
+    _known: BoundedCache[tuple[str, str, int], Tombstone] = field(
+        default_factory=lambda: BoundedCache(_KEPT, _size_of), init=False, repr=False
+    )
 
     async def delete(self, physical: str, collection: str, condition: Condition) -> int:
         """Delete the documents of a collection that meet the condition, and return their number.
@@ -200,22 +250,40 @@ class Deletion:
     async def tombstones(self, physical: str, documents: Iterable[DocumentInFlight]) -> dict[str, Tombstone]:
         """The tombstone of each document's namespace that has one, by its point. Raises BackendError."""
         places = sorted({_point_id(document) for document in documents})
-        found = await self.qdrant.retrieve(physical, places, (FORGOTTEN,), timeout=self.timeout)
-        return {place: _read(payload) for place, payload in found.items()}
+        return {place: tombstone for place, (_, tombstone) in (await self._read(physical, places)).items()}
+
+    async def _read(self, physical: str, points: Sequence[str]) -> dict[str, tuple[int, Tombstone]]:
+        """The tombstones at these points, each with its hash. One that is known is not read again."""
+        hashes = await self.qdrant.retrieve(physical, points, (PATCHED,), timeout=self.timeout)
+        found: dict[str, tuple[int, Tombstone]] = {}
+        unknown: list[str] = []
+        for place, payload in hashes.items():
+            tombstone = self._known.get((physical, place, payload[PATCHED]))
+            if tombstone is None:
+                unknown.append(place)
+            else:
+                found[place] = payload[PATCHED], tombstone
+        if unknown:
+            read = await self.qdrant.retrieve(physical, unknown, (FORGOTTEN, PATCHED), timeout=self.timeout)
+            for place, payload in read.items():
+                tombstone = _latest_first(Forgotten(version, where) for version, where in payload[FORGOTTEN])
+                self._known.put((physical, place, payload[PATCHED]), tombstone)
+                found[place] = payload[PATCHED], tombstone
+        return found
 
     async def _add(self, physical: str, point: str, namespace: str, forgotten: Forgotten) -> None:
         """Add to a namespace's tombstone. Raises InputError for one that becomes too large, and BackendError."""
         while True:
-            found = await self.qdrant.retrieve(physical, [point], (FORGOTTEN, PATCHED), timeout=self.timeout)
-            before = found.get(point, {})
-            tombstone = remember(_read(before), forgotten)
-            if tombstone == _read(before):
+            found = await self._read(physical, [point])
+            mark, before = found.get(point, (None, ()))
+            tombstone = remember(before, forgotten)
+            if tombstone == before:
                 return
             written = [list(each) for each in tombstone]
             _check_size(namespace, tombstone, len(orjson.dumps(written)), self.qdrant.limits_of(physical).conditions)
             # As with patches: what another indexer has written meanwhile stays, and is read again.
             fields = {FORGOTTEN: written, PATCHED: patch.mark({FORGOTTEN: (0, written)})}
-            condition = {"must": [patch.condition_of(before.get(PATCHED))]}
+            condition = {"must": [patch.condition_of(mark)]}
             whole = {"id": point, "vector": {}, "payload": fields}
             await self.qdrant.upsert(physical, [whole], condition, timeout=self.timeout)
 
@@ -231,6 +299,7 @@ class Deletion:
         await self._add(physical, deletion.point_id, deletion.namespace, forgotten)
         deleted = await self.delete(physical, deletion.collection, which)
         stayed = await self.qdrant.count(physical, later, timeout=self.timeout)
+        deletion.emptied = forgotten.whole and not stayed
         log.info(
             "namespace forgotten",
             collection=physical,

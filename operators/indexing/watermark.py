@@ -1,11 +1,17 @@
-"""Watermarks: how far each namespace of a collection is indexed, published with the offsets that it stands for."""
+"""Watermarks: how far each namespace of a collection is indexed, published with the offsets that it stands for.
+
+A namespace that was deleted and has no document any more has no watermark, either: answers of such a namespace are not
+cached. Its next document gives it one again.
+"""
+
+from dataclasses import replace
 
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.way_out import WayOut
-from operators.indexing.document import EventInFlight
+from operators.indexing.document import DeletionInFlight, EventInFlight
 from operators.query.message import Rejected
 from operators.runtime.stage import Batch, Batches
 
@@ -20,12 +26,26 @@ def watermark(document: EventInFlight, topic: str) -> OutputRecord:
     return OutputRecord(origin, topic, key.encode(), str(origin.offset).encode(), (), form=Form.WATERMARK)
 
 
+def removals(deletion: DeletionInFlight, topic: str, partitions: int) -> list[OutputRecord]:
+    """The records that remove a namespace's watermarks of all partitions of the documents topic: they have no value."""
+    own = watermark(deletion, topic)
+    names = (own.key or b"").rpartition(b"|")[0]
+    numbers = range(max(partitions, deletion.message.origin.partition + 1))
+    return [replace(own, key=b"%b|%d" % (names, number), value=None) for number in numbers]
+
+
 @operator
-def publish_watermarks(step_id: str, up: Batches, watermarks: str, way_out: WayOut) -> Stream[list[OutputRecord]]:
-    """Applied documents and refused messages in, their terminal records out."""
+def publish_watermarks(
+    step_id: str, up: Batches, watermarks: str, partitions: int, way_out: WayOut
+) -> Stream[list[OutputRecord]]:
+    """Applied documents and refused messages in, their terminal records out. The documents topic has `partitions`."""
 
     def end(item: EventInFlight | Rejected) -> list[OutputRecord]:
-        return way_out.refuse(item) if isinstance(item, Rejected) else [watermark(item, watermarks)]
+        if isinstance(item, Rejected):
+            return way_out.refuse(item)
+        if isinstance(item, DeletionInFlight) and item.emptied:
+            return removals(item, watermarks, partitions)
+        return [watermark(item, watermarks)]
 
     def process_batch(batches: list[tuple[str, Batch]]) -> list[list[OutputRecord]]:
         records = [record for _, items in batches for item in items for record in end(item)]

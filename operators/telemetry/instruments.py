@@ -118,6 +118,9 @@ class Instruments:
         self.policies_refused = self._of(
             Gauge, "rankstream_policies_refused", "1 while policies.files cannot be read, and older policies hold."
         )
+        self.table_entries = self._of(
+            Gauge, "rankstream_table_entries", "Entries of a table that grows with names or texts.", ["table"]
+        )
         self.decayed = self._of(Counter, "rankstream_decay_applied", "Queries that were ranked by age.")
 
         self.in_flight = self._of(Gauge, "rankstream_in_flight", "Messages read and not committed.")

@@ -71,6 +71,10 @@ class FlowMetrics:
         self._instruments.idle.labels(self._flow).set_function(idle)
         self._instruments.idle_limit.labels(self._flow).set(idle_limit)
 
+    def table(self, name: str, size: Callable[[], int]) -> None:
+        """Call this for the number of a table's entries, whenever the metrics are collected."""
+        self._instruments.table_entries.labels(self._flow, name).set_function(size)
+
     def load(self, stage: str, limit: int) -> "StageLoad":
         """The metrics of a stage's calls, of which `limit` may be under way; 0 or less is no limit."""
         i, flow = self._instruments, self._flow

@@ -36,7 +36,7 @@ async def look_up(qdrant: QdrantClient, collection: str, search: Search, timeout
     lookup = _Lookup(qdrant, collection, search.most, time.monotonic() + timeout)
     try:
         if "order_by" not in search.body:
-            records = await lookup.tied(search.body, search.body["limit"])
+            records = await lookup.read_tied(search.body, search.body["limit"])
         elif search.equal is None:
             records = lookup.sort_tied(await lookup.first_page(search.body))
         else:
@@ -65,7 +65,7 @@ async def _look_up_ordered(
         if start is None:
             return records
         value = values[start]
-        tied = await lookup.tied(_with(body, "must", equal(value)), limit - len(records))
+        tied = await lookup.read_tied(_with(body, "must", equal(value)), limit - len(records))
         records += [Record(each.id, each.payload, value) for each in tied]
         if whole or len(records) >= limit:
             return records
@@ -102,7 +102,7 @@ class _Lookup:
         """The number of records of one value up to which these are in the order of their documents' ids."""
         return TIED if self.most is None else min(TIED, 4 * self.most)
 
-    async def tied(self, body: Mapping[str, Any], wanted: int) -> list[Record]:
+    async def read_tied(self, body: Mapping[str, Any], wanted: int) -> list[Record]:
         """The wanted number of records of one value, or fewer if there are no more, in as many requests as it takes."""
         records: list[Record] = []
         offset, enough = None, max(wanted, self.most_tied + 1)

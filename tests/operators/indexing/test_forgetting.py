@@ -16,13 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from operators.caching.watermark_table import WatermarkTable
 from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.requests import Limits
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.delivery.output_record import OutputRecord
 from operators.indexing import tombstones
-from operators.indexing.tombstones import Forgotten
+from operators.indexing.document import EventInFlight
 from operators.indexing.watermark import publish_watermarks
 from operators.query.collection import Capabilities
 from operators.runtime.stage import KEY
@@ -203,16 +204,40 @@ def test_a_crash_within_a_deletion_is_repaired(tmp_path: Path, requests: int) ->
             assert (found[name][0], found[name][2]) == (window, terms)
 
 
-def test_a_deletion_moves_the_watermark(index: Index, namespace: str) -> None:
-    """Its record names the namespace and the offset of the event: cached answers and cursors end with it."""
-    made = deletion(7, namespace=namespace, updated_at=5.0)
-    assert asyncio.run(index.write([made])) == [None]
+def published(made: EventInFlight) -> list[OutputRecord]:
+    """The records of an event that is applied, where the documents topic has three partitions."""
     flow, written = Dataflow("test"), list[list[OutputRecord]]()
     batches = op.input("batches", flow, TestingSource([(KEY, [made])]))
-    op.output("out", publish_watermarks("publish", batches, "watermarks", NOBODY), TestingSink(written))
+    op.output("out", publish_watermarks("publish", batches, "watermarks", 3, NOBODY), TestingSink(written))
     run_main(flow)
-    [[record]] = written
+    [records] = written
+    return records
+
+
+def test_a_deletion_moves_the_watermark(index: Index, namespace: str) -> None:
+    """Its record names the namespace and the offset of the event: cached answers and cursors end with it."""
+    write(index, [upsert(namespace, "later", 9)])
+    made = deletion(7, namespace=namespace, updated_at=5.0)
+    assert asyncio.run(index.write([made])) == [None]
+    [record] = published(made)
     assert (record.topic, record.key, record.value) == ("watermarks", f"documents|{namespace}|0".encode(), b"7")
+
+
+def test_an_empty_namespace_has_no_watermark(index: Index, namespace: str) -> None:
+    """A deletion that leaves no document removes those of all partitions; one by a filter moves its own."""
+    write(index, [upsert(namespace, "a", 1, owner="x")])
+    by_filter = deletion(6, namespace=namespace, updated_at=5.0, filters=[owned_by("x")])
+    assert asyncio.run(index.write([by_filter])) == [None]
+    assert [record.value for record in published(by_filter)] == [b"6"]
+    whole = deletion(7, namespace=namespace, updated_at=5.0)
+    assert asyncio.run(index.write([whole])) == [None]
+    records = published(whole)
+    assert [record.key for record in records] == [f"documents|{namespace}|{number}".encode() for number in range(3)]
+    table = WatermarkTable()
+    for number in range(3):
+        assert table.apply(f"documents|{namespace}|{number}".encode(), b"1")
+    assert all(table.apply(record.key or b"", record.value) for record in records)
+    assert len(table) == 0
 
 
 OWNERS = ("x", "y")
@@ -299,17 +324,26 @@ def test_any_order_leaves_the_same_documents(
     assert all(FORGOTTEN in payload for payload in own), "a document is left hidden"
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["[]", "[1]", "[2]"])), max_size=12))
-def test_a_tombstone_keeps_no_more_than_it_needs(given_: list[tuple[int, str]]) -> None:
-    """In any order: the latest version of each filter, without those that a deletion of all covers."""
-    tombstone: tombstones.Tombstone = ()
-    for version, where in given_:
-        tombstone = tombstones.remember(tombstone, Forgotten(version, where))
-    latest = {where: max(at for at, other in given_ if other == where) for _, where in given_}
-    whole = latest.get("[]", -1)
-    assert {(each.version, each.where) for each in tombstone} == {
-        (at, where) for where, at in latest.items() if where == "[]" or at > whole
-    }
+def test_a_known_tombstone_is_not_read_again(index: Index, namespace: str) -> None:
+    """Each batch of a namespace asks for the hash of its tombstone, and for the filters only if that is another one."""
+    asked: list[bytes] = []
+
+    class Noting(EngineTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            asked.append(request.content)
+            return await super().handle_async_request(request)
+
+    write(index, [forget(namespace, 5, owned_by("x"))])
+    writer, _ = index.stages(index.client(Noting(index.engine)))
+    for number, read in ((1, True), (2, False), (3, False)):
+        batch = in_flight([upsert(namespace, f"d{number}", 9, owner="x")])
+        assert asyncio.run(writer.call("documents", batch, TIMEOUT)) == [None]
+        assert any(FORGOTTEN.encode() in body for body in asked) is read
+        asked.clear()
+    write(index, [forget(namespace, 10, owned_by("x"))])
+    batch = in_flight([upsert(namespace, "d4", 9, owner="x")])
+    assert asyncio.run(writer.call("documents", batch, TIMEOUT)) == [None]
+    assert documents(index, namespace) == {}
 
 
 def test_a_tombstone_is_bounded(index: Index, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,10 @@ class Counts(Generic[Key, Count]):
         self._known: BoundedCache[Key, _Counted[Count]] = BoundedCache(size)
         self._lookups: dict[Key, asyncio.Task[Count | BackendError | None]] = {}
 
+    def __len__(self) -> int:
+        """The number of counts that are known."""
+        return len(self._known)
+
     def __contains__(self, key: Key) -> bool:
         return key in self._known
 

@@ -87,6 +87,11 @@ class TermIdf:
         self._warned: set[tuple[str, str]] = set()
         self._turns = Turns(_CALLS)
 
+    @property
+    def counted(self) -> int:
+        """The number of counts that are known."""
+        return len(self._counts)
+
     def knows(self, collection: str, search: Search) -> bool:
         """True if nothing has to be counted before the search."""
         if search.corpus is None:
