@@ -75,6 +75,7 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--queries", type=_count, default=100_000)
     command.add_argument("--rate", type=_positive, default=200.0, help="queries a second; below saturation")
     command.add_argument("--client", choices=RANKSTREAM, default="kafka-python")
+    command.add_argument("--namespaces", type=_count, default=100_000, help="that are asked, and that have a watermark")
     command.add_argument("--at-once", action="store_true", help="the backends answer without delay")
     command.add_argument("--saturated", action="store_true", help="in bursts, in place of a rate: as fast as it can")
     command.add_argument("--json", action="store_true", help="one JSON object")
@@ -158,7 +159,8 @@ def _flow(arguments: argparse.Namespace) -> int:
 def _soak(arguments: argparse.Namespace) -> int:
     if arguments.saturated:
         return saturated(arguments.queries, arguments.client, arguments.at_once, arguments.json)
-    return soaked(Soak(arguments.queries, arguments.rate), arguments.client, arguments.at_once, arguments.json)
+    plan = Soak(arguments.queries, arguments.rate, arguments.namespaces)
+    return soaked(plan, arguments.client, arguments.at_once, arguments.json)
 
 
 def _rerank(arguments: argparse.Namespace) -> int:

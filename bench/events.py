@@ -5,13 +5,13 @@ given texts alone.
 import random
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import orjson
 
 from bench.figures import PAGE
-from bench.stubs import DIMENSION
+from bench.stubs import DIMENSION, TENANT
 
 TIMEOUT_MS: Final = 60_000
 """Longer than a burst takes to drain: a query that expires in the queue would make the drain look fast."""
@@ -19,10 +19,10 @@ TIMEOUT_MS: Final = 60_000
 _WORDS: Final = "blue lantern harbor copper ledger winter bridge night letter river stone orchard signal compass"
 
 
-def query_events(run: str, count: int, limit: int = PAGE) -> Iterator[tuple[bytes, bytes]]:
+def query_events(run: str, count: int, limit: int = PAGE, namespaces: int = 0) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of `count` events with the ids `RUN-0`, `RUN-1`..., each made when it is asked for.
 
-    The same for the same `run`.
+    The same for the same `run`. They ask so many namespaces in turn; 0: the default one.
     """
     seed = zlib.crc32(run.encode())
     words = random.Random(seed)
@@ -30,13 +30,15 @@ def query_events(run: str, count: int, limit: int = PAGE) -> Iterator[tuple[byte
     for number in range(count):
         vector = vectors.standard_normal(DIMENSION, dtype=np.float32)
         query_id = f"{run}-{number}"
-        event = {
+        event: dict[str, Any] = {
             "query_id": query_id,
             "text": f"{' '.join(words.sample(_WORDS.split(), 6))} {query_id}",
             "vector": vector / np.linalg.norm(vector),
             "limit": limit,
             "timeout_ms": TIMEOUT_MS,
         }
+        if namespaces:
+            event["namespace"] = f"{TENANT}{number % namespaces}"
         yield query_id.encode(), orjson.dumps(event, option=orjson.OPT_SERIALIZE_NUMPY)
 
 

@@ -18,13 +18,14 @@ class Phase:
     """A load: `count` queries at `rate` a second, or all at once (None).
 
     No two are alike, unless their `texts` are given, as numbers: equal numbers, identical queries. `limit`: results a
-    query, where no texts are given.
+    query, where no texts are given. They ask so many `namespaces`; 0: the default one.
     """
 
     count: int
     rate: float | None = None
     texts: Sequence[int] | None = None
     limit: int = PAGE
+    namespaces: int = 0
 
 
 @dataclass(frozen=True, slots=True)

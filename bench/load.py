@@ -115,7 +115,9 @@ class Meter:
         """Load, wait for every answer, or PATIENCE for the next, then for second ones. Raises KafkaException."""
         run = uuid.uuid4().hex[:12]
         events: Iterable[tuple[bytes, bytes]] = (
-            query_events(run, phase.count, phase.limit) if phase.texts is None else repeated_events(run, phase.texts)
+            query_events(run, phase.count, phase.limit, phase.namespaces)
+            if phase.texts is None
+            else repeated_events(run, phase.texts)
         )
         interval = 0.0
         if phase.rate is None:

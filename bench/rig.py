@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Final
 
 import orjson
+from confluent_kafka import Producer
 
 from bench.accounting import thread_seconds
 from bench.figures import BenchError, Measurement, Phase
@@ -113,8 +114,11 @@ class Rig:
         self._qdrant, self._rerank, self._embed, self._otlp = (urls[name] for name in SERVED)
 
     @contextlib.contextmanager
-    def running(self, subject: Subject, replicas: int = 1) -> Iterator[Running]:
-        """Start the subject on topics of this start alone; end it afterwards. Raises BenchError."""
+    def running(self, subject: Subject, replicas: int = 1, indexed: int = 0) -> Iterator[Running]:
+        """Start the subject on topics of this start alone; end it afterwards. Raises BenchError.
+
+        So many namespaces, which no load asks, have a watermark from the start.
+        """
         self._starts += 1
         name = f"{subject.name}-{self._starts}"
         directory = self._directory / name
@@ -130,6 +134,7 @@ class Rig:
             ),
         )
         topics.create(kafka)
+        _publish_watermarks(kafka, indexed)
         with contextlib.ExitStack() as stack:
             children = []
             for number in range(replicas):
@@ -149,6 +154,14 @@ class Rig:
             generator = stack.enter_context(_child("load generator", command, directory / "load.log", talk=True))
             generator.line()
             yield Running(children, generator)
+
+
+def _publish_watermarks(kafka: KafkaSettings, namespaces: int) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "queue.buffering.max.messages": namespaces + 1})
+    for number in range(namespaces):
+        producer.produce(kafka.topics.watermarks, b"1", b"documents|indexed-%d|0" % number)
+    if producer.flush(_START_TIMEOUT):
+        raise BenchError("the broker does not take the watermarks in time")
 
 
 @contextlib.contextmanager

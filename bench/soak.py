@@ -27,26 +27,32 @@ STEADY_CRITERION: Final = (
 )
 
 _INTERVAL: Final = 1.0
-_WARM_UP: Final = Phase(500, 100.0)
+_WARM_UP: Final = Phase(500, 100.0, namespaces=500)
 
 
 @dataclass(frozen=True, slots=True)
 class Soak:
-    """The load: queries, and their rate a second."""
+    """The load: queries, their rate a second, and the number of namespaces that they ask.
+
+    As many other namespaces have a watermark, whose table is then as large. Those that are asked have none: their
+    answers are not cached, so that memory does not grow with the caches.
+    """
 
     queries: int
     rate: float
+    namespaces: int
 
 
 def soak(rig: Rig, subject: Subject, plan: Soak, console: Console) -> dict[str, Any]:
     """Load the subject and report. Raises BenchError if it ends, or the load is too short to judge."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     seconds = plan.queries / plan.rate
-    with rig.running(subject) as running, Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    bar = Progress(*columns, console=console, disable=not console.is_terminal)
+    with rig.running(subject, indexed=plan.namespaces) as running, bar:
         running.measure(_WARM_UP)
         task = bar.add_task(f"{plan.queries} queries at {plan.rate:g}/s", total=seconds)
         with sampled(running.pid, _INTERVAL, lambda now: bar.update(task, completed=now)) as samples:
-            measurement = running.measure(Phase(plan.queries, plan.rate))
+            measurement = running.measure(Phase(plan.queries, plan.rate, namespaces=plan.namespaces))
     return report(measurement, samples, plan.rate)
 
 

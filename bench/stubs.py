@@ -9,12 +9,13 @@ import contextlib
 import functools
 import math
 import random
+import re
 import signal
 import uuid
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import orjson
 from aiohttp import web
@@ -29,9 +30,14 @@ SERVED = "qdrant", "rerank", "embed", "otlp"
 POOL = 1000
 DIMENSION = 384
 NAMESPACE = "default"
+TENANT = "tenant-"
+"""The namespaces beside the default one, before their number. The ids of their points end with it."""
+
 IDS = [str(uuid.uuid5(uuid.NAMESPACE_OID, f"stub {number}")) for number in range(POOL)]
 
 _NUMBERS = {point: number for number, point in enumerate(IDS)}
+_BEGINNINGS = {point[:-12]: number for number, point in enumerate(IDS)}
+_ENDS: Final = re.compile(rb'(?<=-[0-9a-f]{4})-[0-9a-f]{12}"')
 _WORDS = "harbor lantern violin ledger copper meadow signal winter bridge orchard compass river granite letter"
 _INFO: dict[str, Any] = {
     "status": "green",
@@ -78,7 +84,7 @@ def qdrant_app(latency: float) -> web.Application:
     async def retrieve(request: web.Request) -> web.Response:
         ids = orjson.loads(await request.read())["ids"]
         await asyncio.sleep(latency)
-        records = (_record(_NUMBERS[point]) for point in ids if point in _NUMBERS)
+        records = (_record(point) for point in ids if point[:-12] in _BEGINNINGS)
         return _json(b'{"result":[' + b",".join(records) + b'],"status":"ok","time":0.0}')
 
     async def info(_: web.Request) -> web.Response:
@@ -224,7 +230,20 @@ def _start_of(search: dict[str, Any]) -> int:
 
 def _found(search: dict[str, Any]) -> bytes:
     wanted = search.get("with_payload")
-    return _hits(_start_of(search), search.get("limit", 10), None if not wanted else wanted is True)
+    found = _hits(_start_of(search), search.get("limit", 10), None if not wanted else wanted is True)
+    tenant = next((name for name in _namespaces(search) if name.startswith(TENANT)), None)
+    return found if tenant is None else _of_tenant(found, int(tenant.removeprefix(TENANT)))
+
+
+def _namespaces(search: dict[str, Any]) -> Iterator[str]:
+    conditions = search.get("filter", {}).get("must", ())
+    return (each["match"]["value"] for each in conditions if each.get("key") == "namespace")
+
+
+def _of_tenant(points: bytes, number: int) -> bytes:
+    """The same points in another namespace, with ids of its own."""
+    named = points.replace(b'"namespace":"%b"' % NAMESPACE.encode(), b'"namespace":"%b%d"' % (TENANT.encode(), number))
+    return _ENDS.sub(b'-%012x"' % number, named)
 
 
 @functools.cache
@@ -245,8 +264,14 @@ def _payload(number: int) -> bytes:
     return orjson.dumps({"text": text(number), "id": f"doc-{number}", "namespace": NAMESPACE, "_content": number})
 
 
+def _record(point: str) -> bytes:
+    if (number := _NUMBERS.get(point)) is not None:
+        return _own_record(number)
+    return _of_tenant(_own_record(_BEGINNINGS[point[:-12]]), int(point[-12:], 16))
+
+
 @functools.cache
-def _record(number: int) -> bytes:
+def _own_record(number: int) -> bytes:
     return b'{"id":"%b","payload":%b}' % (IDS[number].encode(), _payload(number))
 
 

@@ -112,7 +112,7 @@ class Normaliser:
             # As it was asked: one below 0 brings a warning with it.
             limit=query.limit if event.limit >= 0 else event.limit,
             cursor=event.cursor,
-            recipe=_json([event.recipe, event.post]),
+            recipe=_json([plan.recipe.name, event.post]),
             recipe_hash=f"{plan.recipe.name} {plan.recipe.hash}",
             overrides=_json(event.overrides) if event.overrides else "",
             rerank=event.rerank,

@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -23,6 +23,9 @@ from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, Posit
 NEVER = float("inf")
 HEADER = "x-source"
 
+Message = tuple[list[tuple[str, bytes]], bytes]
+"""The headers and the value of a query."""
+
 
 @dataclass
 class Asked:
@@ -35,6 +38,9 @@ class Asked:
 
     forged: bool = False
     """True if its cursor was changed on the way."""
+
+    attack: str | None = None
+    """How it is written, unless it is plain."""
 
     sent: float = 0.0
     place: Position = ("", 0, 0)
@@ -75,12 +81,15 @@ class Conversation:
         self._bootstrap = system.broker.bootstrap
         self._producer = kafka.KafkaProducer(bootstrap_servers=self._bootstrap, acks="all", linger_ms=1)
         self._marks: dict[str, tuple[list[int], list[float]]] = {}
+        self._removals: dict[str, list[float]] = {}
+        self._deletions: list[Written] = []
         self._moved = threading.Condition()
         self._over = threading.Event()
         self._problems: list[str] = []
         self.asked: dict[str, Asked] = {}
         self.by_place: dict[Position, Asked] = {}
         self._dead: dict[Position, tuple[str, float]] = {}
+        self._refusals: dict[Position, dict[str, Any]] = {}
         self._open = 0
         self._thread = threading.Thread(target=self._follow, name="conversation", daemon=True)
 
@@ -97,15 +106,17 @@ class Conversation:
             conversation._thread.join()
             conversation._producer.close()
 
-    def ask(self, queries: Sequence[Asked]) -> None:
-        """Send queries, spread over the partitions; returns once the broker has them."""
+    def ask(
+        self, queries: Sequence[Asked], write: Callable[[Asked, Message], Message] = lambda _, plain: plain
+    ) -> None:
+        """Send queries, spread over the partitions, as `write` has them; returns once the broker has them."""
         futures = []
         for query in queries:
             with self._moved:
                 self.asked[query.id] = query
                 self._open += 1
             headers = [(HEADER, query.source.encode())] if query.source is not None else []
-            value = json.dumps(query.event).encode()
+            headers, value = write(query, (headers, json.dumps(query.event).encode()))
             query.sent = time.monotonic()
             futures.append(self._producer.send(self._names["queries"], value=value, headers=headers))
         self._producer.flush()
@@ -126,6 +137,8 @@ class Conversation:
         for each, future in zip(written, futures, strict=True):
             sent = future.get(10)
             each.partition, each.offset, each.timestamp = sent.partition, sent.offset, sent.timestamp
+        with self._moved:
+            self._deletions += [each for each in written if each.event.get("op") == "delete_where"]
         return written
 
     def acknowledged(self, written: Written, collection: str) -> float:
@@ -134,7 +147,21 @@ class Conversation:
         with self._moved:
             offsets, times = self._marks.get(key, ([], []))
             index = bisect_left(offsets, written.offset)
-            return times[index] if index < len(times) else NEVER
+            counted = times[index] if index < len(times) else NEVER
+            return min(counted, *(at for at in self._removals.get(key, []) if self._is_done(written, at)), NEVER)
+
+    def _is_done(self, written: Written, at: float) -> bool:
+        """True if a watermark that was removed then counts this document: the deletion behind it left nothing.
+
+        Of deletions one is under way at a time.
+        """
+        return any(
+            each.sent < at
+            and each.event["namespace"] == written.event["namespace"]
+            and each.partition == written.partition
+            and each.offset >= written.offset
+            for each in self._deletions
+        )
 
     def wait_acknowledged(self, written: Sequence[Written], collection: Mapping[str, str] | str) -> None:
         """Return once these documents are in committed watermarks; `collection`: of all, or by destination."""
@@ -158,10 +185,13 @@ class Conversation:
                 self._moved.wait(0.5)
 
     def _settled(self) -> bool:
-        # Who is refused has both a dead letter and a result.
-        for place in [place for place in self._dead if place in self.by_place and self.by_place[place].refusal]:
-            kind, at = self._dead.pop(place)
+        # Who is refused has both a dead letter and a result; of an attack it may not be legible who that is.
+        for place in [place for place in self._dead if place in self.by_place]:
             query = self.by_place[place]
+            if place not in self._refusals and query.attack is None:
+                continue
+            kind, at = self._dead.pop(place)
+            query.refusal = self._refusals.get(place, {"error": {"class": kind}})
             assert query.refusal["error"]["class"] == kind, query
             query.dead = kind
             self._end(query, at)
@@ -196,6 +226,9 @@ class Conversation:
 
     def _take(self, record: Any, at: float) -> None:
         if record.topic == self._names["watermarks"]:
+            if record.value is None:
+                self._removals.setdefault(record.key.decode(), []).append(at)
+                return
             offsets, times = self._marks.setdefault(record.key.decode(), ([], []))
             offsets.append(int(record.value))
             times.append(at)
@@ -204,12 +237,14 @@ class Conversation:
             self._dead[_place(headers)] = headers[names.CLASS].decode(), at
         else:
             answer = json.loads(record.value)
-            query = self.asked[answer["query_id"]]
             if answer["status"] == "invalid":
-                if query.refusal:
-                    self._problems.append(f"{query.id} is refused twice")
-                query.refusal = answer
+                source = answer["provenance"]["source"]
+                place = source["topic"], source["partition"], source["offset"]
+                if place in self._refusals:
+                    self._problems.append(f"{place} is refused twice")
+                self._refusals[place] = answer
                 return
+            query = self.asked[answer["query_id"]]
             query.answer = answer
             self._end(query, at)
 

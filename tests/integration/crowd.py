@@ -11,9 +11,11 @@ from bench.kafka.broker import Broker
 from tests import qdrant_server
 from tests.integration import permitted
 from tests.integration.at_random import DIMENSION, FIREWALL, NAMESPACES, Random, policies
-from tests.integration.conversation import HEADER, Asked, Conversation
+from tests.integration.attacks import HARMLESS, REFUSED, Attacks, fits
+from tests.integration.conversation import HEADER, Asked, Conversation, Message
 from tests.integration.deployment import Deployment
 from tests.integration.permitted import COLLECTIONS, Policy, World
+from tests.kafka.registry import Registry
 from tests.tiers import sized
 
 SEED = 20
@@ -22,6 +24,9 @@ DOCUMENTS = 25
 ROUNDS = sized(12, nightly=22)
 QUERIES = 480
 CHANGES = 8
+ATTACKS = 8
+"""Queries of a round that are written as an adversary does, of each kind."""
+
 FORGETTING = 4
 """Rounds, in the last of which a namespace is forgotten."""
 
@@ -30,9 +35,13 @@ CACHES = ("exact_cache", "semantic_cache")
 
 @dataclass
 class Run:
-    """All that was asked and written, and the configuration that it is judged by."""
+    """All that was asked and written, and the configuration that it is judged by.
+
+    `attacks` are queries that must be refused; attacks that change nothing are among those that were asked.
+    """
 
     asked: list[Asked]
+    attacks: list[Asked]
     world: World
     sources: Mapping[str, Policy]
     firewall: Policy
@@ -65,6 +74,7 @@ def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> 
     sources = policies(draw, SOURCES)
     guard = {**FIREWALL, "enabled": firewall}
     with contextlib.ExitStack() as stack:
+        registry = stack.enter_context(Registry())
         path = directory / "engine"
         qdrant = {"path": str(path)} if inside else {"url": stack.enter_context(qdrant_server.running(path))}
         settings = {
@@ -91,33 +101,51 @@ def asking(broker: Broker, directory: Path, *, firewall: bool, inside: bool) -> 
             Conversation.with_(system) as conversation,
         ):
             system.environment["RANKSTREAM_CURSOR__SIGNING_SECRET"] = "sixteen and more characters"
+            system.settings["kafka"]["schema_registry"] = {"url": registry.base_url}
             commands = ("run --with-indexing",) if inside else ("index", "run")
             for flow in [system.start(command, replica=command[:3], wait=False) for command in commands]:
                 flow.wait_ready()
             world = World(conversation)
-            yield Run(_converse(draw, world, [name for name in sources if name]), world, sources, guard)
+            named = [name for name in sources if name]
+            yield Run(*_converse(draw, world, named, Attacks(registry, named)), world, sources, guard)
 
 
-def _converse(draw: random.Random, world: World, sources: list[str]) -> list[Asked]:
+def _converse(
+    draw: random.Random, world: World, sources: list[str], attacks: Attacks
+) -> tuple[list[Asked], list[Asked]]:
+    """The queries that are answered or whose cursor is refused, and the attacks that are refused."""
     conversation, source = world.conversation, Random(draw, sources)
+
+    def write(query: Asked, plain: Message) -> Message:
+        return attacks.write(query.attack, query, plain, draw) if query.attack is not None else plain
+
     everywhere = [(place, namespace) for place in COLLECTIONS for namespace in NAMESPACES]
     written = world.write([source.document(*where, number) for where in everywhere for number in range(DOCUMENTS)])
     conversation.wait(lambda: all(world.acknowledged(_name(each.event), each) < 1e300 for each in written))
     asked: list[Asked] = []
+    refused: list[Asked] = []
     for number in range(ROUNDS):
         queries = _round(draw, source, world, asked)
+        for _ in range(ATTACKS):
+            for attack in (*REFUSED, *HARMLESS):
+                # To write a flood takes a client half a second.
+                if attack != "a flood of headers" or draw.random() < 1 / ATTACKS:
+                    attacked = source.again(draw.choice([each for each in queries if fits(attack, each)]))
+                    attacked.attack = attack
+                    queries.insert(draw.randrange(len(queries)), attacked)
         where = draw.choice(everywhere)
         changes = [source.change(*where, draw.randrange(DOCUMENTS)) for _ in range(CHANGES)]
         half = len(queries) // 2
-        conversation.ask(queries[:half])
+        conversation.ask(queries[:half], write)
         if number % FORGETTING == FORGETTING - 1:
             # Some of them come back, as later versions.
             world.forget(*where)
         world.write(changes)
-        conversation.ask(queries[half:])
+        conversation.ask(queries[half:], write)
         conversation.wait_answered()
-        asked += queries
-    return asked
+        refused += [query for query in queries if query.attack in REFUSED]
+        asked += [query for query in queries if query.attack not in REFUSED]
+    return asked, refused
 
 
 def _name(event: dict[str, Any]) -> permitted.Name:

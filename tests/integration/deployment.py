@@ -239,8 +239,9 @@ class Deployment:
         return found
 
     def watermarks(self) -> dict[str, str]:
-        """The committed watermark of each key."""
-        return {record.key.decode(): record.value.decode() for record in self.records("watermarks")}
+        """The committed watermark of each key that has one."""
+        values = {record.key.decode(): record.value for record in self.records("watermarks")}
+        return {key: value.decode() for key, value in values.items() if value is not None}
 
     def records(self, role: str) -> list[Any]:
         """Every committed record of the topic of that role."""

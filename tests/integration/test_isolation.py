@@ -14,6 +14,7 @@ from bench.kafka.broker import Broker
 from operators.query.result import members
 from schemas.result import ResultEvent
 from tests.integration import permitted
+from tests.integration.attacks import HARMLESS, REFUSED
 from tests.integration.conversation import Asked, is_its_own
 from tests.integration.crowd import QUERIES, ROUNDS, SEED, Run, asking
 
@@ -65,6 +66,16 @@ def test_who_is_refused_is_refused_by_the_first_reason(run: Run) -> None:
         assert (answer["status"], answer["denied"]["code"]) == ("denied", code), (query.event, query.source)
         assert answer["retrieval_stage"] == "policy"
         assert (answer["results"], answer["legs"], answer["next_cursor"], answer["total"]) == ([], [], None, 0)
+
+
+def test_an_attack_is_refused_or_changes_nothing(run: Run) -> None:
+    """A refused one has its dead letter, and its result says no more than the class; the others are judged as all."""
+    assert {query.attack for query in run.attacks} == {*REFUSED}
+    for query in run.attacks:
+        assert query.attack is not None
+        assert (query.dead, query.answer) == (REFUSED[query.attack], {}), (query.attack, query.event)
+    harmless = Counter(query.attack for query in run.asked if query.dead is None and query.answer["status"] != "denied")
+    assert all(harmless[attack] > ROUNDS for attack in HARMLESS), harmless
 
 
 def test_no_answer_crosses_a_scope(run: Run) -> None:
@@ -215,7 +226,7 @@ def test_all_of_it_was_tried(run: Run) -> None:
     least: dict[str, float] = {"exact_cache": 100, "followed": 30, "fast_path": 30, "structured": 100}
     least |= {"hybrid_merge": 200, "cursor_invalid": 50, "page": 50, "hits": 3000, "groups": 30, "cursor_expired": 5}
     least |= {"passages": 20, "hidden": 50, "patched": 10, "neighbours": 5}
-    least |= {"destination_not_allowed": 10, "retrieval_mode_not_allowed": 30, "policy_denied": 30}
+    least |= {"destination_not_allowed": 10, "retrieval_mode_not_allowed": 10, "policy_denied": 30}
     # What is alike among those before grows with them, too.
     least |= {"retrieval_firewall_denied": 30, "semantic_cache": 30 * share}
     assert not {name: stages[name] for name, count in least.items() if stages[name] < share * count}, stages

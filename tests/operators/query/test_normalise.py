@@ -323,7 +323,9 @@ def test_a_cursor_of_another_release_has_expired(monkeypatch: pytest.MonkeyPatch
 
 def test_a_recipe_that_changed_is_another_state_of_the_same_query() -> None:
     """A deployment's change is none of the caller's: the cursor continues the query, as far as the state allows."""
-    changed = replace(PLACES, planner=Planner(PROFILES, {**SHIPPED, "hybrid": SHIPPED["rrf"]}))
+    changed = replace(
+        PLACES, planner=Planner(PROFILES, {**SHIPPED, "hybrid": Recipe.parse("hybrid", {"stages": ["rrf"]})})
+    )
     before, after = normalised(PLACES, recipe="hybrid"), normalised(changed, recipe="hybrid")
     assert bound(before) == bound(after)
     assert state(before.scope) != state(after.scope)
