@@ -41,6 +41,7 @@ test: $(VENV)/dev tests/__pycache__
 nightly: lint docs tests/__pycache__
 	$(PYTEST) --hypothesis-profile nightly --timeout 3600
 	$(VENV)/bin/python -m tests.faults
+	$(VENV)/bin/python -m tests.faults --scenario topics-at-random --seconds 1800
 	$(VENV)/bin/python -m tests.planted
 	$(VENV)/bin/python -m bench soak
 

@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import structlog
 from typing_extensions import override
@@ -149,9 +149,13 @@ async def write_all(
 
 
 class DocumentStage(AsyncStage[EventInFlight, Outcome]):
-    """Asks a backend about documents, one call at a time. A document that the backend refuses is rejected alone."""
+    """Asks a backend about documents, one call at a time. A document that the backend refuses is rejected alone.
+
+    `refused` begins the reason of its dead letter: what is refused, where that is not the whole document.
+    """
 
     bounds = IN_ORDER
+    refused: ClassVar = "refused"
 
     @override
     def deadline(self, item: EventInFlight) -> float:
@@ -168,7 +172,7 @@ class DocumentStage(AsyncStage[EventInFlight, Outcome]):
             # Only refusals come here, and defects of ours, which have no status: everything else was waited out.
             status = isinstance(outcome, BackendBadResponse) and outcome.status is not None
             kind = DeadLetterClass.INVALID if status or outcome.serves_others else DeadLetterClass.INTERNAL
-            raise InputError(kind, f"refused: {outcome}" + (f": {outcome.quoted}" if outcome.quoted else ""))
+            raise InputError(kind, f"{self.refused}: {outcome}" + (f": {outcome.quoted}" if outcome.quoted else ""))
         self.on_answer(item, outcome)
         return item
 

@@ -18,7 +18,7 @@ from an indexer that has ended, never gives a document that is shown the words o
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,8 @@ class Context:
 @dataclass(frozen=True)
 class ContextWriter(DocumentStage[None]):
     """Writes the contexts that documents change; `settings` choose the neighbours."""
+
+    refused: ClassVar = "the document is written, and its context is refused"
 
     qdrant: QdrantClient
     names: Vectors

@@ -9,6 +9,8 @@ from tests.integration.deployment import PARTITIONS, wait_until
 
 GONE: Final = 8.0
 BACKLOG: Final = 100
+AT_RANDOM_S: Final = 60.0
+PAUSE: Final = 60.0
 _DEFAULT_SIZE: Final = 1_048_588
 _SMALL: Final = 2000
 """Bytes that a result of ten hits doesn't fit into, compressed or not."""
@@ -99,6 +101,21 @@ def results_grown(trial: Trial) -> None:
 def dead_letters_made_again(trial: Trial) -> None:
     """The dead-letter topic is made again at once with fewer partitions: poison ends in the new one."""
     deleted_in_flight(trial, "dead_letters", gone=0, partitions=1)
+
+
+@scenario("topics", replicas=2)
+def topics_at_random(trial: Trial) -> None:
+    """Topics are made again at random, at once or after a while, smaller or larger: no pause is over a minute."""
+    ends = time.monotonic() + (trial.seconds or AT_RANDOM_S)
+    longest, times = 0.0, 0
+    while time.monotonic() < ends:
+        gone = trial.rng.choice((0.0, 0.0, trial.rng.uniform(0, GONE)))
+        partitions = trial.rng.choice((1, PARTITIONS - 1, PARTITIONS, 3 * PARTITIONS))
+        began = time.monotonic()
+        deleted_in_flight(trial, trial.rng.choice(("results", "dead_letters")), gone=gone, partitions=partitions)
+        longest, times = max(longest, time.monotonic() - began - gone), times + 1
+        assert longest < PAUSE, f"{longest:.0f} s until something was answered"
+    trial.figures["made again"], trial.figures["longest pause, s"] = str(times), f"{longest:.1f}"
 
 
 @scenario("topics", refused=frozenset({"too_large"}))

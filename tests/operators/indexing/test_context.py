@@ -4,14 +4,18 @@ import asyncio
 from collections.abc import Collection
 from pathlib import Path
 
+import httpx
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
+from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from tests.operators.indexing.neighbours import Event, Index, contexts, expected, settings
+from schemas.errors import InputError
+from tests.operators.indexing.documents import in_flight
+from tests.operators.indexing.neighbours import TIMEOUT, Event, Index, contexts, expected, settings, writing_contexts
 from tests.tiers import sized
 
 WORDS = ("lantern", "harbour", "violin", "orchard")
@@ -178,6 +182,30 @@ def test_contexts_that_are_written_too_late_have_no_words_that_their_document_ha
         hidden = alone | SECRET | {"text": "violin", "updated_at": 1.0}
         asyncio.run(index.late([hidden], [alone | {"text": "orchard", "updated_at": 2.0}]))
         check(index)
+
+
+def test_a_refused_context_does_not_call_its_document_refused(tmp_path: Path) -> None:
+    """The document is in the index, and the reason of the dead letter says so."""
+
+    class Refusing(EngineTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if writing_contexts(request):
+                return httpx.Response(400, json={"status": {"error": "no context today"}}, request=request)
+            return await super().handle_async_request(request)
+
+    with Engine(tmp_path) as engine:
+        index = Index(engine, settings(before=1, after=1))
+        asyncio.run(index.create())
+        writer, context = index.stages(index.client(Refusing(engine)))
+        made = in_flight([turn("a", 1, "lantern")])
+        assert asyncio.run(writer.call("documents", made, TIMEOUT)) == [None]
+        [error] = asyncio.run(context.call("documents", made, TIMEOUT))
+        assert error is not None
+        with pytest.raises(
+            InputError, match=r"^the document is written, and its context is refused: qdrant: status 400$"
+        ):
+            context.on_result(made[0], error)
+        assert [point["payload"]["id"] for point in index.points()] == ["a"]
 
 
 def test_many_documents_of_equal_order(tmp_path: Path) -> None:
