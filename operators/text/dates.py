@@ -97,6 +97,9 @@ _MONTH_OF: Final = [_number(table, 1, 1) for table in _MONTHS]
 _SEASON_OF: Final = [_number(table, 1, 3) for table in _SEASONS]
 _NUMBER_OF: Final = {name: number for names in (*_MONTH_OF, *_SEASON_OF) for name, number in names.items()}
 
+NAMES: Final = frozenset(_NUMBER_OF)
+"""Names of months and seasons."""
+
 _LEAP_GAP: Final = 8
 """29 February can be this many years away: no year between 1896 and 1904 has one."""
 

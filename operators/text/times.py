@@ -21,13 +21,14 @@ from datetime import date
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from operators.text.dates import DAY, NamedTime, TemporalExpression, named_date, today_of
+from operators.text.dates import DAY, NAMES, NamedTime, TemporalExpression, named_date, today_of
 from operators.text.folding import fold_accents
 
 
 class _Unit(NamedTuple):
-    """Days of a unit of time, and the tolerance of one ("a week"), some ("2 weeks"), a few and several; `grows`: it is
-    that of one, and grows with their number. `name` is what `this` needs to know.
+    """A unit of time: its days, and the tolerance of one ("a week"), some ("2 weeks"), a few and several of it.
+
+    `grows`: the tolerances of some and a few are for each of them.
     """
 
     name: str
@@ -265,8 +266,12 @@ def named_time(query: str, now: float) -> NamedTime | None:
 def _find_time(query: str, now: float, *, bare_year: bool) -> NamedTime | None:
     # Upper case first: it turns ligatures and long s into plain letters, which lower case alone doesn't.
     text = fold_accents(query.upper().lower()).replace("\u2019", "'")
-    relative = _relative(_WORDS.findall(_HYPHENS.sub(" ", text)), now)
-    return relative or named_date(" ".join(text.split()), now, bare_year=bare_year)
+    words = _WORDS.findall(_HYPHENS.sub(" ", text))
+    relative = _relative(words, now)
+    # No date lacks a digit or a name, and looking for them costs less.
+    if relative is not None or not any(word in NAMES or word[0].isdigit() for word in words):
+        return relative
+    return named_date(" ".join(text.split()), now, bare_year=bare_year)
 
 
 def _relative(words: Sequence[str], now: float) -> NamedTime | None:
