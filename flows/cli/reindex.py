@@ -14,17 +14,17 @@ Rules
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import structlog
 import typer
 from opentelemetry.trace import TracerProvider
 
 from flows.assembly.clients import InProcess
-from flows.assembly.collections import choice, ensure_collections, open_client
+from flows.assembly.collections import Ask, choice, ensure_collections, open_client
 from flows.assembly.delivery import kafka_client
 from flows.assembly.indexing import CopyPage, open_copier
 from flows.cli.output import Config, Json, emit, out, say, stderr
@@ -37,11 +37,14 @@ from operators.delivery import topics
 from operators.delivery.broker import reach
 from operators.delivery.groups import describe_group, has_offsets, set_offsets
 from operators.indexing import reindexing
+from operators.indexing.apply import until_answered
 from operators.indexing.reindexing import CatchUp, Move, Plan, differing, unread
-from schemas.errors import ConfigError, FatalDelivery, RankstreamError
+from schemas.errors import BackendTimeout, ConfigError, FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings, Settings, load
 
 log = structlog.stdlib.get_logger(__name__)
+
+Answer = TypeVar("Answer")
 
 _TIMEOUT: Final = 60.0
 _TURN: Final = 0.5
@@ -100,7 +103,8 @@ def reindex(
             for name in ask(partial(reindexing.drop_old, names=names, timeout=_TIMEOUT), _TIMEOUT):
                 emit({"dropped": name}) if as_json else say(out, f"collection {name}: deleted")
             return
-        found: Plan = ask(
+        found: Plan = _wait(
+            ask,
             partial(
                 reindexing.plan,
                 names=names,
@@ -109,16 +113,15 @@ def reindex(
                 timeout=_TIMEOUT,
                 again=again,
             ),
-            _TIMEOUT,
         )
-        group_before = ask(
+        group_before = _wait(
+            ask,
             partial(
                 reindexing.group_before,
                 moves=found.moves,
                 default=settings.kafka.indexing.group_id,
                 timeout=_TIMEOUT,
             ),
-            _TIMEOUT,
         )
     if found.generation is None:
         for move in found.moves:
@@ -134,6 +137,22 @@ def reindex(
     code = serve(renamed, {"reindex": run.build}, settings.telemetry.indexing_port)
     run.stopping.set()
     raise typer.Exit(code or (0 if run.switched else 1))
+
+
+def _wait(ask: Ask, read: Callable[[QdrantClient], Awaitable[Answer]]) -> Answer:
+    """The answer of a server that may be restarting: it is asked until it comes, or _TIMEOUT is over.
+
+    Raises BackendError.
+    """
+
+    async def patient(qdrant: QdrantClient) -> Answer:
+        return await until_answered(lambda: read(qdrant))
+
+    try:
+        answer: Answer = ask(patient, _TIMEOUT)
+    except TimeoutError:
+        raise BackendTimeout(f"Qdrant: no answer within {_TIMEOUT:.0f} s") from None
+    return answer
 
 
 def _make(

@@ -85,7 +85,8 @@ def _collection(settings: Settings, subject: str, surveyed: "Surveyed") -> Itera
         yield Finding(level, subject, what, INDEX_AGAIN if level == "warning" else None)
     yield from _vectors(settings, subject, surveyed)
     yield from _indexes(subject, surveyed)
-    yield from _shards(subject, info)
+    if settings.qdrant.vectors.sparse in info.sparse_vectors:
+        yield from _shards(subject, info)
     yield from _limits(settings, subject, info)
 
 
