@@ -323,7 +323,7 @@ class ResultEvent(_Strict):
     next_cursor: str | None = Field(description="Cursor of the next page; send it with the same query.")
     backends_used: list[str]
     reranked: Literal[True] | None = Field(
-        default=None, description="Present if a model changed a score, or a stage of the distance pipeline ran."
+        default=None, description="Present if a model judged candidates, or a stage of the distance pipeline ran."
     )
     reranked_candidates: Annotated[int, Field(ge=0)] | None = Field(
         default=None,

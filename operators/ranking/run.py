@@ -162,8 +162,8 @@ class Run:
     `model` is None where no model was asked, or its scores were lost; `vectors` are the dense ones of the candidates
     that are compared with each other, by point id, as far as they were read. `evidence` is that of the query's words,
     once it is known; `alike` has the similarities of the candidates whose terms a stage compared; `misspelt` is the
-    share of the query for which the leg fuzzy counts. `reranked`: a model changed a score, or a stage of the
-    distance pipeline ran. `aged`: a stage read how old candidates are. `off_scale`: an importance was outside its
+    share of the query for which the leg fuzzy counts. `reranked`: a model judged candidates, or a stage of
+    the distance pipeline ran. `aged`: a stage read how old candidates are. `off_scale`: an importance was outside its
     scale. `backends` are those other than the legs. `understood` are the wishes as they were judged; None before.
     """
 

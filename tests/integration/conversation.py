@@ -40,7 +40,7 @@ class Asked:
     """True if its cursor was changed on the way."""
 
     attack: str | None = None
-    """How it is written, unless it is plain."""
+    """The form in which it is written; None: in plain JSON."""
 
     sent: float = 0.0
     place: Position = ("", 0, 0)

@@ -147,8 +147,8 @@ def test_a_chat_model_picks(running: Running) -> None:
         assert results(none) == results(unmoved)
         for answer in (picked, none):
             assert (answer["status"], answer["degraded"]) == ("ok", [])
-        assert picked["reranked"] is True
-        assert "reranked" not in none
+        assert picked["reranked"] is none["reranked"] is True
+        assert "reranked" not in unmoved
         again(picked, deployment)
 
 
