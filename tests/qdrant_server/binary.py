@@ -26,6 +26,15 @@ def named() -> str | None:
 def started(binary: str, path: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
     """A server of its own over `path`, on loopback; yields the base URL. `settings` are variables of Qdrant's."""
     port = free_port(1)
+    with spawned(binary, path, port, settings):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def spawned(
+    binary: str, path: Path, port: int, settings: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The same at a port, and the next one for gRPC; yields the process."""
     path.mkdir(parents=True, exist_ok=True)
     variables = {
         "QDRANT__SERVICE__HOST": "127.0.0.1",
@@ -44,7 +53,7 @@ def started(binary: str, path: Path, settings: Mapping[str, str] | None = None) 
         )
         try:
             _wait(process, url, path / "log.txt")
-            yield url
+            yield process
         finally:
             process.terminate()
             process.wait(30)
