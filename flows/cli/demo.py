@@ -24,11 +24,12 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, format_trace_id
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from flows.cli.console.timeline import trace_spans
 from flows.cli.ingestion import file_version, index_once, read_jsonl
 from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, out, print_result, reread, say, stderr
 from flows.cli.query_client import QueryClient
@@ -303,10 +304,8 @@ def span_tree(spans: Sequence[ReadableSpan]) -> Tree:
     began = max(
         (span for span in spans if span.kind is SpanKind.PRODUCER and not span.parent), key=_start, default=None
     )
-    trace_id = began.context.trace_id if began is not None and began.context is not None else None
-    own = [span for span in spans if span.context is not None and span.context.trace_id == trace_id]
-    linked = {link.context.span_id for span in own for link in span.links}
-    spans = own + [span for span in spans if span.context is not None and span.context.span_id in linked]
+    context = began.context if began is not None else None
+    spans = trace_spans(spans, format_trace_id(context.trace_id)) if context is not None else []
     ids = {span.context.span_id for span in spans if span.context is not None}
     tree = Tree("trace")
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import orjson
 import pytest
+from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import Link, SpanKind
 
 from flows.cli import check, collections, ingestion, output, replay
 from flows.cli.check import Finding
@@ -114,6 +115,21 @@ def test_demo_shows_a_trace(shown: Shown) -> None:
     provider.get_tracer("t").start_span(f"query {EVIL}", kind=SpanKind.PRODUCER).end()
     output.out.print(span_tree(spans.get_finished_spans()))
     shown()
+
+
+def test_a_span_is_shown_once() -> None:
+    """Also one that another span of the same trace links to; one of another trace that it links to is shown, too."""
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    tracer = provider.get_tracer("t")
+    with tracer.start_as_current_span("send", kind=SpanKind.PRODUCER):
+        (call := tracer.start_span("call")).end()
+        (other := tracer.start_span("other", Context())).end()
+        tracer.start_span("query", links=[Link(each.get_span_context()) for each in (call, other)]).end()
+    with output.out.capture() as captured:
+        output.out.print(span_tree(spans.get_finished_spans()))
+    assert [captured.get().count(f"{name} ") for name in ("send", "call", "other", "query")] == [1, 1, 1, 1]
 
 
 def test_index_shows_rejected_documents(shown: Shown) -> None:
