@@ -35,7 +35,6 @@ TENANT = "tenant-"
 
 IDS = [str(uuid.uuid5(uuid.NAMESPACE_OID, f"stub {number}")) for number in range(POOL)]
 
-_NUMBERS = {point: number for number, point in enumerate(IDS)}
 _BEGINNINGS = {point[:-12]: number for number, point in enumerate(IDS)}
 _ENDS: Final = re.compile(rb'(?<=-[0-9a-f]{4})-[0-9a-f]{12}"')
 _WORDS = "harbor lantern violin ledger copper meadow signal winter bridge orchard compass river granite letter"
@@ -265,9 +264,9 @@ def _payload(number: int) -> bytes:
 
 
 def _record(point: str) -> bytes:
-    if (number := _NUMBERS.get(point)) is not None:
-        return _own_record(number)
-    return _of_tenant(_own_record(_BEGINNINGS[point[:-12]]), int(point[-12:], 16))
+    number = _BEGINNINGS[point[:-12]]
+    own = _own_record(number)
+    return own if point == IDS[number] else _of_tenant(own, int(point[-12:], 16))
 
 
 @functools.cache

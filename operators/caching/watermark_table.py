@@ -65,18 +65,24 @@ class WatermarkTable:
             if len(self._offsets) < MOST:
                 self._offsets[names] = array("q", (partition, offset))
             return
-        place = bisect_left(pairs[::2], partition)
-        if pairs[2 * place : 2 * place + 1] == array("q", [partition]):
-            self.generation += offset <= pairs[2 * place + 1]
-            pairs[2 * place + 1] = offset
+        at, known = _find(pairs, partition)
+        if known:
+            self.generation += offset <= pairs[at + 1]
+            pairs[at + 1] = offset
         else:
-            pairs[2 * place : 2 * place] = array("q", (partition, offset))
+            pairs[at:at] = array("q", (partition, offset))
 
     def _remove(self, names: str, partition: int) -> None:
         pairs = self._offsets.get(names, array("q"))
-        place = bisect_left(pairs[::2], partition)
-        if pairs[2 * place : 2 * place + 1] == array("q", [partition]):
+        at, known = _find(pairs, partition)
+        if known:
             self.generation += 1
-            del pairs[2 * place : 2 * place + 2]
+            del pairs[at : at + 2]
         if not pairs:
             self._offsets.pop(names, None)
+
+
+def _find(pairs: "array[int]", partition: int) -> tuple[int, bool]:
+    """The index of a partition, or where it belongs, and whether it is there."""
+    at = 2 * bisect_left(pairs[::2], partition)
+    return at, at < len(pairs) and pairs[at] == partition

@@ -30,8 +30,6 @@ Item = TypeVar("Item")
 Request = TypeVar("Request")
 Outcome = TypeVar("Outcome")
 
-_PLAIN: Final = nullcontext()
-
 KEY: Final = "0"
 """The key of every batch."""
 
@@ -181,7 +179,7 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
 
     def around(self, items: Sequence[Any]) -> AbstractContextManager[Any]:  # noqa: ARG002  for stages with traces
         """The context in which one call for these items is made."""
-        return _PLAIN
+        return nullcontext()
 
     @abstractmethod
     async def call(

@@ -278,8 +278,8 @@ def _relative(words: Sequence[str], now: float) -> NamedTime | None:
     today = date.fromordinal(today_of(now))
     for start, word in enumerate(words):
         rules = _RULES.get("0" if _DIGITS.fullmatch(word) else word, ())
-        matched = [(end, rule, slots) for rule in rules for end, slots in _match(rule, words, start)]
-        for end, rule, slots in sorted(matched, key=lambda each: -each[0]):
+        matched = [(*found, rule) for rule in rules if (found := _match(rule, words, start)) is not None]
+        for end, slots, rule in sorted(matched, key=lambda each: -each[0]):
             if rule.kind.endswith("French") and not set(_OF_FRENCH.split()) & set(words):
                 continue
             said = _read(rule.kind, slots, today)
@@ -287,22 +287,22 @@ def _relative(words: Sequence[str], now: float) -> NamedTime | None:
     return None
 
 
-def _match(rule: _Rule, words: Sequence[str], start: int) -> Iterator[tuple[int, list[Any]]]:
-    """The end of the rule's phrase at a place, if it is there, and the meanings of its slots."""
+def _match(rule: _Rule, words: Sequence[str], start: int) -> tuple[int, list[Any]] | None:
+    """The end of the rule's phrase at a place, and the meanings of its slots; None if it is not there."""
     at, slots = start, list[Any]()
     for each in rule.words:
         slot = _SLOTS.get(each)
         if slot is None:
             if at == len(words) or words[at] != each:
-                return
+                return None
             at += 1
             continue
         found = _look_up(each, slot, words, at)
         if found is None:
-            return
+            return None
         at, meaning = found
         slots.append(meaning)
-    yield at, slots
+    return at, slots
 
 
 def _look_up(name: str, slot: _Slot, words: Sequence[str], at: int) -> tuple[int, Any] | None:

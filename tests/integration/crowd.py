@@ -115,24 +115,28 @@ def _converse(
 ) -> tuple[list[Asked], list[Asked]]:
     """The queries that are answered or whose cursor is refused, and the attacks that are refused."""
     conversation, source = world.conversation, Random(draw, sources)
+    # The story is the same as without attacks: no later query is drawn from them, or with their numbers.
+    chance = random.Random(SEED + 1)
 
     def write(query: Asked, plain: Message) -> Message:
-        return attacks.write(query.attack, query, plain, draw) if query.attack is not None else plain
+        return attacks.write(query.attack, query, plain, chance) if query.attack is not None else plain
 
     everywhere = [(place, namespace) for place in COLLECTIONS for namespace in NAMESPACES]
     written = world.write([source.document(*where, number) for where in everywhere for number in range(DOCUMENTS)])
     conversation.wait(lambda: all(world.acknowledged(_name(each.event), each) < 1e300 for each in written))
     asked: list[Asked] = []
-    refused: list[Asked] = []
+    attacked: list[Asked] = []
     for number in range(ROUNDS):
         queries = _round(draw, source, world, asked)
         for _ in range(ATTACKS):
             for attack in (*REFUSED, *HARMLESS):
                 # To write a flood takes a client half a second.
-                if attack != "a flood of headers" or draw.random() < 1 / ATTACKS:
-                    attacked = source.again(draw.choice([each for each in queries if fits(attack, each)]))
-                    attacked.attack = attack
-                    queries.insert(draw.randrange(len(queries)), attacked)
+                if attack != "a flood of headers" or chance.random() < 1 / ATTACKS:
+                    known = chance.choice([each for each in queries if fits(attack, each)])
+                    id_ = f"{number}-{len(queries)}"
+                    event = {**known.event, "query_id": f"q-{id_}", "metadata": {"asked as": f"m-{id_}"}}
+                    event.pop("cursor", None)
+                    queries.insert(chance.randrange(len(queries)), Asked(event, known.source, attack=attack))
         where = draw.choice(everywhere)
         changes = [source.change(*where, draw.randrange(DOCUMENTS)) for _ in range(CHANGES)]
         half = len(queries) // 2
@@ -143,9 +147,10 @@ def _converse(
         world.write(changes)
         conversation.ask(queries[half:], write)
         conversation.wait_answered()
-        refused += [query for query in queries if query.attack in REFUSED]
-        asked += [query for query in queries if query.attack not in REFUSED]
-    return asked, refused
+        attacked += [query for query in queries if query.attack is not None]
+        asked += [query for query in queries if query.attack is None]
+    harmless = [query for query in attacked if query.attack in HARMLESS]
+    return harmless + asked, [query for query in attacked if query.attack in REFUSED]
 
 
 def _name(event: dict[str, Any]) -> permitted.Name:

@@ -226,7 +226,7 @@ def test_all_of_it_was_tried(run: Run) -> None:
     least: dict[str, float] = {"exact_cache": 100, "followed": 30, "fast_path": 30, "structured": 100}
     least |= {"hybrid_merge": 200, "cursor_invalid": 50, "page": 50, "hits": 3000, "groups": 30, "cursor_expired": 5}
     least |= {"passages": 20, "hidden": 50, "patched": 10, "neighbours": 5}
-    least |= {"destination_not_allowed": 10, "retrieval_mode_not_allowed": 10, "policy_denied": 30}
+    least |= {"destination_not_allowed": 10, "retrieval_mode_not_allowed": 30, "policy_denied": 30}
     # What is alike among those before grows with them, too.
     least |= {"retrieval_firewall_denied": 30, "semantic_cache": 30 * share}
     assert not {name: stages[name] for name, count in least.items() if stages[name] < share * count}, stages
