@@ -1,5 +1,6 @@
 """The tables of servers' manners on the page about backends, of the tables that the tests play."""
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,12 +15,10 @@ _END: Final = "<!-- end of generated -->\n"
 
 _FAILURES: Final = {
     "raise chat.max_tokens": "`bad_response`; the log says to raise `chat.max_tokens`",
-    "reasoning parser": "`bad_response`; the log says that the server needs the model's parser",
-    "refused": "`bad_response`; the log has the status",
+    "thinking off": "`bad_response`; the log says to turn thinking off, or to give the server the model's parser",
+    "refused": "a failure; the log has the status, `rankstream check` the server's words and the keys to correct",
     "bad answer": "`bad_response`",
 }
-
-_WAYS: Final = {"json_schema": " with `chat.structured: json_schema`", "tool": " with `chat.structured: tool`"}
 
 
 def page(file: Path) -> str:
@@ -49,13 +48,8 @@ def _row(manner: Manner) -> Sequence[str]:
 
 
 def _chat_row(manner: ChatManner) -> Sequence[str]:
-    return manner.server, f"`{manner.api}`", manner.case + _WAYS.get(manner.structured, ""), _chat_outcome(manner)
-
-
-def _chat_outcome(manner: ChatManner) -> str:
-    if manner.outcome != "ranked":
-        return _FAILURES[manner.outcome]
-    learnt = [
-        f"`{name}` becomes `{instead}`" if instead else f"no `{name}`" for name, instead in manner.refused.items()
-    ]
-    return "; later requests: ".join(["ranked", *filter(None, [", ".join(learnt)])])
+    ways = {} if manner.structured == "json_schema" else {"structured": manner.structured}
+    settings = {**ways, **({"parameters": json.dumps(manner.parameters)} if manner.parameters else {})}
+    keys = " and ".join(f"`chat.{name}: {value}`" for name, value in settings.items())
+    case = f"{manner.case}, with {keys}" if keys else manner.case
+    return manner.server, f"`{manner.kind}`", case, _FAILURES.get(manner.outcome, manner.outcome)

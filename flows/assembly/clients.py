@@ -13,12 +13,12 @@ from flows.assembly.query import field_map
 from flows.assembly.rerankers import reranker
 from flows.assembly.resources import Resources
 from operators.clients.chat import ChatModel
-from operators.clients.chat.completions import AnthropicChat, HttpChat, OpenAIChat
-from operators.clients.chat.parameters import CHAT
+from operators.clients.chat.apis import APIS as CHAT_APIS
+from operators.clients.chat.completions import HttpChat
 from operators.clients.embedders import Embedder, SparseEncoder
 from operators.clients.embedders.bi_encoders import APIS, SPARSE_APIS, BiEncoder, dense, sparse
 from operators.clients.http.backend import Backend, resilient
-from operators.clients.http.dialect import MODEL, Dialect
+from operators.clients.http.dialect import MODEL
 from operators.clients.http.transport import MIB, Endpoint, http_transport, proxy_for
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.inference import Cores
@@ -226,7 +226,6 @@ def _server(
     url: str | None,
     headers: Mapping[str, str],
     metrics: FlowMetrics,
-    dialect: Dialect = MODEL,
 ) -> Backend:
     assert url is not None
     # The stages bound the calls.
@@ -236,7 +235,7 @@ def _server(
         url,
         pooled,
         _headers(name, section, headers),
-        dialect=dialect,
+        dialect=MODEL,
         path=section.request_path,
         query=section.query,
         body=section.body,
@@ -297,15 +296,13 @@ def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> HttpChat | None:
     """The chat model that the settings name."""
     if settings.kind == "none":
         return None
-    made: type[HttpChat] = OpenAIChat
     headers = _key_header("chat", settings)
     if settings.kind == "anthropic":
-        made = AnthropicChat
         headers = {"anthropic-version": ANTHROPIC_VERSION, **_key_header("chat", settings, "x-api-key")}
-    server = _server("chat", settings, settings.url, headers, metrics, CHAT)
-    return made(
-        server,
+    return HttpChat(
+        _server("chat", settings, settings.url, headers, metrics),
         settings.model,
+        CHAT_APIS[settings.kind],
         max_tokens=settings.max_tokens,
         structured=settings.structured,
         parameters=settings.parameters,

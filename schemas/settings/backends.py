@@ -321,19 +321,21 @@ _CALLS: Final[Mapping[str, int]] = {
 class ChatSettings(ModelServer):
     """The chat model: it reranks, or recipes ask it to read the time in a query or to pick the best result."""
 
-    kind: Literal["openai", "anthropic", "none"] = Field(
-        default="none", description="API of the server; openai: any server with /chat/completions."
+    kind: Literal["openai", "openai_reasoning", "deepseek", "anthropic", "none"] = Field(
+        default="none",
+        description="API of the server; openai: any server with /chat/completions; openai_reasoning: the same with"
+        " max_completion_tokens and without temperature; deepseek: with json_object in place of a JSON schema.",
     )
     url: Url | None = Field(default=None, description="Address with the API's version, such as https://host/v1.")
     model: str = Field(default="", description="Model name that the server is asked for.")
     max_tokens: Count = Field(
         default=1024,
-        description="Most tokens of an answer, a model's thoughts included; an order that is cut is rejected.",
+        description="Most tokens of an answer, a model's thoughts included; an answer that is cut is rejected.",
     )
     structured: Literal["none", "json_schema", "tool"] = Field(
-        default="none",
-        description="Structured output, for servers that have it: by a JSON schema (response_format; output_config), or"
-        " by a tool that the model must call; none: the answer is read as a text.",
+        default="json_schema",
+        description="Structured output: by a JSON schema (response_format; output_config), or by a tool that the model"
+        " must call; none: for servers that have neither, the prompt alone asks for JSON.",
     )
     parameters: JsonObject = Field(
         default={},

@@ -19,6 +19,7 @@ RECIPES = {
     "picked": {"stages": ["score", {"llm_rerank": PICKING}]},
 }
 OUTAGE = "zzz"
+NO_TIME = json.dumps({"days": None, "tolerance": None})
 
 
 def reply(system: str, user: str) -> str | None:
@@ -26,8 +27,8 @@ def reply(system: str, user: str) -> str | None:
     if OUTAGE in user:
         return None
     if "Today" in user:
-        return json.dumps({"days": 366, "tolerance": 5}) if "Frühling" in user else "null"
-    return "2"
+        return json.dumps({"days": 366, "tolerance": 5}) if "Frühling" in user else NO_TIME
+    return json.dumps({"ranking": [2]})
 
 
 @pytest.fixture(scope="module")

@@ -116,7 +116,7 @@ def test_a_model_in_the_process_ranks(running: Running, tmp_path: Path) -> None:
 
 
 def test_a_chat_model_orders(running: Running) -> None:
-    """The named documents are the answer, in its order; `none` is an answer with nothing in it."""
+    """The named documents are the answer, in its order; an empty list is an answer with nothing in it."""
     with (
         chat_server(lambda _, user: honest(user)) as url,
         running(chat={**CHAT, "url": url}, rerank={"kind": "chat"}) as (_, ask),
@@ -133,9 +133,9 @@ def test_a_chat_model_orders(running: Running) -> None:
 
 
 def test_a_chat_model_picks(running: Running) -> None:
-    """Its pick goes first and nobody is dropped; `none` moves nobody; ranked again offline it is the same."""
+    """Its pick goes first and nobody is dropped; an empty list moves nobody; ranked again offline it is the same."""
     with (
-        chat_server(lambda _, user: "none" if WORDS[39] in user else "4") as url,
+        chat_server(lambda _, user: '{"ranking": []}' if WORDS[39] in user else '{"ranking": [4]}') as url,
         running(chat={**CHAT, "url": url}, rerank={"kind": "chat", "mode": "pick"}) as (deployment, ask),
     ):
         event = {"text": QUERY, "explain": True, "record": True}

@@ -14,17 +14,14 @@ from flows.assembly.suitability import mismatch
 from flows.cli.check import Finding
 from flows.cli.check.measurement import Measured, explain, measure_server
 from operators.clients.chat.completions import Unanswered
-from operators.clients.chat.parameters import Changes, RequestRefused
 from operators.clients.http.clock import Ahead, ahead
 from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
-from operators.clients.rerankers.listwise import FORM, Orderer, write_prompt
-from operators.clients.rerankers.orders import read_order
+from operators.clients.rerankers.listwise import FORM, Orderer, read_order, write_prompt
 from operators.query.backend_answers import refused_of
 from schemas.errors import BackendBadResponse, BackendError, CacheNotWritable, ConfigError, Reason
 from schemas.settings import ChatSettings, Settings
 from schemas.settings.section import Backend as Section
-from schemas.texts import printable
 
 _TIMEOUT: Final = 10.0
 _TEXT: Final = "a question"
@@ -33,7 +30,6 @@ _LONGEST: Final = 60.0
 """Seconds that a chat model may think."""
 _PROMPT: Final = {str(number): f"{number} " + "water " * 80 for number in range(20)}
 """Documents of the call by which it is measured how quickly a chat model reads."""
-_QUOTED: Final = 300
 _FITTING: Final = {
     "embedder": "Correct qdrant.dimension, or embedder.kind, embedder.url and embedder.model.",
     "sparse_encoder": "Correct sparse_encoder.kind, sparse_encoder.url and sparse_encoder.model.",
@@ -91,8 +87,8 @@ async def _order(section: ChatSettings, in_process: InProcess) -> list[Finding]:
 
     async def ask(prompt: str) -> tuple[str, float]:
         started = time.monotonic()
-        answer = await model.complete(Orderer.system, prompt, timeout=max(section.timeout, _LONGEST), form=FORM)
-        return answer.text, time.monotonic() - started
+        answer = await model.complete(Orderer.system, prompt, FORM, timeout=max(section.timeout, _LONGEST))
+        return answer, time.monotonic() - started
 
     try:
         answer, took = await ask(write_prompt(RerankRequest(_TEXT, _DOCUMENTS, "", "")))
@@ -100,7 +96,7 @@ async def _order(section: ChatSettings, in_process: InProcess) -> list[Finding]:
         measured = await _read_speed(ask)
     finally:
         await model.aclose()
-    return list(_chat_findings(section, model.refused, answer, took, measured))
+    return list(_chat_findings(section, answer, took, measured))
 
 
 async def _read_speed(ask: Callable[[str], Awaitable[tuple[str, float]]]) -> Measured:
@@ -114,9 +110,7 @@ async def _read_speed(ask: Callable[[str], Awaitable[tuple[str, float]]]) -> Mea
     return Measured(facts=(f"a prompt of {len(prompt):,} characters in {took:.1f} s",))
 
 
-def _chat_findings(
-    section: ChatSettings, refused: Changes, answer: str, took: float, measured: Measured
-) -> Iterator[Finding]:
+def _chat_findings(section: ChatSettings, answer: str, took: float, measured: Measured) -> Iterator[Finding]:
     structured = section.structured != "none"
     if structured and not answer.lstrip().startswith("{"):
         yield Finding(
@@ -124,10 +118,6 @@ def _chat_findings(
             "chat",
             f"{section.model} answers a text, and no structured output by {section.structured}",
             "Set chat.structured to a way that the server has, or to none.",
-        )
-    if unset := [name for name in refused if name in section.parameters]:
-        yield Finding(
-            "warning", "chat", f"{section.model} refuses {', '.join(unset)}", "Remove it from chat.parameters."
         )
     if took > section.timeout:
         yield Finding(
@@ -143,9 +133,14 @@ def _chat_findings(
             measured.refusal,
             "Have it read fewer candidates (rerank_top, top_k), or see the server's log.",
         )
-    changes = ", ".join(f"{name} as {instead}" if instead else f"no {name}" for name, instead in refused.items())
     facts = [f"{section.kind}, {section.model} answers in {took:.1f} s", *measured.facts]
-    yield Finding("ok", "chat", "; ".join([*facts, *([f"it is sent {changes}"] if changes else [])]))
+    yield Finding("ok", "chat", "; ".join(facts))
+
+
+_REFUSED: Final = (
+    "Correct chat.model, or what it refuses: max_tokens by chat.kind (openai_reasoning has max_completion_tokens), a"
+    " JSON schema or a tool by chat.structured, other parameters by chat.parameters, such as temperature: null."
+)
 
 
 def _unanswered(error: BackendError) -> tuple[str, str]:
@@ -153,19 +148,18 @@ def _unanswered(error: BackendError) -> tuple[str, str]:
 
     The request holds no text of a user, so that they may be quoted.
     """
-    symptom = str(error).removeprefix("chat: ")
+    symptom = explain(error, "chat")
     match error:
         case Unanswered():
             return error.symptom, f"{error.cure[0].upper()}{error.cure[1:]}."
-        case RequestRefused():
-            said = printable(" ".join(error.said.split()))[:_QUOTED]
-            return f"{symptom}: {said}", "Correct chat.model, chat.structured or chat.parameters."
         case _ if error.reason is Reason.UNAUTHORIZED:
             return symptom, "Correct chat.api_key."
         case _ if error.status == HTTPStatus.NOT_FOUND:
-            return symptom, "Correct chat.url, which holds the API's version, such as /v1, or chat.model."
-        case _ if error.reason is Reason.BAD_RESPONSE and error.status is None:
-            return symptom, "Set chat.structured to json_schema or tool, or choose another model."
+            return symptom, f"Correct chat.url, which holds the API's version, such as /v1. {_REFUSED}"
+        case _ if error.reason is Reason.BAD_RESPONSE and error.status is not None:
+            return symptom, _REFUSED
+        case _ if error.reason is Reason.BAD_RESPONSE:
+            return symptom, "Set chat.structured to another way, or choose another model."
         case _ if error.reason is Reason.TIMEOUT:
             return symptom, "Have the model think less by chat.parameters, or choose a faster one."
     return symptom, "Start the server, or correct chat.url and chat.model."

@@ -1,30 +1,19 @@
-"""Chat models: a system text and a user text in, one completion's text out. Texts of strangers are quoted."""
+"""Chat models: a system text and a user text in, the text of one answer out. Texts of strangers are quoted."""
 
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 _TEMPLATE_TOKEN: Final = re.compile(r"[<\[◁]")
 
 
-class Completion(NamedTuple):
-    """A model's answer, without its thoughts; `truncated`: the limit of tokens ended it, not the model."""
-
-    text: str
-    truncated: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of an answer for models that are asked for structured output: a JSON object of `schema`.
-
-    `instruction` tells the model to write it. A model that is not asked for it writes a text.
-    """
+    """The form of an answer: a JSON object of `schema`. The system text asks for it, too: not every server can."""
 
     name: str
-    instruction: str
     schema: Mapping[str, Any]
 
 
@@ -36,10 +25,10 @@ class ChatModel(Protocol):
         """The model's name, as provenance reports it."""
         ...
 
-    async def complete(self, system: str, user: str, *, timeout: float, form: Form | None = None) -> Completion:
-        """Return one completion within `timeout` seconds; raises BackendError.
+    async def complete(self, system: str, user: str, form: Form, *, timeout: float) -> str:
+        """Return the text of one whole answer within `timeout` seconds; raises BackendError.
 
-        `form`: the structured output that a server is asked for, if the model is to ask for it.
+        The text should hold JSON of `form`, but may hold anything.
         """
         ...
 

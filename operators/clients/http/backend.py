@@ -337,7 +337,7 @@ class _Resilient:
             raise
         except BackendError as error:
             self._metrics.failed(error.reason)
-            if control is not None and (doubtful(error) or (control.refusals and refused_by_status(error))):
+            if control is not None and (doubtful(error) or refused_by_status(error)):
                 left = timeout - (self._clock() - started)
                 await self._find_fault(permit, error, control, path, reads=repeatable, timeout=left)
             else:

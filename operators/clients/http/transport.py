@@ -144,15 +144,11 @@ CONTROL: Final = "water"
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A small request that a backend in order answers: the path, the body, and the reading of the answer.
-
-    `refusals`: it is sent after a refusal, too, and tells whether the backend refuses everything.
-    """
+    """A small request that a backend in order answers: the path, the body, and the reading of the answer."""
 
     path: str
     body: object
     read: Callable[[Any], object]
-    refusals: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from flows.assembly.clients import Clients, InProcess, embedder
 from operators.clients.http.transport import proxy_for
+from operators.clients.rerankers.listwise import FORM
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
 from schemas.errors import BackendError, ConfigError
@@ -261,7 +262,7 @@ def test_every_backend_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
             calls = [
                 clients.qdrant.collection_info("documents", timeout=5),
                 clients.embedder.embed(["a"], purpose="query", timeout=5),
-                clients.chat.complete("a", "b", timeout=5),
+                clients.chat.complete("a", "b", FORM, timeout=5),
             ]
             assert all(isinstance(each, BackendError) for each in await asyncio.gather(*calls, return_exceptions=True))
             for connected in clients.connections.values():

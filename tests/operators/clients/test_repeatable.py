@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 from flows.assembly.clients import Clients, InProcess
-from operators.clients.chat.completions import AnthropicChat, OpenAIChat
+from operators.clients.chat.apis import APIS as CHAT_APIS
+from operators.clients.chat.completions import HttpChat
 from operators.clients.embedders.bi_encoders import APIS as EMBEDDERS
 from operators.clients.embedders.bi_encoders import BiEncoder, dense
 from operators.clients.http.transport import Endpoint, http_transport
@@ -16,6 +17,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import UNLIMITED
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
+from operators.clients.rerankers.listwise import FORM
 from operators.query.backend_answers import Hits
 from schemas.errors import BackendUnavailable
 from schemas.settings import load
@@ -67,11 +69,11 @@ READS: Final[Mapping[str, tuple[Ask, Any]]] = {
         {"results": [{"index": 0, "relevance_score": 0.5}]},
     ),
     "openai chat": (
-        lambda endpoint: OpenAIChat(endpoint, "").complete("system", "user", timeout=10),
+        lambda endpoint: HttpChat(endpoint, "", CHAT_APIS["openai"]).complete("system", "user", FORM, timeout=10),
         {"choices": [{"message": {"content": "text"}, "finish_reason": "stop"}]},
     ),
     "anthropic": (
-        lambda endpoint: AnthropicChat(endpoint, "").complete("system", "user", timeout=10),
+        lambda endpoint: HttpChat(endpoint, "", CHAT_APIS["anthropic"]).complete("system", "user", FORM, timeout=10),
         {"content": [{"type": "text", "text": "text"}], "stop_reason": "end_turn"},
     ),
 }
@@ -141,7 +143,7 @@ def test_every_backend_gives_up_idle_connections_as_its_section_says() -> None:
                     clients.embedder.embed(["text"], purpose="query", timeout=10) if clients.embedder else _none()
                 ),
                 "rerank": lambda: clients.reranker.score([REQUEST], timeout=10) if clients.reranker else _none(),
-                "chat": lambda: clients.chat.complete("s", "u", timeout=10) if clients.chat else _none(),
+                "chat": lambda: clients.chat.complete("s", "u", FORM, timeout=10) if clients.chat else _none(),
             }
             await asks[name]()
             await asyncio.sleep(0.3)

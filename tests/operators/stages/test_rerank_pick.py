@@ -274,8 +274,8 @@ def served(server: Handler, asked: list[InFlight]) -> None:
 @pytest.mark.parametrize(
     ("said", "first", "degraded"),
     [
-        ("2", ("b", 0.9375), []),
-        ("none", FUSED[0], []),
+        ('{"ranking": [2]}', ("b", 0.9375), []),
+        ('{"ranking": []}', FUSED[0], []),
         ("I can't say.", FUSED[0], [("rerank", Reason.BAD_RESPONSE)]),
     ],
 )

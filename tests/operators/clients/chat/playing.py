@@ -6,10 +6,11 @@ from typing import Any, Final, Literal
 
 from aiohttp import web
 
-from operators.clients.chat.completions import AnthropicChat, HttpChat, OpenAIChat, Structured
-from operators.clients.chat.parameters import CHAT
+from operators.clients.chat.apis import APIS, Structured
+from operators.clients.chat.completions import HttpChat
 from operators.clients.http.backend import resilient
-from operators.clients.http.transport import Endpoint, http_transport
+from operators.clients.http.dialect import MODEL
+from operators.clients.http.transport import CONTROL, Endpoint, http_transport
 from tests.operators.clients.chat.servers import (
     HEADERS,
     anthropic,
@@ -26,25 +27,23 @@ Answer = tuple[int, Any]
 THOUGHT: Final = "Document 2 has 5 words; 4 of 9 fit. So 2, 4 or 1?"
 """Full of numbers that are no document's place."""
 
-ANSWER: Final = "3, 1"
+ANSWER: Final = '{"ranking": [3, 1]}'
 ORDER: Final = [3, 1]
 
-Outcome = Literal["ranked", "raise chat.max_tokens", "reasoning parser", "refused", "bad answer"]
+Outcome = Literal["ranked", "raise chat.max_tokens", "thinking off", "refused", "bad answer"]
 """The outcome: the order of the answer, or a failure, by words of what is said of it."""
 
 
 @dataclass(frozen=True)
 class Manner:
-    """The behaviour of `server` in a case: the `outcome`, after `calls`, and the parameters left out afterwards."""
+    """The behaviour of `server` in a case, and the `outcome` with these settings."""
 
     server: str
     case: str
     answer: Callable[[Body], Answer]
     outcome: Outcome = "ranked"
-    calls: int = 1
-    refused: Mapping[str, str | None] = field(default_factory=dict)
-    api: Literal["openai", "anthropic"] = "openai"
-    structured: Structured = "none"
+    kind: Literal["openai", "openai_reasoning", "deepseek", "anthropic"] = "openai"
+    structured: Structured = "json_schema"
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -54,9 +53,10 @@ class Manner:
 
     def chat(self, url: str) -> HttpChat:
         """The client of a server with this manner at `url`."""
-        made, headers = (OpenAIChat, HEADERS[openai]) if self.api == "openai" else (AnthropicChat, HEADERS[anthropic])
-        endpoint = Endpoint("chat", f"{url}/v1", http_transport(), headers, dialect=CHAT)
-        return made(resilient(endpoint), "m", structured=self.structured, parameters=self.parameters)
+        headers = HEADERS[anthropic if self.kind == "anthropic" else openai]
+        endpoint = Endpoint("chat", f"{url}/v1", http_transport(), headers, dialect=MODEL)
+        backend = resilient(endpoint)
+        return HttpChat(backend, "m", APIS[self.kind], structured=self.structured, parameters=self.parameters)
 
 
 class Playing:
@@ -105,21 +105,9 @@ def anthropic_refusal(message: str) -> Body:
     return {"type": "error", "error": {"type": "invalid_request_error", "message": message}, "request_id": "req_1"}
 
 
-def in_turn(*steps: Callable[[Body], Answer | None], then: Callable[[Body], Answer]) -> Callable[[Body], Answer]:
-    """The answer of the first step that has one, else that of `then`."""
-
-    def answer(body: Body) -> Answer:
-        return next((found for step in steps if (found := step(body)) is not None), None) or then(body)
-
-    return answer
-
-
-def if_holds(name: str, error: Any, status: int = 400) -> Callable[[Body], Answer | None]:
-    """`error` to a request that holds the parameter."""
-    return lambda body: (status, error) if name in body else None
-
-
-STRUCTURED: Final = '{"ranking": [3, 1]}'
+def for_texts(error: Any, status: int = 400) -> Callable[[Body], Answer]:
+    """A server that answers `error` to each prompt but the control request's."""
+    return lambda body: said(ANSWER)(body) if body["messages"][-1]["content"] == CONTROL else (status, error)
 
 
 def structured(body: Body) -> Answer:
@@ -127,10 +115,10 @@ def structured(body: Body) -> Answer:
     if "tools" in body:
         name = body["tools"][0]["function"]["name"]
         assert body["tool_choice"] == {"type": "function", "function": {"name": name}}
-        call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": STRUCTURED}}
+        call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": ANSWER}}
         return said(None, "tool_calls", tool_calls=[call])(body)
     assert body["response_format"]["json_schema"]["schema"]["required"] == ["ranking"]
-    return said(STRUCTURED)(body)
+    return said(ANSWER)(body)
 
 
 def anthropic_structured(body: Body) -> Answer:
@@ -141,4 +129,4 @@ def anthropic_structured(body: Body) -> Answer:
             {"type": "tool_use", "id": "toolu_1", "name": name, "input": {"ranking": [3, 1]}}, stop="tool_use"
         )(body)
     assert body["output_config"]["format"]["type"] == "json_schema"
-    return blocks({"type": "text", "text": STRUCTURED})(body)
+    return blocks({"type": "text", "text": ANSWER})(body)

@@ -9,9 +9,11 @@ from typing import Any
 from aiohttp import web
 
 from operators.clients.chat import ChatModel
-from operators.clients.chat.completions import AnthropicChat, OpenAIChat
+from operators.clients.chat.apis import APIS
+from operators.clients.chat.completions import HttpChat
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
+from operators.clients.rerankers.listwise import FORM
 from tests.operators.clients.http.serving import Handler, answering, backend
 
 Reply = Callable[[str, str], str]
@@ -72,7 +74,7 @@ class Server(ABC):
 class OpenAI(Server):
     """An OpenAI-compatible server."""
 
-    fields = frozenset({"model", "messages", "max_tokens", "temperature"})
+    fields = frozenset({"model", "messages", "max_tokens", "temperature", "response_format"})
 
     def refusal(self, request: web.Request) -> web.Response | None:
         """404 elsewhere, 401 without the bearer key."""
@@ -96,7 +98,7 @@ class OpenAI(Server):
 class Anthropic(Server):
     """A server of the Messages API."""
 
-    fields = frozenset({"model", "system", "messages", "max_tokens", "temperature"})
+    fields = frozenset({"model", "system", "messages", "max_tokens", "temperature", "output_config"})
 
     def refusal(self, request: web.Request) -> web.Response | None:
         """404 elsewhere, 401 without the key, 400 without the version."""
@@ -166,12 +168,12 @@ def anthropic_error(kind: str, message: str, status: int) -> web.Response:
 
 def openai(endpoint: Endpoint) -> ChatModel:
     """The OpenAI-compatible chat model."""
-    return OpenAIChat(resilient(endpoint), "gpt-4.1-mini")
+    return HttpChat(resilient(endpoint), "gpt-4.1-mini", APIS["openai"])
 
 
 def anthropic(endpoint: Endpoint) -> ChatModel:
     """The chat model of the Messages API."""
-    return AnthropicChat(resilient(endpoint), "claude-haiku-4-5")
+    return HttpChat(resilient(endpoint), "claude-haiku-4-5", APIS["anthropic"])
 
 
 HEADERS: dict[Make, Mapping[str, str]] = {
@@ -195,7 +197,7 @@ def complete(
             answering(handler) as url,
             backend(f"{url}/v1", headers=headers or HEADERS[make]) as endpoint,
         ):
-            return (await make(endpoint).complete("a rule", user, timeout=timeout)).text
+            return await make(endpoint).complete("a rule", user, FORM, timeout=timeout)
 
     return asyncio.run(scenario())
 

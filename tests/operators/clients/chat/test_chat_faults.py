@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from operators.clients.rerankers.listwise import FORM
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.chat.servers import (
     HEADERS,
@@ -120,7 +121,7 @@ def test_a_broken_answer_is_its_own_error(make: Make, serve: Serve, kind: type[B
 
     async def scenario() -> None:
         async with speaking(serve) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
-            await make(endpoint).complete("a rule", "a question", timeout=1)
+            await make(endpoint).complete("a rule", "a question", FORM, timeout=1)
 
     with pytest.raises(BackendError) as caught:
         asyncio.run(scenario())
@@ -156,7 +157,7 @@ def outcomes(make: Make, handler: Handler, count: int) -> list[str | type[Backen
             chat = make(endpoint)
             for _ in range(count):
                 try:
-                    said.append((await chat.complete("a rule", "a question", timeout=5)).text)
+                    said.append(await chat.complete("a rule", "a question", FORM, timeout=5))
                 except BackendError as error:
                     said.append(type(error))
         return said

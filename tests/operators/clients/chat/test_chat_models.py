@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from operators.clients.chat.completions import AnthropicChat, OpenAIChat
+from operators.clients.chat.apis import APIS as KINDS
+from operators.clients.chat.completions import HttpChat
 from operators.clients.http.backend import resilient
+from operators.clients.rerankers.listwise import FORM
 from schemas.errors import BackendBadResponse, BackendUnavailable
 from tests.operators.clients.chat.servers import (
     HEADERS,
@@ -44,24 +46,32 @@ def test_texts_arrive_in_their_roles_and_the_completion_returns(make: Make, serv
 
 
 def test_openai_request_is_as_documented() -> None:
-    """A request holds the model, both messages, the limit of tokens and temperature 0, and nothing else."""
+    """A request holds the model, both messages, the limit of tokens, temperature 0 and the JSON schema, and no more."""
     server = OpenAI(echo)
-    complete(lambda endpoint: OpenAIChat(resilient(endpoint), "m", max_tokens=7), server, headers=HEADERS[openai])
+    complete(
+        lambda endpoint: HttpChat(resilient(endpoint), "m", KINDS["openai"], max_tokens=7),
+        server,
+        headers=HEADERS[openai],
+    )
     messages = [{"role": "system", "content": "a rule"}, {"role": "user", "content": "a question"}]
-    assert server.requests == [{"model": "m", "messages": messages, "max_tokens": 7, "temperature": 0}]
+    schema = {"name": "ranking", "strict": True, "schema": FORM.schema}
+    form = {"type": "json_schema", "json_schema": schema}
+    expected = {"model": "m", "messages": messages, "max_tokens": 7, "temperature": 0, "response_format": form}
+    assert server.requests == [expected]
 
 
 def test_anthropic_request_is_as_documented() -> None:
-    """A request holds the model, the system text, one message, the limit of tokens and temperature 0, and no more."""
+    """A request holds the model, the texts, the limit of tokens, temperature 0 and the JSON schema, and no more."""
     server = Anthropic(echo)
     complete(
-        lambda endpoint: AnthropicChat(resilient(endpoint), "m", max_tokens=7),
+        lambda endpoint: HttpChat(resilient(endpoint), "m", KINDS["anthropic"], max_tokens=7),
         server,
         headers=HEADERS[anthropic],
     )
     messages = [{"role": "user", "content": "a question"}]
+    form = {"format": {"type": "json_schema", "schema": FORM.schema}}
     expected = {"model": "m", "system": "a rule", "messages": messages, "max_tokens": 7, "temperature": 0}
-    assert server.requests == [expected]
+    assert server.requests == [{**expected, "output_config": form}]
 
 
 @pytest.mark.parametrize(
@@ -93,19 +103,25 @@ def test_many_completions_at_once_keep_to_their_callers(make: Make, server: Call
     async def scenario() -> list[str]:
         async with answering(server(last_first, 0.01)) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
             chat = make(endpoint)
-            said = await asyncio.gather(*(chat.complete("s", f"question {at}", timeout=5) for at in range(40)))
-            return [each.text for each in said]
+            return await asyncio.gather(*(chat.complete("s", f"question {at}", FORM, timeout=5) for at in range(40)))
 
     assert asyncio.run(scenario()) == [f"question {at}"[::-1] for at in range(40)]
 
 
 @pytest.mark.parametrize(
     ("make", "answer"),
-    [(openai, openai_answer("[3", "length")), (anthropic, anthropic_answer("[3", stop_reason="max_tokens"))],
+    [
+        (openai, openai_answer("[3]", "length")),
+        (openai, openai_answer("", "LENGTH")),
+        (openai, openai_answer(None, "length")),
+        (anthropic, anthropic_answer("[3]", stop_reason="max_tokens")),
+        (anthropic, anthropic_answer(stop_reason="max_tokens")),
+    ],
 )
-def test_a_completion_cut_at_the_limit_is_a_text(make: Make, answer: object) -> None:
-    """A text that ended at the limit of tokens comes back as it is: its reader decides."""
-    assert complete(make, always(answer)) == "[3"
+def test_a_completion_cut_at_the_limit_is_a_bad_response(make: Make, answer: object) -> None:
+    """A text that ended at the limit of tokens is none, and its error says which key to raise."""
+    with pytest.raises(BackendBadResponse, match=r"raise chat.max_tokens \(1024\)"):
+        complete(make, always(answer))
 
 
 BROKEN_OFF = [
@@ -159,9 +175,11 @@ def test_a_choice_with_an_error_is_a_bad_response(reason: Any) -> None:
 
 
 @MODELS
-def test_an_empty_text_is_a_text(make: Make) -> None:
-    """A completion of no characters is an empty text, not an error."""
-    assert complete(make, always(openai_answer("") if make is openai else anthropic_answer(""))) == ""
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_text_is_a_bad_response(make: Make, text: str) -> None:
+    """A completion of no characters says nothing: its model may have thought alone."""
+    with pytest.raises(BackendBadResponse, match="thinking off"):
+        complete(make, always(openai_answer(text) if make is openai else anthropic_answer(text)))
 
 
 def test_an_empty_refusal_is_none() -> None:
@@ -180,11 +198,11 @@ def test_openai_reads_the_first_choice() -> None:
 
 
 def test_anthropic_joins_the_blocks_of_text() -> None:
-    """Blocks of text are joined in their order; thinking and tool use are no part of the answer."""
+    """Blocks of text and the input of tools are joined in their order; thinking is no part of the answer."""
     answer = anthropic_answer("2", " and", " 3")
     answer["content"].insert(0, {"type": "thinking", "thinking": "1?", "signature": "EqQBCgIYAhIM"})
     answer["content"].insert(2, {"type": "tool_use", "id": "toolu_01A", "name": "n", "input": {"text": "4"}})
-    assert complete(anthropic, always(answer)) == "2 and 3"
+    assert complete(anthropic, always(answer)) == '2{"text":"4"} and 3'
 
 
 @pytest.mark.parametrize(
@@ -252,9 +270,9 @@ def test_a_closed_model_is_unavailable(make: Make, server: Callable[[Reply], Ser
     async def scenario() -> None:
         async with answering(server(echo)) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
             chat = make(endpoint)
-            assert await chat.complete("s", "u", timeout=5) == ("s|u", False)
+            assert await chat.complete("s", "u", FORM, timeout=5) == "s|u"
             await chat.aclose()
             with pytest.raises(BackendUnavailable):
-                await chat.complete("s", "u", timeout=5)
+                await chat.complete("s", "u", FORM, timeout=5)
 
     asyncio.run(scenario())

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from operators.clients.chat.parameters import CHAT
 from operators.clients.http import transport
 from operators.clients.http.dialect import MODEL, Dialect
 from operators.clients.http.transport import MIB, Endpoint, http_transport
@@ -66,8 +65,7 @@ FAILURES: list[tuple[Any, int]] = [
 
 
 @pytest.mark.parametrize(("answer", "status"), FAILURES)
-@pytest.mark.parametrize("dialect", [MODEL, CHAT])
-def test_a_model_s_failure_in_an_answer_of_200_is_that_of_its_code(dialect: Dialect, answer: Any, status: int) -> None:
+def test_a_model_s_failure_in_an_answer_of_200_is_that_of_its_code(answer: Any, status: int) -> None:
     """A gateway that learns of the failure late is understood as if it had sent the status."""
 
     def failure(sent: int, body: Any) -> BackendError:
@@ -77,7 +75,7 @@ def test_a_model_s_failure_in_an_answer_of_200_is_that_of_its_code(dialect: Dial
         async def scenario() -> None:
             async with (
                 answering(serve) as url,
-                aclosing(Endpoint("backend", url, http_transport(), dialect=dialect)) as endpoint,
+                aclosing(Endpoint("backend", url, http_transport(), dialect=MODEL)) as endpoint,
             ):
                 await call(endpoint)
 

@@ -40,12 +40,12 @@ def strays(user: str) -> list[str]:
 
 
 def honest(user: str) -> str:
-    """Rank by how often a document holds the query's first word; `none` where none does."""
+    """Rank by how often a document holds the query's first word; an empty list where none does."""
     query, *documents = (json.loads(literal).lower() for literal in LITERAL.findall(user))
     word = query.split()[0]
     counts = {number: text.split().count(word) for number, text in enumerate(documents, start=1)}
     order = sorted((number for number in counts if counts[number]), key=lambda number: -counts[number])
-    return ", ".join(map(str, order)) or "none"
+    return json.dumps({"ranking": order})
 
 
 def gullible(_: str, user: str) -> str:
