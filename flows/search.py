@@ -2,14 +2,14 @@
 
 queries ▶ decode ▶ admit ▶ lookup ▶ embed ▶ semantic lookup ┬▶ leg vector ────┐
                               ▲                             ├▶ leg keyword ───┤
-                          watermarks                        ├▶ leg structured ┼▶ fuse ▶ texts ▶ rerank ▶ rank ▶ publish
-                                                            └─ passing by ────┘                                   │
-                                                                                     results, dead letters ◀──────┘
+                          watermarks                        ├▶ leg structured ┼▶ fuse ▶ texts ▶ rerank ▶ publish
+                                                            └─ passing by ────┘                            │
+                                                                              results, dead letters ◀──────┘
 
 All batches pass through each step. What is answered, or rejected, passes by the steps behind, up to publish. A step
 whose backend is not configured is not built. Beside those of the picture there is one ahead of decode, for queries
 behind the id of a schema, and steps for what some recipes ask: the time that a query names, a sparse encoder with the
-leg `learned`, the legs of documents with their neighbours, the leg `fuzzy` for queries with a word that no other leg
+leg `learned`, a branch for each further leg, the leg `fuzzy` for queries with a word that no other leg
 found, the similarity of candidates, a chat model's pick with the texts that it reads, the neighbours of the results,
 and the places of passages in texts that have no word of the query. Publish fills the caches that both lookups read.
 """
@@ -21,10 +21,10 @@ from flows.assembly.search import Parts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
 from operators.runtime.stage import async_stage, key, sync_stage
-from operators.stages.fuse import fuse, join
-from operators.stages.leg import leg, pass_by
+from operators.stages.fuse import fuse
+from operators.stages.leg import branches, pass_by
 from operators.stages.publish import publish
-from operators.stages.rerank import rank
+from operators.stages.rerank import rerank
 from operators.stages.temporal_expression import temporal_expression
 
 
@@ -44,21 +44,14 @@ def search(parts: Parts) -> Dataflow:
     encoded = async_stage("encode", similar, p.encodings, p.calls)
     searched = sync_stage("searches", encoded, p.searches, "retrieve")
 
-    vector = leg("leg_vector", searched, p.legs.get("vector"), p.calls)
-    keyword = leg("leg_keyword", searched, p.legs.get("keyword"), p.calls)
-    structured = leg("leg_structured", searched, p.legs.get("structured"), p.calls)
-    learned = leg("leg_learned", searched, p.legs.get("learned"), p.calls)
-    keyword_context = leg("leg_keyword_context", searched, p.legs.get("keyword_context"), p.calls)
-    vector_context = leg("leg_vector_context", searched, p.legs.get("vector_context"), p.calls)
+    legs = branches(searched, p.legs, p.calls)
     passing = pass_by("passing_by", searched)
-    joined = join("join", passing, vector, keyword, structured, learned, keyword_context, vector_context)
+    fused = fuse("fuse", passing, *legs)
 
-    respelt = async_stage("leg_fuzzy", joined, p.fuzzy, p.calls)
-    fused = sync_stage("fuse", respelt, fuse)
-    compared = async_stage("similarity", fused, p.comparing, p.calls)
+    respelt = async_stage("leg_fuzzy", fused, p.fuzzy, p.calls)
+    compared = async_stage("similarity", respelt, p.comparing, p.calls)
     texts = async_stage("texts", compared, p.texts, p.calls)
-    reranked = async_stage("rerank", texts, p.reranking, p.calls)
-    ranked = sync_stage("rank", reranked, rank)
+    ranked = rerank("rerank", texts, p.reranking, p.calls)
     page = async_stage("page", ranked, p.page, p.calls)
     picked = async_stage("pick", page, p.picking, p.calls)
     whole = async_stage("neighbours", picked, p.neighbours, p.calls)

@@ -39,8 +39,7 @@ TOKEN_IDS: Final = "_token_ids"  # noqa: S105  no secret
 """Payload key: the distinct vocabulary ids of the content's tokens. Their counts give the IDF weights of tokens."""
 
 TERMS: Final = "_terms"
-"""Payload key: the ids of the content's BM25 terms, in collections of several shards. Their counts give the terms' IDF,
-which Qdrant counts in each shard by itself."""
+"""Payload key of documents that version 0.1 wrote in collections of several shards: the ids of their terms."""
 
 MARKS: Final = "_marks"
 """Payload key: marks of the content's BM25 terms, by which ranking sees the words that a document has."""

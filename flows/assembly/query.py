@@ -9,11 +9,12 @@ from operators.query.normalise import Normaliser
 from operators.query.paging import ORDERED
 from operators.query.plan import Planner
 from operators.query.reply import Replies
-from operators.query.search_bodies import Searches
+from operators.query.search_bodies import Bodies
 from operators.stages.decode import Decoder
 from operators.telemetry.traces import Signals
 from schemas.errors import ConfigError
 from schemas.pool import Measure
+from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, VECTOR, VECTOR_CONTEXT
 from schemas.settings import QdrantSettings, RerankSettings, Settings
 from schemas.settings.root import MIN_SECRET
 
@@ -35,22 +36,19 @@ def ordering_fields(settings: QdrantSettings) -> frozenset[str]:
     return frozenset({*ORDERED, *(name for name, kind in settings.indexes.items() if kind in ORDERING)})
 
 
-def searches(settings: QdrantSettings) -> Searches:
-    """The search bodies of each leg."""
+def bodies(settings: QdrantSettings) -> Bodies:
+    """The bodies of each leg's searches."""
     names = settings.vectors
+    vectors = {
+        VECTOR: names.dense,
+        KEYWORD: names.sparse,
+        VECTOR_CONTEXT: names.dense_context,
+        KEYWORD_CONTEXT: names.sparse_context,
+        LEARNED: names.learned,
+        FUZZY: names.fuzzy,
+    }
     by_namespace = settings.idf == "namespace"
-    return Searches(
-        names.dense,
-        names.sparse,
-        by_namespace,
-        destinations(settings),
-        settings.indexes,
-        settings.search.hnsw_ef,
-        names.dense_context,
-        names.sparse_context,
-        names.learned,
-        names.fuzzy,
-    )
+    return Bodies(vectors, by_namespace, destinations(settings), settings.indexes, settings.search.hnsw_ef)
 
 
 def cursors(settings: Settings) -> CursorCodec:

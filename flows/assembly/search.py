@@ -1,7 +1,7 @@
 """The parts of the search flow, made of the settings."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,12 +25,13 @@ from operators.clients.local.minilm import MiniLM
 from operators.clients.model_caches import EmbeddingCache
 from operators.clients.qdrant.client import AllBut
 from operators.clients.qdrant.collections.catalogue import Catalogue
-from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.clients.qdrant.programs import Runner
 from operators.delivery.schema_registry import Deserialiser
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.query.field_map import FieldMap
 from operators.query.in_flight import InFlight
+from operators.query.legs import LEGS, Searches
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
@@ -40,7 +41,7 @@ from operators.stages.decode import Decoder
 from operators.stages.embed import Embeddings, Encodings, needs_embedding
 from operators.stages.fetch import Comparing, Fetching, Neighbouring
 from operators.stages.fuse import Fuzzy
-from operators.stages.leg import Leg, SearchWriter
+from operators.stages.leg import Leg
 from operators.stages.locate import Locating
 from operators.stages.lookup import Lookup, Watermarks
 from operators.stages.publish import Finaliser, Publisher
@@ -49,7 +50,7 @@ from operators.stages.temporal_expression import ByChatModel
 from operators.telemetry.metrics import FlowMetrics
 from schemas.document import index_keys
 from schemas.errors import ConfigError
-from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED, LEGS
+from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED
 from schemas.settings import (
     CacheSettings,
     EmbedderSettings,
@@ -79,8 +80,8 @@ class Parts:
     embeddings: Embeddings | None
     encodings: Encodings | None
     temporal_expressions: ByChatModel | None
-    searches: SearchWriter
-    legs: Mapping[str, Leg]
+    searches: Searches
+    legs: Sequence[Leg]
     fuzzy: Fuzzy | None
     comparing: Comparing
     texts: Fetching | None
@@ -104,8 +105,9 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     known = _read(catalogue, given.calls, settings.qdrant.timeout)
     able = [catalogue.of(name) for name in settings.qdrant.physical]
     context = settings.qdrant.context.on or not known or any(each.dense_context or each.sparse_context for each in able)
-    further = {LEARNED: clients.sparse_encoder is not None, FUZZY: settings.qdrant.vectors.fuzzy is not None}
-    built = (*LEGS, *(CONTEXT_LEGS if context else ()), *(leg for leg, there in further.items() if there))
+    configured = dict.fromkeys(CONTEXT_LEGS, context)
+    configured |= {LEARNED: clients.sparse_encoder is not None, FUZZY: settings.qdrant.vectors.fuzzy is not None}
+    built = [leg for leg in LEGS.values() if configured.get(leg.name, True)]
     if clients.embedder is not None:
         try_embedder(clients.embedder, settings, given.calls)
     policy_files = PolicyFiles(settings.policies, _policy_check(settings, clients.qdrant.fields), given.signals.metrics)
@@ -121,8 +123,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     tokens = reranking is not None and reranking.reads_tokens
     unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
     client = replace(clients.qdrant, successor=catalogue.successor)
-    idf = TermIdf(client)
-    given.signals.metrics.table("terms", lambda: idf.counted)
+    runner = Runner(client)
     embedder = clients.embedder.model if clients.embedder is not None else None
     encoder = clients.sparse_encoder.model if clients.sparse_encoder is not None else None
     publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors, encoder)
@@ -155,9 +156,9 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         if clients.sparse_encoder is not None
         else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
-        searches=SearchWriter(query.searches(settings.qdrant), frozenset(built)),
-        legs={name: Leg(name, client, qdrant, idf) for name in built if name != FUZZY},
-        fuzzy=Fuzzy(FUZZY, client, qdrant, idf) if FUZZY in built else None,
+        searches=Searches(query.bodies(settings.qdrant), frozenset(leg.name for leg in built)),
+        legs=[Leg(leg.name, runner, qdrant) for leg in built if not leg.last],
+        fuzzy=next((Fuzzy(leg.name, runner, qdrant) for leg in built if leg.last), None),
         comparing=Comparing(client, settings.qdrant.vectors.dense, qdrant),
         texts=fetching(depth=partial(read, reranking)) if reranking is not None else None,
         reranking=reranking,

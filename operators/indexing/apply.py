@@ -363,8 +363,7 @@ class Writer(DocumentStage[InputError | None]):
     async def _upsert(self, _: set[int], physical: str, batch: Sequence[DocumentInFlight]) -> None:
         collection = batch[0].collection
         bm25 = self._catalogue.analyser(collection)
-        counted = self._catalogue.of(collection).shards > 1
-        made = partial(point, names=self._names, bm25=bm25, counted=counted, context=self._context)
+        made = partial(point, names=self._names, bm25=bm25, context=self._context)
         for document in batch:
             document.patches = patch.NO_PATCHES
         await self._qdrant.upsert(physical, list(map(made, batch)), writable(batch), timeout=self._timeout)

@@ -25,7 +25,6 @@ from schemas.document import (
     NEIGHBOURS,
     ORDER,
     PATCHED,
-    TERMS,
     TIMES,
     TOKEN_IDS,
     VERSION,
@@ -135,8 +134,6 @@ def indexes(columns: Iterable[str] = COLUMNS) -> dict[str, "IndexSchema"]:
         EXPIRES: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True),
         PATCHED: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
         TOKEN_IDS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
-        # Empty, and so without cost, where the collection has one shard.
-        TERMS: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False),
         **{field: _datetime() for field in TIMES},
         # Queries may filter by how a value begins.
         **{field: _keyword(prefix=True) for field in sorted(INDEXED - {NAMESPACE, *TIMES, *COLUMNS})},

@@ -34,7 +34,6 @@ from schemas.document import (
     PATCHED,
     PATCHES,
     READ,
-    TERMS,
     TOKEN_IDS,
     VERSION,
     WHOLE_TITLE,
@@ -263,10 +262,9 @@ def point(
     names: Vectors,
     bm25: Bm25,
     *,
-    counted: bool = False,
     context: ContextSettings = _ALONE,
 ) -> dict[str, Any]:
-    """The point of an upsert: id, payload, and each vector that there is; `counted`: with its terms in the payload."""
+    """The point of an upsert: id, payload, and each vector that there is."""
     vectors: dict[str, Any] = {}
     if document.event.vector is not None:
         vectors[names.dense] = document.event.vector
@@ -283,8 +281,6 @@ def point(
         fields[MARKS] = marks(by_field)
     if names.sparse is not None and terms.indices:
         vectors[names.sparse] = _sparse(terms)
-        if counted:
-            fields[TERMS] = terms.indices
     if names.learned is not None and document.encoding is not None and document.encoding.indices:
         vectors[names.learned] = _sparse(document.encoding)
     if names.fuzzy is not None and (trigrams := bm25.trigrams(fields)).indices:

@@ -1,4 +1,4 @@
-"""Answers of backends: embeddings of texts, hits of a search, and a reranker's scores of a query's candidates."""
+"""Answers of backends: embeddings of texts, hits of a search, pages of records, and a reranker's scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,3 +108,20 @@ class Hits(NamedTuple):
             [self.payloads[rank] for rank in ranks],
             [self.versions[rank] for rank in ranks] if self.versions else (),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A scroll's point; `order_value` is the value that orders it, in that field's unit (datetimes in microseconds)."""
+
+    id: str
+    payload: Mapping[str, Any]
+    order_value: int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPage:
+    """Records of one scroll, and the id where the next page begins: None at the end and in an ordered scroll."""
+
+    records: list[Record]
+    next_offset: str | None

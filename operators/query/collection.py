@@ -53,8 +53,7 @@ class Capabilities:
     """The capabilities of one collection.
 
     - `name` is the collection's own, where the configuration may name an alias of it; `making`: how often a collection
-      was seen to be made again under the name that is configured; `shards` is in how many parts
-      Qdrant counts how rare a term is; `counted`: there are several, and it can be counted over all of them.
+      was seen to be made again under the name that is configured.
     - `sparse`: it has the sparse vector that the keyword leg searches; `scoring`: or its text index ranks. `tokens`: it
       has the token vectors that late interaction reads. `without_idf`: its sparse vectors of BM25 terms whose rarity
       Qdrant does not count, and for which it refuses a corpus. `similar`: nearer dense vectors have higher scores.
@@ -76,8 +75,6 @@ class Capabilities:
     exact: bool = True
     sparse: bool = True
     tokens: bool = True
-    shards: int = 1
-    counted: bool = False
     hnsw_ef: int | None = None
     indexed: Mapping[str, frozenset[Ask]] | None = None
     conditions: int | None = None

@@ -1,22 +1,22 @@
 """The query in flight: the one type that travels through the flow, from the message to its output record."""
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from operators.access.firewall import AccessFilter, find_forbidden
 from operators.caching.keys import Scope
 from operators.caching.semantic_cache import Likeness
-from operators.query.backend_answers import Embedding, Hits
+from operators.query.backend_answers import Embedding
 from operators.query.canonical import CanonicalQuery
 from operators.query.cloud_event import CloudEvent
 from operators.query.collection import Capabilities
 from operators.query.cursor import After, Offset
 from operators.query.message import Message, Rejected
 from operators.query.outcome import CachedAnswer, Outcome
-from operators.query.paging import OrderValue
 from operators.query.plan import RankingPlan
+from operators.query.search import Found, Search
 from operators.query.trace import Trace
 from operators.text.dates import TemporalExpression
 from operators.text.expression import Parsed
@@ -27,21 +27,6 @@ from schemas.errors import BackendError, DeadLetterClass, Reason
 from schemas.result import Denial
 
 _UNKNOWN: Final = Capabilities("")
-
-
-class Found(NamedTuple):
-    """The hits of a leg, best first, the values by which a lookup ordered them, and warnings about them.
-
-    `whole`: they are all that there are, however many. Of a search for groups, `more`: there may be further
-    groups; `lost`: why the search for them ended early.
-    """
-
-    hits: Hits
-    values: Sequence[OrderValue] = ()
-    warnings: Sequence[str] = ()
-    whole: bool = False
-    more: bool | None = None
-    lost: Reason | None = None
 
 
 class Step(NamedTuple):
@@ -89,8 +74,8 @@ class CacheLookup:
 class Retrieval:
     """The legs' requests, what they found, and where the pages of an ordered lookup end.
 
-    `searches` has the request to each leg that is asked, by leg and collection, None until they are written; `found`
-    has the outcome of each, by leg, until all are there. `legs_left` are those whose request has not ended.
+    `searches` has the search of each leg that is asked, by leg, None until they are written; `found` has the outcome of
+    each until all are there. `legs_left` are those whose request has not ended.
 
     `capabilities` are those of the collection. `analyser` made the `terms`, `words` has those of each word and
     form; `uncovered`: some documents that match the keywords hold none of the
@@ -113,7 +98,7 @@ class Retrieval:
     encoding: SparseVector | None = None
     trigrams: SparseVector | None = None
     temporal_expression: TemporalExpression | None = None
-    searches: Mapping[Hashable, Any] | None = None
+    searches: Mapping[str, Search] | None = None
     legs_left: int = 0
     found: dict[str, Found | BackendError] = field(default_factory=dict)
     ends: Mapping[str, After] = field(default_factory=dict)

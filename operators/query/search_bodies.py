@@ -1,39 +1,44 @@
-"""Searches: what each leg is asked for a query."""
+"""Bodies of searches: what each kind of leg asks Qdrant for a query."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from operators.access import filters
-from operators.access.filters import Ask
 from operators.query import paging
-from operators.query.backend_answers import Hits, point_id
 from operators.query.canonical import Shape
 from operators.query.collection import MOST, Destinations
 from operators.query.in_flight import InFlight
-from operators.query.keyword_filter import Ending, Endings, exclusions, open_endings
+from operators.query.keyword_filter import Endings, exclusions, open_endings
 from operators.query.keyword_filter import conditions as keyword_conditions
-from operators.query.paging import FIELDS, OrderValue, equal, wanted_order
+from operators.query.lookup import look_up
+from operators.query.paging import FIELDS, equal, wanted_order
 from operators.query.returned import is_hidden
-from operators.query.trace import Trace
-from operators.ranking.grouping import first_of_groups, key_of
+from operators.query.search import (
+    Body,
+    Condition,
+    Groups,
+    Narrowing,
+    Program,
+    Search,
+    all_matching,
+    list_matching,
+    nearest,
+    with_endings,
+)
 from operators.ranking.reflections import recency_weight
-from operators.text.terms import Corpus, SparseVector
+from operators.text.terms import SparseVector
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
-from schemas.filters import FieldFilter, NoneOf
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite, RecipeStage
-from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
+from schemas.result import KEYWORD
 
 ENDINGS: Final = 256
 """Endings of one phrase at most: each is one condition of the search."""
 
 PER_GROUP: Final = 2
 """Candidates of each leg for a group: with groups, a leg gives half as many groups as it is asked for candidates."""
-
-_LEAVES: Final = 6
-"""Conditions at most by which the groups that are found are left out."""
 
 BEYOND: Final = 3
 """Times the page is asked for where a stage on distance moves candidates."""
@@ -47,213 +52,130 @@ _RECORDED: Final = frozenset().union(
 ) - {CONTENT}
 """The fields that any recipe reads: a recorded pool has all of them, or what was read from them."""
 
-Condition = Mapping[str, Any]
 
+class Draft(NamedTuple):
+    """The parts that the searches of one query have in common.
 
-class Groups(NamedTuple):
-    """The number of groups by a field that a search is to find; `indexed` as in `Capabilities`.
-
-    One request gives `most` candidates at most.
+    `seen` is the filter of the documents that the query may see, `wanted` without those that its text excludes;
+    `common` has the limit and the payload fields. `groups` are those that the searches are to find, if any.
     """
 
-    field: str
-    wanted: int
-    most: int
-    indexed: Mapping[str, frozenset[Ask]] | None
+    query: InFlight
+    seen: Condition
+    wanted: Condition
+    common: Body
+    groups: Groups | None
 
-    def first(self, hits: Hits) -> list[int]:
-        """The places of the first hit of each group."""
-        return first_of_groups(hits.payloads, self.field)
+    def search(self, start: Callable[[Narrowing], Program], *, alone: bool = False) -> Search:
+        """A search for the groups, or for the limit alone."""
+        query, groups, limit = self.query, self.groups, self.common["limit"]
+        namespace = query.asked.canonical.namespace if alone else None
+        if groups is None:
+            return Search(lambda: start(Narrowing(limit)), query.trace, namespace)
+        return Search(lambda: groups.search(limit, start), query.trace, namespace)
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """One query's request to one leg, and where to record it.
+class Bodies:
+    """Writes the searches of a leg, by its kind, under one configuration.
 
-    `rest`: what else matches, for a keyword expression that BM25 doesn't see all of; `body` is None if it sees none.
-    `equal`, of a lookup in pages: the condition that a record has this order value; `most`: how many records Qdrant
-    gives at a time. `corpus`: the rarity of the body's terms is to be counted over it, for Qdrant counts it by shards.
-    `every`: all that the filter matches is wanted, for `namespace`, however many. `warnings` belong to its hits.
-    `groups`: the number of groups of which its hits shall be.
+    `vectors` has the name of each leg's vector in the collections. `hnsw_ef`: how many candidates the vector legs look
+    at in Qdrant's index, None: as many as Qdrant takes by itself.
     """
 
-    body: Mapping[str, Any] | None
-    trace: Trace
-    rest: Mapping[str, Any] | None = None
-    equal: Callable[[OrderValue], Condition] | None = None
-    most: int | None = None
-    corpus: Corpus | None = None
-    warnings: Sequence[str] = ()
-    every: bool = False
-    namespace: str = ""
-    groups: Groups | None = None
-
-    def beyond(self, found: Hits, limit: int) -> "Search":
-        """The search for candidates of none of the groups that are found, with another limit."""
-        assert self.groups is not None
-        field, indexed = self.groups.field, self.groups.indexed
-
-        def others(keys: list[Any]) -> FieldFilter:
-            return filters.on_index(NoneOf(field=field, op="none_of", value=keys), indexed)
-
-        keys: list[Any] = []
-        alone: list[Any] = []
-        for place in self.groups.first(found):
-            key = key_of(found.payloads[place], field)
-            # Where filters need an index, only values of its own type can be left out.
-            if key is None or (indexed is not None and filters.missing_indexes(others([key]), indexed) is not None):
-                alone.append(point_id(found.ids[place]))
-            else:
-                keys.append(key)
-        must: list[Condition] = []
-        if keys:
-            # A document with several values is of none of their groups, and `none_of` would leave it out.
-            of_others = others(keys)
-            several = {"key": of_others.field, "values_count": {"gt": 1}}
-            must = [{"should": [filters.condition(of_others), several]}]
-        without: list[Condition] = [{"has_id": alone}] if alone else []
-
-        def narrow(body: Condition | None) -> Condition | None:
-            if body is None:
-                return None
-            where = body["filter"]
-            clauses = {
-                "must": [*where.get("must", ()), *must],
-                "must_not": [*where.get("must_not", ()), *without],
-            }
-            return {**body, "limit": limit, "filter": {**where, **clauses}}
-
-        return replace(self, body=narrow(self.body), rest=narrow(self.rest), groups=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A request to the keyword leg that can be written only when the endings of its phrases are known.
-
-    `endings` has for each the filter of the documents that may hold it; `most` of each are looked for, for `namespace`.
-    """
-
-    endings: Mapping[Ending, Mapping[str, Any]]
-    trace: Trace
-    finish: Callable[[Endings], Search]
-    most: int
-    namespace: str
-
-
-@dataclass(frozen=True, slots=True)
-class Searches:
-    """Writes each query's requests under one configuration.
-
-    `hnsw_ef`: how many candidates the vector leg looks at in Qdrant's index, None: as many as Qdrant takes by itself.
-    """
-
-    dense: str
-    sparse: str | None
+    vectors: Mapping[str, str | None]
     idf_of_namespace: bool
     destinations: Destinations = field(default_factory=lambda: Destinations({}))
     kinds: Mapping[str, str] = field(default_factory=dict)
     hnsw_ef: int | None = None
-    dense_context: str = "dense_context"
-    sparse_context: str = "bm25_context"
-    learned: str | None = None
-    fuzzy: str | None = None
 
-    def __call__(self, query: InFlight) -> dict[Hashable, Search | Unfinished]:
-        """The query's requests by (leg, collection); a leg that it has nothing for is left out."""
-        capabilities = query.retrieval.capabilities
+    def draft(self, query: InFlight) -> Draft:
+        """The parts that the query's searches have in common."""
         seen = self._seen(query)
-        wanted = _without_excluded(query, seen)
         common = {"limit": depth(query), "with_payload": _select_fields(query)}
-        searches: dict[str, Search | Unfinished] = {}
-        for leg in legs(query):
-            if not askable(query, leg) or (leg == VECTOR and not capabilities.similar):
-                continue
-            if leg in {VECTOR, VECTOR_CONTEXT}:
-                using = self.dense if leg == VECTOR else self.dense_context
-                body = {"query": vector_of(query), **_using(using), "filter": wanted, **common}
-                if query.asked.canonical.reflections_only and capabilities.exact:
-                    body["params"] = {"exact": True}
-                elif self.hnsw_ef is not None:
-                    body["params"] = {"hnsw_ef": min(self.hnsw_ef, capabilities.hnsw_ef or self.hnsw_ef)}
-                asked = query.asked.canonical
-                searches[leg] = Search(body, query.trace, every=_wants_all(query), namespace=asked.namespace)
-            elif leg in {KEYWORD, KEYWORD_CONTEXT}:
-                searches[leg] = self._keyword(query, leg, seen, common)
-            elif leg == LEARNED and (encoding := query.retrieval.encoding) is not None:
-                searches[leg] = Search(_by_terms(encoding, self.learned, wanted, common), query.trace)
-            elif leg == FUZZY and (trigrams := query.retrieval.trigrams) is not None:
-                searches[leg] = Search(_by_terms(trigrams, self.fuzzy, wanted, common), query.trace)
-            elif leg == STRUCTURED:
-                searches[leg] = self._listing(query, {"filter": wanted, **common})
-        groups = _groups(query, seen)
-        if groups is not None:
-            searches = {leg: _with_groups(search, groups) for leg, search in searches.items()}
-        return {(leg, query.collection): search for leg, search in searches.items()}
+        return Draft(query, seen, _without_excluded(query, seen), common, _groups(query, seen))
 
-    def _keyword(self, query: InFlight, leg: str, seen: Condition, common: Condition) -> Search | Unfinished:
-        searched = self._by_keywords if leg == KEYWORD else self._by_context_keywords
-        parsed = query.retrieval.parsed
-        if parsed is None or parsed.expression is None:
-            return searched(query, seen, common)
-        expression = parsed.expression
-
-        def finish(endings: Endings) -> Search:
-            matching = keyword_conditions(expression, query.retrieval.filtered, endings)
-            return searched(query, _narrow(seen, matching), common)
-
-        wanted = {
-            ending: _narrow(seen, where) for ending, where in open_endings(expression, query.retrieval.filtered).items()
-        }
-        if not wanted:
-            return finish({})
+    def dense(self, leg: str, draft: Draft, vector: Any) -> Search:
+        """The nearest documents by the query's vector."""
+        query, asked = draft.query, draft.query.asked.canonical
         capabilities = query.retrieval.capabilities
-        most = ENDINGS
+        body = {"query": vector, **_using(self.vectors[leg]), "filter": draft.wanted, **draft.common}
+        if asked.reflections_only and capabilities.exact:
+            body["params"] = {"exact": True}
+        elif self.hnsw_ef is not None:
+            body["params"] = {"hnsw_ef": min(self.hnsw_ef, capabilities.hnsw_ef or self.hnsw_ef)}
+        if _wants_all(query):
+            return Search(lambda: all_matching(body), query.trace, asked.namespace)
+        return draft.search(lambda narrowing: nearest([narrowing.body(body)]))
+
+    def sparse(self, leg: str, draft: Draft, vector: SparseVector) -> Search:
+        """The documents that share most with a sparse vector of the query's text."""
+        body = _by_terms(vector, self.vectors[leg], draft.wanted, draft.common)
+        return draft.search(lambda narrowing: nearest([narrowing.body(body)]))
+
+    def keyword(self, leg: str, draft: Draft, _: object) -> Search:
+        """The best documents by BM25, and with a keyword expression those alone that match it."""
+        query, parsed = draft.query, draft.query.retrieval.parsed
+        if parsed is None or parsed.expression is None:
+            return draft.search(self._by_keywords(leg, draft, draft.seen))
+        expression, columns = parsed.expression, query.retrieval.filtered
+
+        def search(endings: Endings) -> Callable[[Narrowing], Program]:
+            return self._by_keywords(leg, draft, _narrow(draft.seen, keyword_conditions(expression, columns, endings)))
+
+        open_ = open_endings(expression, columns)
+        if not open_:
+            return draft.search(search({}))
+        wanted = {ending: _narrow(draft.seen, where) for ending, where in open_.items()}
+        capabilities, most = query.retrieval.capabilities, ENDINGS
         if capabilities.conditions is not None:
             # Each ending is one condition of the search.
-            without = keyword_conditions(expression, query.retrieval.filtered, dict.fromkeys(wanted, ()))
-            others = filters.count(_narrow(seen, without))
+            without = keyword_conditions(expression, columns, dict.fromkeys(wanted, ()))
+            others = filters.count(_narrow(draft.seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
-        return Unfinished(wanted, query.trace, finish, most, query.asked.canonical.namespace)
 
-    def _by_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
-        retrieval = query.retrieval
-        body: Condition | None = None
-        corpus = None
-        if retrieval.terms is not None and not retrieval.capabilities.sparse and retrieval.parsed is not None:
+        def start(narrowing: Narrowing) -> Program:
+            return with_endings(wanted, most, lambda endings: search(endings)(narrowing))
+
+        return draft.search(start, alone=True)
+
+    def _by_keywords(self, leg: str, draft: Draft, seen: Condition) -> Callable[[Narrowing], Program]:
+        """The search by the query's terms, and for documents that match its expression and hold none of its terms."""
+        query, retrieval = draft.query, draft.query.retrieval
+        bodies: list[Body] = []
+        scoring = leg == KEYWORD and not retrieval.capabilities.sparse
+        if retrieval.terms is not None and scoring and retrieval.parsed is not None:
             # The server makes the terms, as it made them for the index of the text.
-            body = {"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **common}
+            bodies = [{"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **draft.common}]
         elif retrieval.terms is not None:
-            counted = self._corpus(query, self.sparse)
-            body = _by_terms(retrieval.terms, self.sparse, seen, common, counted)
-            if retrieval.capabilities.counted:
-                # The watermark is the namespace's, and tells nothing of the whole collection.
-                watermark = query.cache.watermark if self.idf_of_namespace else None
-                corpus = Corpus(counted, watermark, query.asked.canonical.namespace)
-        return Search(body, query.trace, {"filter": seen, **common} if retrieval.uncovered else None, corpus=corpus)
+            counted = self._corpus(query, self.vectors[leg])
+            bodies = [_by_terms(retrieval.terms, self.vectors[leg], seen, draft.common, counted)]
+        scored = bool(bodies)
+        if retrieval.uncovered and leg == KEYWORD:
+            bodies.append({"filter": seen, **draft.common})
+        search = nearest if scored else list_matching
+        return lambda narrowing: search([narrowing.body(body) for body in bodies])
 
-    def _by_context_keywords(self, query: InFlight, seen: Mapping[str, Any], common: Mapping[str, Any]) -> Search:
-        assert query.retrieval.terms is not None
-        counted = self._corpus(query, self.sparse_context)
-        body = _by_terms(query.retrieval.terms, self.sparse_context, seen, common, counted)
-        return Search(body, query.trace)
-
-    def _listing(self, query: InFlight, common: Mapping[str, Any]) -> Search:
-        asked = query.asked.canonical
+    def listing(self, _: str, draft: Draft, __: object) -> Search:
+        """The documents that the filter matches, in the query's order, or the newest."""
+        query, asked = draft.query, draft.query.asked.canonical
+        body: Body = {"filter": draft.wanted, **draft.common}
         order = wanted_order(asked)
         orders = query.retrieval.capabilities.orders
         undated = orders is not None and "created_at" not in orders
         # A cursor has the value where its page goes on.
         hidden = asked.shape is not Shape.SEARCH and is_hidden("created_at", query.asked.plan.hidden)
+        most = query.retrieval.capabilities.most
         if order["key"] == CREATED and (undated or hidden):
             # Nothing tells which are the newest: all records are of one value, and come by id.
-            return Search(common, query.trace, most=query.retrieval.capabilities.most)
+            return draft.search(lambda narrowing: look_up(narrowing.body(body), most))
+        ordered = {"order_by": order, **body}
         if asked.shape is Shape.SEARCH:
-            return Search({"order_by": order, **common}, query.trace)
+            return draft.search(lambda narrowing: look_up(narrowing.body(ordered), None))
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
         if orders is not None:
             kind = orders[FIELDS.get(key, key)]
-        body, most = {"order_by": order, **common}, query.retrieval.capabilities.most
-        return Search(body, query.trace, equal=lambda value: equal(key, kind, value), most=most)
+        return Search(lambda: look_up(ordered, most, lambda value: equal(key, kind, value)), query.trace)
 
     def _corpus(self, query: InFlight, using: str | None) -> Condition | None:
         """The documents over which a term's rarity is counted, none of them hidden; None: all of the collection, or
@@ -315,16 +237,9 @@ def _groups(query: InFlight, seen: Condition) -> Groups | None:
     # All reflections are ranked in any case.
     if grouping is None or query.asked.canonical.reflections_only:
         return None
-    if able.conditions is not None and filters.count(seen) + _LEAVES > able.conditions:
+    if not Groups.fit(seen, able.conditions):
         return None
     return Groups(grouping.field, max(1, depth(query) // PER_GROUP), able.most, able.indexed)
-
-
-def _with_groups(search: Search | Unfinished, groups: Groups) -> Search | Unfinished:
-    if isinstance(search, Search):
-        return replace(search, groups=groups)
-    finish = search.finish
-    return replace(search, finish=lambda endings: replace(finish(endings), groups=groups))
 
 
 def _without_excluded(query: InFlight, seen: Condition) -> Condition:
@@ -338,44 +253,6 @@ def _without_excluded(query: InFlight, seen: Condition) -> Condition:
 
 def _narrow(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
     return {**seen, "must": [*seen["must"], condition]}
-
-
-def legs(query: InFlight) -> tuple[str, ...]:
-    """The legs that the query's recipe wants; a lookup's one; of reflections alone the nearest, or the newest.
-
-    A query that has nothing for any of them, and lost nothing, has those of the recipe that need nothing.
-    """
-    asked, fusion = query.asked.canonical, query.asked.plan.recipe.fusion
-    if asked.shape is not Shape.SEARCH:
-        return (STRUCTURED,)
-    if asked.reflections_only:
-        return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
-    nothing = not any(askable(query, leg) for leg in fusion.legs) and not query.outcome.degraded
-    if nothing and fusion.unasked:
-        return fusion.unasked
-    # A shipped recipe weighs this leg, whether or not there are trigrams.
-    unknown = query.retrieval.capabilities.fuzzy is None
-    return tuple(leg for leg in fusion.legs if leg != FUZZY) if unknown else fusion.legs
-
-
-def askable(query: InFlight, leg: str) -> bool:
-    """True if the query has something that the leg can search by, and the collection something that it can search."""
-    retrieval = query.retrieval
-    able = retrieval.capabilities
-    match leg:
-        case "vector":
-            return vector_of(query) is not None
-        case "vector_context":
-            return able.dense_context and vector_of(query) is not None
-        case "keyword":
-            return able.keywords and (retrieval.terms is not None or retrieval.uncovered)
-        case "keyword_context":
-            return able.sparse_context and retrieval.terms is not None
-        case "learned":
-            return able.learned and retrieval.encoding is not None and bool(retrieval.encoding.indices)
-        case "fuzzy":
-            return bool(able.fuzzy) and retrieval.trigrams is not None
-    return True
 
 
 def depth(query: InFlight) -> int:
@@ -430,7 +307,7 @@ def _select_fields(query: InFlight) -> Any:
     return query.retrieval.all_but(wanted) if query.asked.canonical.understood else sorted(wanted) or False
 
 
-def _using(vector: str) -> dict[str, str]:
+def _using(vector: str | None) -> dict[str, str]:
     # The vector without a name is the one that is searched where none is named.
     return {"using": vector} if vector else {}
 

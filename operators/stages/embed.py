@@ -17,13 +17,13 @@ from operators.clients.failures import Chance, bisect
 from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
+from operators.query.legs import reads_of
 from operators.query.trace import Attributes
 from operators.ranking.content import is_blank
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.stages.backend_stage import BackendStage
 from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse, BackendError
-from schemas.result import LEARNED, VECTOR, VECTOR_CONTEXT
 
 Vector = TypeVar("Vector", bound=Embedding | SparseVector)
 
@@ -45,16 +45,16 @@ def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
     asked, plan = query.asked.canonical, query.asked.plan
     if asked.vector is not None or asked.text is None or not plan.profile.semantic:
         return False
-    searched = asked.reflections_only or not {VECTOR, VECTOR_CONTEXT}.isdisjoint(plan.recipe.fusion.legs)
-    return searched or (tokens and plan.reranks(asked) > 0)
+    searched = reads_of(Embeddings.name, plan.recipe.fusion.legs)
+    return asked.reflections_only or searched or (tokens and plan.reranks(asked) > 0)
 
 
 def needs_encoding(query: InFlight) -> bool:
-    """True if the query has a text, its plan gives weight to the leg `learned`, and its collection has the vector."""
+    """True if the query has a text, and its plan gives weight to a leg that reads it encoded, in this collection."""
     asked, plan = query.asked.canonical, query.asked.plan
     if asked.text is None or is_blank(asked.text) or asked.reflections_only or not plan.profile.semantic:
         return False
-    return query.retrieval.capabilities.learned and LEARNED in plan.recipe.fusion.legs
+    return reads_of(Encodings.name, plan.recipe.fusion.legs, query.retrieval.capabilities)
 
 
 Asked = tuple[str, str]

@@ -1,11 +1,12 @@
 """Fuse: the branches of the legs join, and the lists of a query's legs become one.
 
-A query waits at `join` until each leg has given its item. Queries leave in the order in which their last leg came. What
-the legs found is taken over in the legs' own order, whatever the order in which they came. `fuse` answers a query as
-failed if all of its legs are lost, and ranks the others by the recipe's stages before `rerank`.
+A query waits until each leg has given its item. Queries leave in the order in which their last leg came. What the legs
+found is taken over in the legs' own order, whatever the order in which they came. A query all of whose legs are lost is
+answered as failed; the others are ranked by the recipe's stages before `rerank`.
 
-Between the two is the leg fuzzy, for queries with a word that no candidate of the other legs has. Its weight is that of
-such words, and further candidates leave fewer of them. So any other query is answered as if the leg had been asked.
+A query with a word that no candidate has leaves unfused if the leg fuzzy is asked for it, and is fused behind that leg.
+The leg's weight is that of such words, and further candidates leave fewer of them. So any other query is answered as if
+the leg had been asked.
 """
 
 from collections.abc import Iterable, Sequence, Set
@@ -21,10 +22,12 @@ from typing_extensions import override
 
 from operators.query.backend_answers import Hits
 from operators.query.canonical import Shape
-from operators.query.in_flight import Found, InFlight
+from operators.query.in_flight import InFlight
+from operators.query.legs import LEGS, legs
 from operators.query.outcome import is_given
 from operators.query.paging import find_page
-from operators.query.search_bodies import askable, depth, legs, vector_of, wanted_depth
+from operators.query.search import Found
+from operators.query.search_bodies import depth, wanted_depth
 from operators.ranking.candidate import Candidate, Leg, document, in_tie_order, union
 from operators.ranking.coverage import find_missing, find_misspelt
 from operators.ranking.marks import find_matches, narrow
@@ -35,20 +38,7 @@ from operators.stages.leg import Leg as SearchLeg
 from operators.stages.leg import is_searched
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
-from schemas.result import (
-    CONTEXT_LEGS,
-    FUZZY,
-    KEYWORD,
-    KEYWORD_CONTEXT,
-    LEARNED,
-    LEGS,
-    STRUCTURED,
-    VECTOR,
-    VECTOR_CONTEXT,
-    WEIGHED_LEGS,
-    LegStatus,
-    RetrievalStage,
-)
+from schemas.result import FUZZY, KEYWORD, LegStatus, RetrievalStage
 
 _UNASKED: Final = f"{Reason.NO_TERMS}: the query has nothing that a leg of its recipe and profile could search by"
 _UNMATCHED: Final = (
@@ -56,32 +46,17 @@ _UNMATCHED: Final = (
     " filters make of it: without them the text is read as words"
 )
 _SAID: Final = (Reason.NO_TERMS, Reason.NO_SPARSE_VECTOR)
-_NO_CONTEXT: Final = (
-    f"{Reason.NO_CONTEXT}: the recipe searches documents together with their neighbours, and the collection has no"
-    " vectors of them: see qdrant.context"
-)
-_NO_LEARNED: Final = (
-    f"{Reason.NO_SPARSE_VECTOR}: the recipe gives weight to the leg learned, and the collection has no vector for it:"
-    " see sparse_encoder and qdrant.vectors.learned"
-)
-
-
-def join(step_id: str, passing: Batches, *legs: Batches | None) -> Batches:
-    """Join the branches of the legs, and pass on each query once all have given it, with what they found.
-
-    None is a leg that is not built.
-    """
-    return _join(step_id, passing, *(each for each in legs if each is not None))
 
 
 @operator
-def _join(step_id: str, passing: Batches, *legs: Batches) -> Batches:
+def fuse(step_id: str, passing: Batches, *legs: Batches) -> Batches:
+    """Join the branches of the legs, and fuse each query once all have given it."""
     merged = op.merge("branches", passing, *legs)
-    return op.stateful_batch("missing", merged, lambda _: Join(len(legs)))
+    return op.stateful_batch("missing", merged, lambda _: Fusion(len(legs)))
 
 
-class Join(StatefulBatchLogic[Batch, Batch, None]):
-    """Joins the items of all built legs. Its state is the queries for which a leg is still missing."""
+class Fusion(StatefulBatchLogic[Batch, Batch, None]):
+    """Fuses the hits of all built legs. Its state is the queries for which a leg is still missing."""
 
     def __init__(self, legs: int) -> None:
         self._legs = legs
@@ -98,7 +73,7 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
                     out.append(item)
                 elif self._count(item):
                     complete.append(item)
-        return [[*out, *run_step("retrieve", complete, take_over)]], self.RETAIN
+        return [[*out, *run_step("fuse", complete, complete_legs)]], self.RETAIN
 
     def snapshot(self) -> None:
         """Keep nothing: the next owner of a partition reads its unanswered queries from Kafka again."""
@@ -112,28 +87,32 @@ class Join(StatefulBatchLogic[Batch, Batch, None]):
         return not missing
 
 
+def complete_legs(query: InFlight) -> InFlight:
+    """Take over what the legs found, and fuse it, unless the leg fuzzy is asked first."""
+    take_over(query)
+    return query if FUZZY in (query.retrieval.searches or ()) and is_misspelt(query) else rank_hits(query)
+
+
 def take_over(query: InFlight) -> InFlight:
     """Take over what each leg answered, and say of the others why they were not asked."""
-    asked = query.asked.canonical
     wanted = legs(query)
+    searched = query.asked.canonical.shape is Shape.SEARCH
     found, query.retrieval.found = query.retrieval.found, {}
-    for name in (*LEGS, *(leg for leg in WEIGHED_LEGS if leg in wanted)):
+    for name, leg in LEGS.items():
         outcome = found.get(name)
-        if outcome is None and name == VECTOR and _against(query):
+        if outcome is not None:
+            _take_over_leg(query, name, outcome)
+        elif name in wanted and leg.is_refused(query):
             query.outcome.legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.REFUSED)
             query.lose(name, Reason.REFUSED)
-        elif outcome is not None:
-            _take_over_leg(query, name, outcome)
-        elif name != STRUCTURED and asked.shape is Shape.SEARCH:
-            query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=_why_skipped(query, name))
-    if any(leg.reason is Reason.NO_CONTEXT for leg in query.outcome.legs.values()):
-        query.outcome.warnings.append(_NO_CONTEXT)
-    if LEARNED in query.outcome.legs and query.outcome.legs[LEARNED].reason is Reason.NO_SPARSE_VECTOR:
-        query.outcome.warnings.append(_NO_LEARNED)
+        elif searched and (leg.always or name in wanted):
+            query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=leg.why_skipped(query))
+    lacking = (LEGS[name] for name, hits in query.outcome.legs.items() if hits.reason is LEGS[name].lacking)
+    query.outcome.warnings += dict.fromkeys(leg.warning for leg in lacking if leg.warning)
     query.check_found()
-    for name, leg in query.outcome.legs.items():
-        if leg.status is not LegStatus.SKIPPED:
-            query.passed(name, len(leg.ids))
+    for name, hits in query.outcome.legs.items():
+        if hits.status is not LegStatus.SKIPPED:
+            query.passed(name, len(hits.ids))
     return query
 
 
@@ -169,7 +148,7 @@ class Fuzzy(SearchLeg):
 
     @override
     def wants(self, item: InFlight) -> bool:
-        return super().wants(item) and is_misspelt(item)
+        return super().wants(item) and item.outcome.ranked is None
 
     @override
     def wakes(self, item: InFlight) -> bool:
@@ -177,7 +156,7 @@ class Fuzzy(SearchLeg):
 
     @override
     def on_result(self, item: InFlight, outcome: Found | BackendError) -> InFlight:
-        return add_leg(item, self.name, outcome)
+        return rank_hits(add_leg(item, self.name, outcome))
 
 
 def is_misspelt(query: InFlight) -> bool:
@@ -190,10 +169,10 @@ def is_misspelt(query: InFlight) -> bool:
     return find_missing(union(found).keys(), query.outcome.matches) > 0
 
 
-def fuse(query: InFlight) -> InFlight:
+def rank_hits(query: InFlight) -> InFlight:
     """Rank what the legs found; a query all of whose legs are lost is answered as failed."""
     answered = bool(_answered(query))
-    if not answered and {"embed", "encode", *LEGS, *WEIGHED_LEGS} & dict(query.outcome.degraded).keys():
+    if not answered and {"embed", "encode", *LEGS} & dict(query.outcome.degraded).keys():
         query.outcome.failed = query.answered = True
     elif not answered and not any(said.startswith(_SAID) for said in query.outcome.warnings):
         query.outcome.warnings.append(_UNASKED)
@@ -204,11 +183,6 @@ def fuse(query: InFlight) -> InFlight:
 
 def _answered(query: InFlight) -> list[Leg]:
     return [leg for leg in query.outcome.legs.values() if leg.status is LegStatus.OK]
-
-
-def _against(query: InFlight) -> bool:
-    """True if the vector leg would rank the wrong way round, and was not asked for that."""
-    return not query.retrieval.capabilities.similar and VECTOR in legs(query) and vector_of(query) is not None
 
 
 def _tell_limits(query: InFlight) -> None:
@@ -258,32 +232,6 @@ def _find_given(found: Found, given: Set[bytes]) -> set[int]:
         return set()
     found_records = map(Candidate, found.hits.ids, repeat(0.0), found.hits.payloads)
     return {index for index, each in enumerate(found_records) if is_given(each, given)}
-
-
-def _why_skipped(query: InFlight, leg: str) -> Reason:
-    recipe = query.asked.plan.recipe.fusion.legs
-    if leg not in (legs(query) if query.asked.canonical.reflections_only else recipe):
-        return Reason.RECIPE
-    able = query.retrieval.capabilities
-    if leg in CONTEXT_LEGS and askable(query, leg):
-        # It has something to search, and is not built.
-        return Reason.NO_CONTEXT
-    if (leg == VECTOR_CONTEXT and not able.dense_context) or (leg == KEYWORD_CONTEXT and not able.sparse_context):
-        return Reason.NO_CONTEXT
-    if leg == KEYWORD_CONTEXT:
-        return Reason.NO_TERMS
-    if leg == KEYWORD:
-        return Reason.NO_TERMS if query.retrieval.capabilities.keywords else Reason.NO_SPARSE_VECTOR
-    if leg == FUZZY:
-        return Reason.NO_TERMS if able.fuzzy else Reason.NO_SPARSE_VECTOR
-    lost, semantic = dict(query.outcome.degraded), query.asked.plan.profile.semantic
-    if leg == LEARNED:
-        if not able.learned:
-            return Reason.NO_SPARSE_VECTOR
-        return lost.get("encode", Reason.NO_TERMS) if semantic else Reason.PROFILE
-    if not semantic and query.asked.canonical.vector is None:
-        return Reason.PROFILE
-    return lost.get("embed", Reason.NO_VECTOR)
 
 
 def _matches(query: InFlight, legs: Sequence[Leg]) -> Matches | None:

@@ -25,6 +25,8 @@ from operators.query.trace import Attributes
 from operators.ranking.content import content, is_blank
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
+from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.stage import Batches, async_stage, sync_stage
 from operators.stages.backend_stage import BackendStage
 from operators.telemetry.traces import reranker_attributes
 from schemas.document import NEIGHBOURS
@@ -271,6 +273,11 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     def _room(self, text: str) -> int | None:
         return room(text, self.reranker.capacity.chars, self.max_doc_chars)
+
+
+def rerank(step_id: str, up: Batches, stage: Reranking | None, calls: EventLoopThread) -> Batches:
+    """Have the model read each query's candidates, if there is one, and rank them to the end."""
+    return sync_stage("rank", async_stage(step_id, up, stage, calls), rank)
 
 
 def rank(query: InFlight) -> InFlight:

@@ -10,13 +10,13 @@ import pytest
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters
-from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.collection import Capabilities
-from operators.query.in_flight import Found, InFlight
-from operators.query.search_bodies import Searches
+from operators.query.in_flight import InFlight
+from operators.query.search import Found
 from operators.runtime.dispatcher import Bounds
 from operators.stages.leg import Leg
 from operators.text.expression import parse
@@ -25,7 +25,7 @@ from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.settings import FirewallSettings, PolicySettings
 from schemas.settings.policies import SourcePolicy
 from tests.operators.indexing.neighbours import Event, Index, settings
-from tests.operators.samples import DIMENSION, decoder, message
+from tests.operators.samples import DIMENSION, decoder, message, searches
 
 TIMEOUT: Final = 30.0
 PINS: Final = [f"{number:04}" for number in range(0, 10_000, 61)]
@@ -52,7 +52,7 @@ class Source:
 
     def __init__(self, engine: Engine, *, idf: str = "namespace", **capabilities: Any) -> None:
         self._client = QdrantClient(Endpoint("qdrant", "http://qdrant", EngineTransport(engine)))
-        self._searches = Searches("dense", "bm25", idf_of_namespace=idf == "namespace")
+        self._searches = searches(idf_of_namespace=idf == "namespace")
         self._able = Capabilities("documents", dense_context=True, sparse_context=True, **capabilities)
         self._decoder = decoder(
             firewall=FirewallSettings(enabled=True, blocked_labels=["board"]),
@@ -69,9 +69,9 @@ class Source:
         retrieval.terms = ANALYSER.query(text)
         retrieval.parsed = parse(text, {})
         retrieval.embedding = Embedding(np.array(vector, np.float32))
-        search = self._searches(query)[leg, "documents"]
-        stage = Leg(leg, self._client, Bounds(1, 1, 1), TermIdf(self._client))
-        batch_key, request = stage.request_of("documents", search)
+        self._searches(query)
+        stage = Leg(leg, Runner(self._client), Bounds(1, 1, 1))
+        batch_key, request = stage.ask(query)
         [found] = asyncio.run(stage.call(batch_key, [request], TIMEOUT))
         assert isinstance(found, Found)
         assert isinstance(found.hits, Hits)

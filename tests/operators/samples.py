@@ -18,10 +18,13 @@ from operators.delivery.way_out import WayOut
 from operators.query.collection import Destinations
 from operators.query.cursor import CursorCodec
 from operators.query.in_flight import InFlight
+from operators.query.legs import Searches
 from operators.query.message import Message, Origin
 from operators.query.normalise import Normalised, Normaliser
 from operators.query.plan import Planner
 from operators.query.reply import Replies
+from operators.query.search import QueryBatch, Scroll, Search
+from operators.query.search_bodies import Bodies
 from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
@@ -159,3 +162,28 @@ def output_record(offset: int, *, partition: int = 0, epoch: int = 1, **changes:
 def trace(tracer: Tracer | None = None, *headers: tuple[str, bytes], **attributes: str) -> QueryTrace:
     """A trace of no query in particular."""
     return signals(tracer).trace(message(), headers, attributes)
+
+
+VECTORS = {
+    "vector": "dense",
+    "keyword": "bm25",
+    "vector_context": "dense_context",
+    "keyword_context": "bm25_context",
+    "learned": "splade",
+    "fuzzy": "fuzzy",
+}
+
+
+def searches(*, idf_of_namespace: bool = True, vectors: dict[str, str] | None = None, **changes: Any) -> Searches:
+    """The searches of all legs, on vectors with their usual names."""
+    return Searches(Bodies({**VECTORS, **(vectors or {})}, idf_of_namespace, **changes))
+
+
+def body(search: Search) -> Any:
+    """The body of a search's first request, which is a query or a page of records."""
+    match next(search.start()):
+        case QueryBatch([first, *_]):
+            return first
+        case Scroll(where, limit, fields, order_by, _):
+            return {"filter": where, "limit": limit, "with_payload": fields, "order_by": order_by}
+    raise AssertionError

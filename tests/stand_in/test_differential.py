@@ -18,16 +18,18 @@ from flows.assembly import query as assembly
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
-from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.apply import Writer
 from operators.indexing.collection import ensure
 from operators.query.cursor import After, Cursor
-from operators.query.in_flight import Found, InFlight
+from operators.query.in_flight import InFlight
+from operators.query.legs import Searches
 from operators.query.paging import find_page
+from operators.query.search import Found
 from operators.runtime.dispatcher import Bounds
-from operators.stages.leg import Leg, SearchWriter
+from operators.stages.leg import Leg
 from schemas.errors import InputError
 from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from schemas.settings import QdrantSettings
@@ -56,8 +58,8 @@ class Place:
 
     def __init__(self, qdrant: QdrantClient) -> None:
         self.qdrant = qdrant
-        self.idf = TermIdf(qdrant)
-        self.searches = SearchWriter(assembly.searches(SETTINGS))
+        self.runner = Runner(qdrant)
+        self.searches = Searches(assembly.bodies(SETTINGS))
 
     async def open(self) -> None:
         """Create the collection."""
@@ -82,7 +84,7 @@ class Place:
         self.searches(admitted)
         found: dict[str, Found] = {}
         for name in (VECTOR, KEYWORD, STRUCTURED):
-            leg = Leg(name, self.qdrant, Bounds(TIMEOUT, 8, 1), self.idf)
+            leg = Leg(name, self.runner, Bounds(TIMEOUT, 8, 1))
             if leg.wants(admitted):
                 batch_key, request = leg.ask(admitted)
                 [outcome] = await leg.call(batch_key, [request], TIMEOUT)

@@ -9,7 +9,6 @@ from flows.cli.check import Finding, Level
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.collections.analysers import expires, mixed_contexts
 from operators.clients.qdrant.collections.generations import generation_of, settings_of
-from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.indexing.inspection import describe, format_schema
 from operators.indexing.suitability import BY_KEY, CORRECT, INDEX_AGAIN, UNKEYED, Problem, absent, problems, vectors
 from schemas.errors import BackendError, ConfigError, Reason
@@ -94,13 +93,10 @@ def _shards(subject: str, info: CollectionInfo) -> Iterator[Finding]:
     if info.shards == 1 and not info.by_key:
         return
     several = "the collection has shards by key" if info.by_key else f"the collection has {info.shards} shards"
-    if (reason := why_not_countable(info)) is None:
-        yield Finding("ok", subject, f"{several}: rankstream counts the rarity of a term over all of them")
-    else:
-        what = f"{several}, and Qdrant counts the rarity of a term in each of them, so {PER_SHARD}: {reason}"
-        yield Finding(
-            "warning", subject, what, "Let rankstream count terms, or use one shard: docs/reference/collections.md."
-        )
+    what = f"{several}, and Qdrant counts the rarity of a term in each: keyword scores depend on a document's shard"
+    yield Finding(
+        "warning", subject, what, "Use one shard where it holds the documents: docs/reference/collections.md."
+    )
 
 
 def _owner(subject: str, surveyed: "Surveyed") -> Finding:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import orjson
 
 from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status, fit_float32
-from operators.query.backend_answers import Hits
+from operators.query.backend_answers import Hits, Record, RecordPage
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
 from schemas.texts import printable
 
@@ -30,23 +30,6 @@ class PayloadTest(NamedTuple):
 
     fields: Sequence[str]
     test: Callable[[str, Payload], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A scroll's point; `order_value` is the value that orders it, in that field's unit (datetimes in microseconds)."""
-
-    id: str
-    payload: Payload
-    order_value: int | float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Records of one scroll, and the id where the next page begins: None at the end and in an ordered scroll."""
-
-    records: list[Record]
-    next_offset: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +85,12 @@ def read_vectors(
     return {id_: vector for id_, vector in found.items() if only.test(id_, named(id_, payloads[id_]))}
 
 
-def read_page(result: object) -> Page:
+def read_page(result: object) -> RecordPage:
     """A scroll's page."""
     page = _object(result)
     offset = page.get("next_page_offset")
     records = [_record(point) for point in map(_object, _list(page.get("points")))]
-    return Page(records, None if offset is None else read_id(offset))
+    return RecordPage(records, None if offset is None else read_id(offset))
 
 
 def read_count(result: object) -> int:

@@ -21,10 +21,8 @@ from operators.clients.http.transport import MIB
 from operators.clients.qdrant.answers import (
     CollectionInfo,
     Facet,
-    Page,
     Payload,
     PayloadTest,
-    Record,
     read_aliases,
     read_batch,
     read_count,
@@ -39,7 +37,7 @@ from operators.clients.qdrant.answers import (
     read_vectors,
 )
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits, chunks, encode
-from operators.query.backend_answers import Hits, point_id
+from operators.query.backend_answers import Hits, Record, RecordPage, point_id
 from operators.query.field_map import SAME, FieldMap
 from schemas.errors import AnswerTooLong, BackendBadResponse, BackendError, BackendTimeout, Reason
 
@@ -149,7 +147,7 @@ class QdrantClient:
         order_by: Mapping[str, Any] | None = None,
         offset: str | None = None,
         timeout: float,
-    ) -> Page:
+    ) -> RecordPage:
         """At most `limit` records by id from `offset` on, or in the order of an indexed field; raises BackendError.
 
         There are fewer where the collection's limits allow no more. An ordered scroll leaves out the points without
@@ -169,7 +167,7 @@ class QdrantClient:
         if self.fields.same:
             return page
         records = [replace(each, payload=self.fields.payload(each.id, each.payload)) for each in page.records]
-        return Page(records, page.next_offset)
+        return RecordPage(records, page.next_offset)
 
     async def records(
         self, collection: str, where: Filter, *, limit: int, fields: Sequence[str], timeout: float

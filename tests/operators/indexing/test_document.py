@@ -102,14 +102,6 @@ def test_a_payload_has_the_pieces_of_its_token_vectors() -> None:
     assert "_token_ids" not in payload(own)
 
 
-def test_a_point_has_its_terms_where_they_are_counted() -> None:
-    """The ids of its sparse vector, under the index's own key; none without a text, or where nobody counts them."""
-    made = point(document(), Vectors(), BM25, counted=True)
-    assert made["payload"]["_terms"] == made["vector"]["bm25"]["indices"] != []
-    others = [document(), document(text=None, vector=[1.0, 0.0, 0.0])]
-    assert not any("_terms" in point(each, Vectors(), BM25, counted=each is others[1])["payload"] for each in others)
-
-
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4)), max_size=10))
 def test_of_each_point_the_newest_event_is_kept(events: list[tuple[str, int]]) -> None:
     """One event a point, of the highest version, and of equal ones the last."""

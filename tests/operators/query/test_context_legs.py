@@ -9,7 +9,6 @@ import pytest
 from operators.query.backend_answers import Embedding
 from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
-from operators.query.search_bodies import Search, Searches
 from operators.ranking.candidate import Leg
 from operators.ranking.fusion import score
 from operators.ranking.run import Facts, Run
@@ -19,7 +18,7 @@ from schemas.recipes.fusion import Dbsf, Rrf, Score
 from schemas.result import LegStatus
 from tests.operators import samples
 
-SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
+SEARCHES = samples.searches()
 
 
 def query(**event: Any) -> InFlight:
@@ -30,14 +29,9 @@ def query(**event: Any) -> InFlight:
     return asked
 
 
-def asked_of(asked: InFlight) -> dict[str, Search]:
-    """The search of each leg."""
-    found = {}
-    for batch_key, search in SEARCHES(asked).items():
-        assert isinstance(batch_key, tuple)
-        assert isinstance(search, Search)
-        found[batch_key[0]] = search
-    return found
+def asked_of(asked: InFlight) -> dict[str, Any]:
+    """The body of each leg's search."""
+    return {leg: samples.body(search) for leg, search in SEARCHES.write(asked).items()}
 
 
 ABLE = Capabilities("documents", dense_context=True, sparse_context=True)
@@ -47,10 +41,10 @@ def test_context_legs_search_their_own_vectors() -> None:
     """Under the query's filter and its namespace's frequencies, as the legs beside them."""
     asked = query(recipe="conversation")
     asked.retrieval.capabilities = ABLE
-    bodies = {leg: search.body for leg, search in asked_of(asked).items()}
+    bodies = asked_of(asked)
     assert set(bodies) == {"vector", "keyword", "keyword_context", "vector_context"}
-    assert bodies["keyword_context"] == {**(bodies["keyword"] or {}), "using": "bm25_context"}
-    assert bodies["vector_context"] == {**(bodies["vector"] or {}), "using": "dense_context"}
+    assert bodies["keyword_context"] == {**bodies["keyword"], "using": "bm25_context"}
+    assert bodies["vector_context"] == {**bodies["vector"], "using": "dense_context"}
 
 
 @pytest.mark.parametrize(
@@ -81,10 +75,7 @@ def test_an_expression_restricts_the_context_leg_by_the_document_itself() -> Non
     asked.retrieval.capabilities = ABLE
     asked.retrieval.parsed = parse('"some text"', {})
     found = asked_of(asked)
-    own, beside = found["keyword_context"].body, found["keyword"].body
-    assert own is not None
-    assert beside is not None
-    assert own["filter"] == beside["filter"] != (found["vector"].body or {})["filter"]
+    assert found["keyword_context"]["filter"] == found["keyword"]["filter"] != found["vector"]["filter"]
 
 
 @pytest.mark.parametrize("fusion", [Score, Rrf, Dbsf])

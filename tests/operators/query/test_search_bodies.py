@@ -10,21 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
+from operators.clients.qdrant.answers import Facet
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.collection import Capabilities, Destinations
 from operators.query.in_flight import InFlight
+from operators.query.legs import Searches
 from operators.query.plan import Planner
-from operators.query.search_bodies import Groups, Search, Searches, Unfinished
+from operators.query.search import QueryBatch, Search, Words
+from operators.query.search_bodies import Bodies
 from operators.text.expression import parse
 from operators.text.terms import SparseVector
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED, Recipe
-from schemas.result import KEYWORD, KEYWORD_CONTEXT, STRUCTURED, VECTOR
+from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR
 from schemas.settings import Profile, load
 from schemas.settings.ranking import PROFILES
-from tests.operators.samples import DIMENSION, decoder, message
+from tests.operators.samples import DIMENSION, VECTORS, body, decoder, message, searches
 
-SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
+SEARCHES = searches()
+HERE = {"url": "http://q"}
 PLACES = Destinations({"default": "documents"})
 EMBEDDING = Embedding(np.ones(DIMENSION, np.float32))
 ON = {"enabled": True}
@@ -51,16 +55,30 @@ def query(*, embedded: bool = True, terms: bool = True, **event: Any) -> InFligh
     return asked
 
 
-def bodies(asked: InFlight, searches: Searches = SEARCHES) -> dict[str, Any]:
+def bodies(asked: InFlight, written: Searches = SEARCHES) -> dict[str, Any]:
     """The requests by leg, all of the query's own collection."""
-    found: dict[Any, Any] = dict(searches(asked))
-    assert {collection for _, collection in found} <= {asked.asked.collection}
-    return {leg: search.body for (leg, _), search in found.items()}
+    return {leg: body(search) for leg, search in written.write(asked).items()}
 
 
-def groups(asked: InFlight) -> set[Groups | None]:
-    """The groups that the query's searches are to find."""
-    return {search.groups for search in SEARCHES(asked).values() if isinstance(search, Search)}
+def further(search: Search, *keys: Any) -> Any:
+    """The body of the search's second request, once its first has found documents of these keys; None if it has none.
+
+    They are as many as it asked for, the last key that of all the rest.
+    """
+    program = search.start()
+    first = next(program)
+    assert isinstance(first, QueryBatch)
+    limit = first.bodies[0]["limit"]
+    payloads: list[Mapping[str, Any]] = [
+        {} if key is None else {"p": key} for key in (*keys, *[keys[-1]] * (limit - len(keys)))
+    ]
+    found = Hits([str(number) for number in range(1, limit + 1)], [0.0] * limit, payloads)
+    try:
+        second = program.send([found])
+    except StopIteration:
+        return None
+    assert isinstance(second, QueryBatch)
+    return second.bodies[0]
 
 
 def tenant(name: str) -> dict[str, Any]:
@@ -116,7 +134,10 @@ def test_a_leg_that_has_nothing_to_ask_by_is_left_out(event: dict[str, Any], leg
 def test_each_leg_asks_by_its_own() -> None:
     """The vector leg by the embedding, the keyword leg by the terms, each on its vector; the newest come by date."""
     structured = {"rrf": {"weights": {"structured": 1.0}}}
-    found = bodies(query(recipe="rrf", overrides=structured), Searches("meaning", "words", idf_of_namespace=False))
+    found = bodies(
+        query(recipe="rrf", overrides=structured),
+        searches(idf_of_namespace=False, vectors={VECTOR: "meaning", KEYWORD: "words"}),
+    )
     assert found[VECTOR]["query"] is EMBEDDING.vector
     assert found[VECTOR]["using"] == "meaning"
     assert found[KEYWORD]["query"] == {"indices": [7], "values": [1.0]}
@@ -135,11 +156,12 @@ def test_what_was_lost_is_not_replaced() -> None:
 def test_the_settings_name_the_vectors() -> None:
     """The names of the index's vectors, and the documents that term frequencies count, are configuration."""
     of = {"url": "http://q", "vectors": {"dense": "d", "sparse": "s"}, "idf": "collection"}
-    assert assembly.searches(load(None, {"qdrant": of}).qdrant) == Searches("d", "s", False, PLACES, hnsw_ef=384)
-    assert assembly.searches(load(None, {"qdrant": {"url": "http://q"}}).qdrant) == replace(
-        SEARCHES, destinations=PLACES, hnsw_ef=384
+    own = {**VECTORS, VECTOR: "d", KEYWORD: "s", LEARNED: None, FUZZY: None}
+    assert assembly.bodies(load(None, {"qdrant": of}).qdrant) == Bodies(own, False, PLACES, hnsw_ef=384)
+    assert assembly.bodies(load(None, {"qdrant": {"url": "http://q"}}).qdrant) == Bodies(
+        {**VECTORS, LEARNED: None, FUZZY: None}, True, PLACES, hnsw_ef=384
     )
-    assert "params" not in bodies(query(), Searches("d", "s", idf_of_namespace=False))[KEYWORD]
+    assert "params" not in bodies(query(), searches(idf_of_namespace=False))[KEYWORD]
 
 
 @pytest.mark.parametrize(("bound", "asked"), [(None, 256), (64, 64), (512, 256)])
@@ -147,14 +169,14 @@ def test_the_vector_leg_looks_at_as_many_candidates_as_it_is_told(bound: int | N
     """As many as are configured, and no more than the collection allows; the other legs know nothing of it, and what
     passes the index by either.
     """
-    configured = assembly.searches(load(None, {"qdrant": {"url": "http://q", "search": {"hnsw_ef": 256}}}).qdrant)
+    configured = Searches(assembly.bodies(load(None, {"qdrant": {**HERE, "search": {"hnsw_ef": 256}}}).qdrant))
     searched = query()
     searched.retrieval.capabilities = Capabilities("documents", hnsw_ef=bound)
     found = bodies(searched, configured)
     assert found[VECTOR]["params"] == {"hnsw_ef": asked}
     assert "hnsw_ef" not in found[KEYWORD].get("params", {})
     assert bodies(query(reflections_only=True), configured)[VECTOR]["params"] == {"exact": True}
-    unset = assembly.searches(load(None, {"qdrant": {"url": "http://q", "search": {"hnsw_ef": None}}}).qdrant)
+    unset = Searches(assembly.bodies(load(None, {"qdrant": {**HERE, "search": {"hnsw_ef": None}}}).qdrant))
     assert "params" not in bodies(query(), unset)[VECTOR]
 
 
@@ -186,7 +208,7 @@ def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
     """The page, or the profile's over-sample if that is more; three pages where a stage on distance runs; all legs the
     same; never more than 1,000, and 1,000 of reflections alone.
     """
-    assert {body["limit"] for body in bodies(query(**event)).values()} == {depth}
+    assert {each["limit"] for each in bodies(query(**event)).values()} == {depth}
 
 
 @pytest.mark.parametrize(
@@ -210,7 +232,7 @@ def test_how_deep_a_leg_is_asked(event: dict[str, Any], depth: int) -> None:
 )
 def test_a_payload_is_asked_for_what_ranking_reads(event: dict[str, Any], fields: object) -> None:
     """Namespace and id of every hit, always; what no stage reads stays in the index, edges until the graph weighs."""
-    assert all(body["with_payload"] == fields for body in bodies(query(**event)).values())
+    assert all(each["with_payload"] == fields for each in bodies(query(**event)).values())
 
 
 def test_what_is_excluded_is_excluded_from_every_leg() -> None:
@@ -254,8 +276,8 @@ EVERYTHING |= {
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recorded_query_takes_all_that_any_recipe_reads(recipe: str) -> None:
     """A pool can be ranked by another recipe: each leg is asked for every field that a stage can read."""
-    for body in bodies(query(recipe=recipe, record=True)).values():
-        assert set(body["with_payload"]) == EVERYTHING | {"namespace"} | (RECIPES[recipe].reads & {"_content"})
+    for asks in bodies(query(recipe=recipe, record=True)).values():
+        assert set(asks["with_payload"]) == EVERYTHING | {"namespace"} | (RECIPES[recipe].reads & {"_content"})
         assert RECIPES[recipe].reads - {"_content"} <= EVERYTHING
 
 
@@ -268,7 +290,7 @@ def test_reflections_alone_are_searched_exactly(recipe: str) -> None:
     assert found.keys() == {VECTOR}
     assert found[VECTOR]["params"] == {"exact": True}
     assert found[VECTOR]["filter"] == {"must": [tenant("acme"), REFLECTION]}
-    assert not any("exact" in body.get("params", {}) for body in bodies(query(recipe=recipe)).values())
+    assert not any("exact" in each.get("params", {}) for each in bodies(query(recipe=recipe)).values())
 
 
 @pytest.mark.parametrize("event", [{"embedded": False}, {"embedded": False, "vector": [0.0, 0.0, 0.0]}])
@@ -285,37 +307,39 @@ def test_reflections_are_left_out_of_every_leg(event: dict[str, Any]) -> None:
     """No leg returns a reflection if query or recipe leaves them out; term frequencies stay those of the namespace."""
     found = bodies(query(**event))
     assert found.keys() == BOTH
-    for body in found.values():
-        assert body["filter"] == {"must": [tenant("acme")], "must_not": [REFLECTION]}
+    for asks in found.values():
+        assert asks["filter"] == {"must": [tenant("acme")], "must_not": [REFLECTION]}
     assert found[KEYWORD]["params"] == {"idf": {"corpus": {"must": [tenant("acme")]}}}
     back = bodies(query(**{**event, "include_reflections": True}))
-    assert all(body["filter"] == {"must": [tenant("acme")]} for body in back.values())
+    assert all(each["filter"] == {"must": [tenant("acme")]} for each in back.values())
 
 
-@pytest.mark.parametrize("searches", [SEARCHES, Searches("dense", "bm25", idf_of_namespace=False)])
+@pytest.mark.parametrize("written", [SEARCHES, searches(idf_of_namespace=False)])
 @pytest.mark.parametrize("leg", [KEYWORD, KEYWORD_CONTEXT])
-def test_no_corpus_is_named_to_a_vector_without_idf(searches: Searches, leg: str) -> None:
+def test_no_corpus_is_named_to_a_vector_without_idf(written: Searches, leg: str) -> None:
     """Qdrant refuses a search that names one; the other vector of terms has its own."""
     asked = query(overrides={"score": {"weights": {KEYWORD_CONTEXT: 1.0}}})
     for names in (frozenset({"bm25"}), frozenset({"bm25_context"}), frozenset({"bm25", "bm25_context"})):
         able = Capabilities("documents", sparse_context=True, without_idf=names)
         asked.retrieval.capabilities = able
-        body = bodies(asked, searches)[leg]
-        assert ("params" in body) == (searches is SEARCHES and body["using"] not in names)
+        asks = bodies(asked, written)[leg]
+        assert ("params" in asks) == (written is SEARCHES and asks["using"] not in names)
 
 
 def test_endings_are_looked_up_within_what_the_query_sees() -> None:
     """The words that a phrase may end in are those of documents that the leg itself may return."""
     asked = query(subject="s", include_reflections=False)
     asked.retrieval.parsed = parse('title:"deep lea"*', {"title": "title"})
-    search = SEARCHES(asked)[KEYWORD, "documents"]
-    assert isinstance(search, Unfinished)
-    [(ending, where)] = search.endings.items()
+    program = SEARCHES.write(asked)[KEYWORD].start()
+    words = next(program)
+    assert isinstance(words, Words)
+    [(_, where)] = words.fields
     seen = bodies(query(subject="s", include_reflections=False))[KEYWORD]["filter"]
     assert where["must"][:-1] == seen["must"]
     assert where["must_not"] == seen["must_not"] == [REFLECTION]
-    finished = search.finish({ending: ["learning"]}).body
-    assert finished is not None
+    search = program.send([Facet({"learning": 2, "teaching": 9}, cut=False, exact=True)])
+    assert isinstance(search, QueryBatch)
+    [finished] = search.bodies
     phrase = {"key": "title", "match": {"phrase": "deep learning"}}
     assert finished["filter"] == {**seen, "must": [*seen["must"], phrase]}
 
@@ -341,11 +365,11 @@ def test_every_leg_stays_in_the_namespace_and_the_collection(event: dict[str, An
     """Whatever is asked, each request demands the query's namespace, counts terms within it, and holds the page."""
     one = query(**event)
     assert one.asked.collection == {"d": "diary"}.get(event.get("destination", ""), "documents")
-    for body in bodies(one).values():
-        assert tenant(event.get("namespace", "acme")) in body["filter"]["must"]
-        assert "should" not in body["filter"]
-        assert one.asked.canonical.limit <= body["limit"] <= 1000
-        corpus = body.get("params", {}).get("idf", {}).get("corpus", body["filter"])
+    for asks in bodies(one).values():
+        assert tenant(event.get("namespace", "acme")) in asks["filter"]["must"]
+        assert "should" not in asks["filter"]
+        assert one.asked.canonical.limit <= asks["limit"] <= 1000
+        corpus = asks.get("params", {}).get("idf", {}).get("corpus", asks["filter"])
         assert tenant(event.get("namespace", "acme")) in corpus["must"]
 
 
@@ -355,63 +379,56 @@ def test_no_leg_is_asked_for_expired_documents(event: dict[str, Any]) -> None:
     asked = DECODER(message({"query_id": "q", "text": "some text", **event}, received=1700000000.5))
     asked.retrieval.embedding, asked.retrieval.terms = EMBEDDING, SparseVector([7], [1.0])
     expired = {"must_not": [{"key": "_expires", "range": {"lte": 1700000000500}}]}
-    assert all(expired not in body["filter"]["must"] for body in bodies(asked).values())
+    assert all(expired not in each["filter"]["must"] for each in bodies(asked).values())
     asked.retrieval.capabilities = Capabilities("documents", expires=True)
     found = bodies(asked)
     assert found
-    assert all(expired in body["filter"]["must"] for body in found.values())
+    assert all(expired in each["filter"]["must"] for each in found.values())
 
 
 def test_with_groups_each_leg_tells_when_its_documents_expire() -> None:
     """A group counts documents that are not fetched: its cached answer ends with the first of them."""
     asked = DECODER(message({"query_id": "q", "text": "some text", "group_by": "subject"}))
     asked.retrieval.embedding, asked.retrieval.terms = EMBEDDING, SparseVector([7], [1.0])
-    assert all("_expires" not in body["with_payload"] for body in bodies(asked).values())
+    assert all("_expires" not in each["with_payload"] for each in bodies(asked).values())
     asked.retrieval.capabilities = Capabilities("documents", expires=True)
     found = bodies(asked)
     assert found
-    assert all("_expires" in body["with_payload"] for body in found.values())
+    assert all("_expires" in each["with_payload"] for each in found.values())
 
 
 def test_groups_are_asked_for_twice_as_many_candidates_as_results() -> None:
     """Or the over-sample, if that is more; half as many groups are wanted, and the field to group by comes along."""
     for limit, depth in ((20, 100), (100, 200), (200, 400)):
-        searches = SEARCHES(query(group_by="m.parent", limit=limit))
-        for search in searches.values():
-            assert isinstance(search, Search)
-            assert search.body is not None
-            assert search.groups is not None
-            assert (search.body["limit"], search.groups.wanted) == (depth, depth // 2)
-            assert "m.parent" in search.body["with_payload"]
-    assert groups(query(group_by="p", reflections_only=True)) == {None}
+        for search in SEARCHES.write(query(group_by="p", limit=limit)).values():
+            asks = body(search)
+            assert asks["limit"] == depth
+            assert "p" in asks["with_payload"]
+            few, enough = range(depth // 2 - 1), range(depth // 2)
+            assert (further(search, *few) is None, further(search, *enough) is None) == (False, True)
 
 
 def test_a_search_beyond_the_groups_leaves_out_what_is_found() -> None:
     """Keys by value, each type by itself, documents without a key by id; one with several values is of no group."""
-    asked = query(group_by="p")
-    [search, *_] = SEARCHES(asked).values()
-    assert isinstance(search, Search)
-    payloads: list[Mapping[str, Any]] = [{"p": "a"}, {}, {"p": 1}, {"p": "a"}, {"p": True}]
-    beyond = search.beyond(Hits(["1", "2", "3", "4", "5"], [0.0] * 5, payloads), 7)
-    assert beyond.body is not None
-    assert search.body is not None
+    [search, *_] = SEARCHES.write(query(group_by="p")).values()
+    first = body(search)
+    beyond = further(search, "a", None, 1, "a", True)
     conditions = [
         {"key": "p", "match": {"any": ["a"]}},
         {"key": "p", "match": {"any": [1]}},
         {"key": "p", "match": {"value": True}},
     ]
     others = {"should": [{"must_not": [{"should": conditions}]}, {"key": "p", "values_count": {"gt": 1}}]}
-    seen = search.body["filter"]
-    assert beyond.body == {
-        **search.body,
-        "limit": 7,
+    seen = first["filter"]
+    assert beyond == {
+        **first,
+        "limit": 4 * first["limit"],
         "filter": {**seen, "must": [*seen["must"], others], "must_not": [{"has_id": [2]}]},
     }
-    assert beyond.groups is None
 
 
 def test_strict_mode_may_leave_no_room_for_the_conditions() -> None:
     """Then a leg's first candidates have to do."""
     asked = query(group_by="p")
     asked.retrieval.capabilities = replace(asked.retrieval.capabilities, conditions=6)
-    assert groups(asked) == {None}
+    assert all(further(search, "a") is None for search in SEARCHES.write(asked).values())

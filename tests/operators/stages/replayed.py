@@ -11,8 +11,8 @@ import numpy as np
 import orjson
 
 from operators.query.backend_answers import Embedding, Hits
-from operators.query.in_flight import Found, InFlight
-from operators.query.search_bodies import Search, Searches
+from operators.query.in_flight import InFlight
+from operators.query.search import Found, Search
 from operators.stages.admit import Admission
 from operators.stages.publish import Publisher
 from schemas.errors import (
@@ -26,11 +26,11 @@ from schemas.errors import (
     invalid,
 )
 from schemas.recipes import SHIPPED
-from tests.operators.samples import CURSORS, DIMENSION, admission, decoder, message, way_out
+from tests.operators.samples import CURSORS, DIMENSION, admission, decoder, message, searches, way_out
 
 CASES: Final = 2000
 NOW: Final = 1_700_000_000.0
-SEARCHES: Final = Searches("dense", "bm25", idf_of_namespace=True)
+SEARCHES: Final = searches()
 PUBLISHER: Final = Publisher(way_out(), "minilm", CURSORS)
 
 _TEXTS: Final = (
@@ -57,7 +57,7 @@ class Case(NamedTuple):
     """A query behind the semantic lookup, what its legs are asked, and what they give."""
 
     query: InFlight
-    asked: Mapping[str, Any]
+    asked: Mapping[str, Search]
     outcomes: Outcomes
 
 
@@ -121,7 +121,7 @@ def cases() -> Iterator[Case]:
             continue
         number += 1
         if not query.answered:
-            asked = {key[0]: each for key, each in SEARCHES(query).items() if isinstance(key, tuple)}
+            asked = SEARCHES.write(query)
             yield Case(query, asked, {leg: _outcome(chance, query) for leg in asked})
 
 
@@ -150,10 +150,9 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def _request(search: Any) -> tuple[Any, ...]:
-    if isinstance(search, Search):
-        return search.body, search.rest, search.most, search.warnings
-    return search.most, [str(ending) for ending in search.endings]
+def _request(search: Search) -> tuple[Any, ...]:
+    request = next(search.start())
+    return type(request).__name__, *request
 
 
 def _query(chance: random.Random, number: int, admit: Admission) -> InFlight:

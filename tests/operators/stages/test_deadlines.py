@@ -9,25 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.clients.qdrant.programs import Runner
 from operators.clients.rerankers import Capacity, Reads
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.result import status_of
-from operators.query.search_bodies import Searches
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage, sync_stage
 from operators.stages.embed import Embeddings
 from operators.stages.fetch import Comparing, Fetching
-from operators.stages.fuse import fuse, fuse_legs, join
-from operators.stages.leg import Leg, SearchWriter, pass_by
+from operators.stages.fuse import fuse, fuse_legs
+from operators.stages.leg import Leg, pass_by
 from operators.stages.rerank import Reranking
 from schemas.errors import BackendTimeout, DeadlinePassed, Reason
 from schemas.result import Status
 from tests.operators.runtime.flowing import items
 from tests.operators.runtime.test_async_stage import Backend, Item, looping, ran
-from tests.operators.samples import DIMENSION, decoder, message, query
+from tests.operators.samples import DIMENSION, decoder, message, query, searches
 from tests.operators.stages.test_publish import found
 
 DAY = 86_400.0
@@ -120,15 +119,12 @@ def test_nobody_embeds_for_it(caplog: pytest.LogCaptureFixture) -> None:
 def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     """Qdrant isn't called: the leg is lost, and with it the query."""
     asked = late(vector=[1.0, 0.0, 0.0])
-    searches = Searches("dense", "bm25", True)
     nobody: Any = Nobody()
-    idf = TermIdf(nobody)
-    leg = Leg("vector", nobody, BOUNDS, idf)
+    leg = Leg("vector", Runner(nobody), BOUNDS)
 
     def retrieve(up: Batches, calls: EventLoopThread) -> Batches:
-        searched = sync_stage("searches", up, SearchWriter(searches))
-        found = join("join", pass_by("passing_by", searched), async_stage("leg_vector", searched, leg, calls))
-        return sync_stage("fuse", found, fuse)
+        searched = sync_stage("searches", up, searches())
+        return fuse("fuse", pass_by("passing_by", searched), async_stage("leg_vector", searched, leg, calls))
 
     assert through(asked, retrieve) == "answered"
     assert (asked.outcome.degraded, status_of(asked.asked, asked.outcome)) == (

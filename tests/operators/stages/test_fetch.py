@@ -17,7 +17,8 @@ from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
 from operators.query.backend_answers import Hits
-from operators.query.in_flight import Found, InFlight
+from operators.query.in_flight import InFlight
+from operators.query.search import Found
 from operators.ranking.candidate import Candidate, union
 from operators.ranking.content import fingerprint
 from operators.ranking.pipeline import Ranked

@@ -8,34 +8,33 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.query.backend_answers import Hits
-from operators.query.in_flight import Found, InFlight
+from operators.query.in_flight import InFlight
+from operators.query.legs import LEGS, Searches
 from operators.query.message import Rejected
-from operators.query.search_bodies import Searches
+from operators.query.search import Found
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batch, Batches, async_stage, sync_stage
-from operators.stages.fuse import Join, fuse, join
-from operators.stages.leg import Leg, SearchWriter, pass_by
+from operators.stages.fuse import Fusion, fuse
+from operators.stages.leg import Leg, pass_by
 from schemas.errors import BackendError, BackendTimeout, DeadLetterClass, Reason
-from schemas.result import CONTEXT_LEGS, LEGS
 from tests.operators.runtime.flowing import flowed
 from tests.operators.runtime.test_async_stage import looping
 from tests.operators.samples import message, query
 from tests.operators.stages.replayed import CASES, SEARCHES, cases, digest
 
-BUILT = (*LEGS, *CONTEXT_LEGS)
+BUILT = ("vector", "keyword", "structured", "keyword_context", "vector_context")
 NOBODY: Any = None
 GOLDEN = Path(__file__).with_name("replayed.txt")
 
 
 def leg(name: str) -> Leg:
     """A leg that asks nobody."""
-    return Leg(name, NOBODY, Bounds(30, 64, 8), TermIdf(NOBODY))
+    return Leg(name, NOBODY, Bounds(30, 64, 8))
 
 
-def joined(logic: Join, *items: object) -> Batch:
+def joined(logic: Fusion, *items: object) -> Batch:
     """The items that leave when these come."""
     [out], _ = logic.on_batch([list(items)])
     return out
@@ -46,19 +45,18 @@ def test_two_thousand_answers_are_as_they_were() -> None:
     all that traces are told, in whatever order the legs come.
     """
     chance = random.Random(7)
-    write = SearchWriter(SEARCHES)
     legs = {name: leg(name) for name in BUILT}
     digests = []
     for case in cases():
-        each = write(case.query)
-        logic = Join(len(BUILT))
+        each = SEARCHES(case.query)
+        logic = Fusion(len(BUILT))
         for left, name in enumerate(chance.sample(BUILT, len(BUILT)), 1):
             stage = legs[name]
             assert stage.wants(each) == (name in case.asked)
             item = stage.on_result(each, case.outcomes[name]) if stage.wants(each) else stage.on_unasked(each)
             out = joined(logic, item)
             assert len(out) == (left == len(BUILT))
-        digests.append(digest(case, fuse(out[0])))
+        digests.append(digest(case, out[0]))
     golden = "".join(GOLDEN.read_text(encoding="utf-8").split())
     assert len(golden) == 8 * CASES == 8 * len(digests)
     assert [number for number, each in enumerate(digests) if golden[8 * number : 8 * number + 8] != each] == []
@@ -66,13 +64,13 @@ def test_two_thousand_answers_are_as_they_were() -> None:
 
 def searched(offset: int, **event: Any) -> InFlight:
     """A query whose searches are written."""
-    return SearchWriter(SEARCHES)(query(offset, **event))
+    return SEARCHES(query(offset, **event))
 
 
 def test_queries_leave_in_the_order_of_their_last_leg() -> None:
     """Whichever came first: what counts is when nothing is missing any more."""
     first, second, third = (searched(offset) for offset in range(3))
-    logic = Join(2)
+    logic = Fusion(2)
     assert joined(logic, first, second) == []
     assert joined(logic, third, second, third) == [second, third]
     assert joined(logic, first) == [first]
@@ -82,7 +80,7 @@ def test_what_passes_by_does_not_wait() -> None:
     """Answered and rejected items have no leg to wait for, and nothing is done to them."""
     answered, rejected = query(1), Rejected(message(offset=2), DeadLetterClass.INVALID, "decode", "why")
     answered.answered = True
-    assert joined(Join(2), answered, rejected) == [answered, rejected]
+    assert joined(Fusion(2), answered, rejected) == [answered, rejected]
     assert answered.outcome.legs == {}
 
 
@@ -90,9 +88,9 @@ def test_a_defect_rejects_one_query_and_leaves_the_others() -> None:
     """The dead letter names the step in which it occurred."""
     broken, fine = searched(1), searched(2)
     broken.asked = replace(broken.asked, plan=NOBODY)
-    left = joined(Join(1), broken, fine)
+    left = joined(Fusion(1), broken, fine)
     assert left[1:] == [fine]
-    assert (left[0].kind, left[0].stage) == (DeadLetterClass.INTERNAL, "retrieve")
+    assert (left[0].kind, left[0].stage) == (DeadLetterClass.INTERNAL, "fuse")
 
 
 @dataclass(frozen=True)
@@ -115,9 +113,9 @@ def through(asked: Sequence[InFlight | Rejected], *legs: Leg) -> list[list[Any]]
     """The batches that leave a flow of these legs."""
 
     def branches(up: Batches, calls: EventLoopThread) -> Batches:
-        written = sync_stage("searches", up, SearchWriter(Searches("dense", "bm25", True)), "retrieve")
+        written = sync_stage("searches", up, SEARCHES, "retrieve")
         built = [async_stage(f"leg_{each.name}", written, each, calls) for each in legs]
-        return sync_stage("fuse", join("join", pass_by("passing_by", written), *built), fuse)
+        return fuse("fuse", pass_by("passing_by", written), *built)
 
     with looping() as calls:
         return flowed([list(asked)], lambda up: branches(up, calls))
@@ -125,7 +123,7 @@ def through(asked: Sequence[InFlight | Rejected], *legs: Leg) -> list[list[Any]]
 
 def scripted(name: str, seconds: float = 0.0) -> Scripted:
     """Such a leg."""
-    return Scripted(name, NOBODY, Bounds(30, 64, 8), TermIdf(NOBODY), seconds=seconds)
+    return Scripted(name, NOBODY, Bounds(30, 64, 8), seconds=seconds)
 
 
 def test_each_leg_is_asked_for_what_it_is_wanted_for_alone() -> None:
@@ -155,11 +153,11 @@ def test_a_leg_that_is_not_built_is_skipped() -> None:
     """Context legs have no branch if no collection had contexts at the start; the query says so, and does not wait."""
     asked = query(0, vector=[1.0, 0.0, 0.0], recipe="conversation")
     asked.retrieval.capabilities = replace(asked.retrieval.capabilities, dense_context=True)
-    written = SearchWriter(SEARCHES, frozenset(LEGS))(asked)
+    written = Searches(SEARCHES.bodies, frozenset(LEGS) - {"vector_context"})(asked)
     assert written.retrieval.searches is not None
-    assert ("vector_context", "documents") not in written.retrieval.searches
+    assert "vector_context" not in written.retrieval.searches
     written.retrieval.found = {"vector": Found(Hits([], [], []))}
-    joined(Join(1), written)
+    joined(Fusion(1), written)
     assert written.outcome.legs["vector_context"].reason is Reason.NO_CONTEXT
     assert not written.answered
 
@@ -178,7 +176,7 @@ def test_hits_of_one_score_go_by_the_ids_of_their_documents() -> None:
     for recipe in ("vector", "rrf", "hybrid", "signals", "distance"):
         asked, stage = searched(0, recipe=recipe, text=None, vector=[1.0, 0.0, 0.0]), leg("vector")
         assert stage.wants(asked)
-        [found] = joined(Join(1), stage.on_result(asked, Found(hits)))
-        fused = fuse(found).outcome
+        [found] = joined(Fusion(1), stage.on_result(asked, Found(hits)))
+        fused = found.outcome
         assert [each.document for each in fused.candidates] == sorted(names.values())
         assert [names[id_] for id_ in fused.legs["vector"].ids] == sorted(names.values())

@@ -8,17 +8,16 @@ from typing import Any, Final
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.collections.term_idf import TermIdf
 from operators.query.backend_answers import Hits
 from operators.query.collection import Capabilities
-from operators.query.in_flight import Found, InFlight
-from operators.query.search_bodies import Search
+from operators.query.in_flight import InFlight
+from operators.query.search import Found, Search, nearest
 from operators.ranking.coverage import NEAR
 from operators.ranking.marks import marks
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.stage import Batches, async_stage, sync_stage
-from operators.stages.fuse import Fuzzy, add_leg, fuse, join, take_over
+from operators.runtime.stage import Batches, async_stage
+from operators.stages.fuse import Fuzzy, add_leg, complete_legs, fuse, rank_hits, take_over
 from operators.stages.leg import Leg, pass_by
 from operators.text.terms import QueryWord, SparseVector
 from schemas.document import MARKS
@@ -44,7 +43,7 @@ def asked(**event: Any) -> InFlight:
     each.retrieval.capabilities = Capabilities("documents", fuzzy=True)
     each.retrieval.words, each.retrieval.columns = WORDS, ["text"]
     each.retrieval.terms = each.retrieval.trigrams = SparseVector([7], [1.0])
-    each.retrieval.searches = {(leg, "documents"): Search({}, each.trace) for leg in ("keyword", "fuzzy")}
+    each.retrieval.searches = {leg: Search(lambda: nearest([{}]), each.trace) for leg in ("keyword", "fuzzy")}
     return each
 
 
@@ -58,7 +57,7 @@ def hits(documents: Mapping[str, Sequence[int] | None], best: float = 0.9) -> Hi
 
 def stage(**changes: Any) -> Fuzzy:
     """The stage, which asks nobody."""
-    return Fuzzy("fuzzy", NOBODY, Bounds(30, 64, 8), TermIdf(NOBODY), **changes)
+    return Fuzzy("fuzzy", NOBODY, Bounds(30, 64, 8), **changes)
 
 
 def told(done: InFlight) -> object:
@@ -90,10 +89,10 @@ def test_an_answer_is_as_if_the_leg_had_been_asked_at_once(
     }
     together, later = asked(recipe=recipe, **overrides), asked(recipe=recipe, **overrides)
     together.retrieval.found, later.retrieval.found = dict(found), {"keyword": found["keyword"]}
-    expected, leg = fuse(take_over(together)), stage()
-    later = take_over(later)
-    done = leg.on_result(later, found["fuzzy"]) if leg.wants(later) else leg.on_unasked(later)
-    done = fuse(done)
+    expected, leg = rank_hits(take_over(together)), stage()
+    later = complete_legs(later)
+    asks = leg.takes(later) and leg.wants(later)
+    done = leg.on_result(later, found["fuzzy"]) if asks else leg.on_unasked(later)
     if isinstance(fuzzy, BackendError) and done.outcome.legs["fuzzy"].status is LegStatus.SKIPPED:
         assert done.outcome.degraded == []
         assert [each.id for each in done.outcome.candidates] == [each.id for each in expected.outcome.candidates]
@@ -134,15 +133,15 @@ def test_through_the_engine_it_is_asked_for_misspelt_queries_alone() -> None:
     """One whose words were all found passes it by, and so do what was answered and what has no trigrams."""
     spelt, misspelt, without, answered = (asked() for _ in range(4))
     misspelt.retrieval.words = [*WORDS, QueryWord("lmap", [8], len(TERMS), 1)]
-    without.retrieval.searches = {("keyword", "documents"): Search({}, without.trace)}
-    without.retrieval.words = misspelt.retrieval.words
+    without.retrieval.searches = {"keyword": Search(lambda: nearest([{}]), without.trace)}
+    without.retrieval.words, without.retrieval.trigrams = misspelt.retrieval.words, None
     answered.retrieval.searches, answered.answered = None, True
-    keyword = Scripted("keyword", NOBODY, Bounds(30, 64, 8), TermIdf(NOBODY), hits=hits({"a": [1, 2, 3, 5]}))
-    fuzzy = Heard("fuzzy", NOBODY, Bounds(30, 64, 8), TermIdf(NOBODY))
+    keyword = Scripted("keyword", NOBODY, Bounds(30, 64, 8), hits=hits({"a": [1, 2, 3, 5]}))
+    fuzzy = Heard("fuzzy", NOBODY, Bounds(30, 64, 8))
 
     def flow(up: Batches, calls: EventLoopThread) -> Batches:
-        joined = join("join", pass_by("passing_by", up), async_stage("leg_keyword", up, keyword, calls))
-        return sync_stage("fuse", async_stage("leg_fuzzy", joined, fuzzy, calls), fuse)
+        fused = fuse("fuse", pass_by("passing_by", up), async_stage("leg_keyword", up, keyword, calls))
+        return async_stage("leg_fuzzy", fused, fuzzy, calls)
 
     with looping() as calls:
         batches = flowed([[spelt, misspelt, without, answered]], lambda up: flow(up, calls))
@@ -162,7 +161,7 @@ def test_a_lost_leg_of_a_misspelt_query_is_told() -> None:
     each = asked()
     each.retrieval.found = {"keyword": Found(hits({"a": [1]}))}
     assert stage().wants(take_over(each))
-    done = fuse(add_leg(each, "fuzzy", BackendTimeout("late")))
+    done = rank_hits(add_leg(each, "fuzzy", BackendTimeout("late")))
     assert done.outcome.degraded == [("fuzzy", Reason.TIMEOUT)]
     assert [candidate.id for candidate in done.outcome.candidates] == ["a"]
 
@@ -173,7 +172,7 @@ def test_a_query_whose_other_legs_are_lost_is_asked_before_it_fails() -> None:
         each = asked()
         each.retrieval.found = {"keyword": BackendTimeout("late")}
         assert stage().wants(take_over(each))
-        assert fuse(add_leg(each, "fuzzy", outcome)).outcome.failed == failed
+        assert rank_hits(add_leg(each, "fuzzy", outcome)).outcome.failed == failed
 
 
 def test_what_may_not_be_seen_is_no_candidate_of_it() -> None:
@@ -184,5 +183,5 @@ def test_what_may_not_be_seen_is_no_candidate_of_it() -> None:
     assert each.asked.access_filter is not None
     elsewhere = hits({"a": [1], "c": [1]})
     moved = elsewhere._replace(payloads=[{**payload, "namespace": "others"} for payload in elsewhere.payloads])
-    done = fuse(add_leg(each, "fuzzy", Found(moved)))
+    done = rank_hits(add_leg(each, "fuzzy", Found(moved)))
     assert [candidate.id for candidate in done.outcome.candidates] == ["b"]

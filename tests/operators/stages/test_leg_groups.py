@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -12,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.access.filters import Ask
-from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.backend_answers import Hits
-from operators.query.in_flight import Found
-from operators.query.search_bodies import Groups, Search
+from operators.query.search import Found, Groups, QueryBatch, Search, nearest
 from operators.ranking.grouping import key_of
 from operators.runtime.dispatcher import Bounds
 from operators.stages.leg import Leg
@@ -43,13 +41,14 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def search(limit: int, wanted: int, most: int = 1000) -> Search:
     """The nearest documents, and how many groups they shall be of."""
     body = {"query": [1.0, 0.0], "using": "dense", "filter": {"must": []}, "limit": limit, "with_payload": ["parent"]}
-    return Search(body, TRACE, groups=Groups("parent", wanted, most, None))
+    groups = Groups("parent", wanted, most, None)
+    return Search(lambda: groups.search(limit, lambda narrowing: nearest([narrowing.body(body)])), TRACE)
 
 
 def asked(transport: httpx.AsyncBaseTransport, wanted: Search) -> Found | BackendError:
     """The answer to one search of the vector leg."""
     client = qdrant(transport)
-    leg = Leg("vector", client, Bounds(10, 8, 1), TermIdf(client))
+    leg = Leg("vector", Runner(client), Bounds(10, 8, 1))
     [found] = asyncio.run(leg.call(("vector", "documents"), [wanted], 10))
     return found
 
@@ -127,8 +126,12 @@ def test_a_strict_collection_is_asked_for_values_that_its_index_answers() -> Non
     """Strict mode refuses a filter by integers on an index of keywords: such documents are left out by their ids."""
     groups = Groups("parent", 9, 1000, {"parent": frozenset({Ask.KEYWORD})})
     found = Hits(["1", "2", "3"], [0.9, 0.8, 0.7], [{"parent": "a"}, {"parent": 5}, {}])
-    body = replace(search(3, 9), groups=groups).beyond(found, 12).body
-    assert body is not None
+    program = groups.search(3, lambda narrowing: nearest([narrowing.body({"filter": {"must": []}, "limit": 3})]))
+    next(program)
+    further = program.send([found])
+    assert isinstance(further, QueryBatch)
+    [body] = further.bodies
+    assert body["limit"] == 12
     several = {"key": "parent", "values_count": {"gt": 1}}
     others = {"must_not": [{"key": "parent", "match": {"any": ["a"]}}]}
     assert body["filter"] == {"must": [{"should": [others, several]}], "must_not": [{"has_id": [2, 3]}]}

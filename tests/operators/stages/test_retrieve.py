@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -9,30 +10,29 @@ import numpy as np
 import orjson
 import pytest
 
-from operators.clients.qdrant.collections.term_idf import TermIdf
+from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant.requests import UNLIMITED
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.collection import Capabilities
-from operators.query.in_flight import Found, InFlight
-from operators.query.search_bodies import Search, Searches
+from operators.query.in_flight import InFlight
+from operators.query.search import Found, QueryBatch, Search, nearest
 from operators.ranking.candidate import Candidate
 from operators.runtime.batching.policy import Waiting
-from operators.runtime.dispatcher import BatchKey, Bounds
+from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Fetching
-from operators.stages.fuse import fuse, take_over
-from operators.stages.leg import Apart, Apartness, Leg
+from operators.stages.fuse import rank_hits, take_over
+from operators.stages.leg import Leg, Together
 from operators.text.expression import parse
 from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
 from tests.operators.clients.qdrant.transports import Faulty, qdrant
-from tests.operators.samples import query
+from tests.operators.samples import body, query, searches
 
-VECTOR, KEYWORD = ("vector", "documents"), ("keyword", "documents")
+VECTOR, KEYWORD, LEARNED = "vector", "keyword", "learned"
 OWN = {"namespace": "public"}
 FOUND = Hits(["a", "b"], [0.9, 0.5], [OWN, OWN])
-SEARCHES = Searches("dense", "bm25", idf_of_namespace=True)
-LEARNED = ("learned", "documents")
+SEARCHES = searches()
 WEIGHED = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"learned": 2.0}}}}
 NOBODY: Any = None
 FETCHING = Fetching(NOBODY, lambda _: 3, Bounds(1, 1, 1))
@@ -46,20 +46,15 @@ def embedded(**event: Any) -> InFlight:
     return asked
 
 
-def after(asked: InFlight, found: Mapping[tuple[str, str], Found | BackendError]) -> InFlight:
+def after(asked: InFlight, found: Mapping[str, Found | BackendError]) -> InFlight:
     """The query once its legs have given this."""
-    asked.retrieval.found = {leg: outcome for (leg, _), outcome in found.items()}
-    return fuse(take_over(asked))
+    asked.retrieval.found = dict(found)
+    return rank_hits(take_over(asked))
 
 
-def bodies(**event: Any) -> dict[BatchKey, Mapping[str, Any]]:
+def bodies(**event: Any) -> dict[str, Mapping[str, Any]]:
     """The request of each leg for such a query."""
-    found = {}
-    for batch_key, search in SEARCHES(embedded(**event)).items():
-        assert isinstance(search, Search)
-        assert search.body is not None
-        found[batch_key] = search.body
-    return found
+    return {leg: body(search) for leg, search in SEARCHES.write(embedded(**event)).items()}
 
 
 def test_every_search_stays_in_the_namespace() -> None:
@@ -80,14 +75,14 @@ def test_a_page_is_never_larger_than_what_is_asked() -> None:
 def test_the_querys_own_vector_goes_first() -> None:
     """A vector in the event is searched with as it is; a zero vector isn't searched with."""
     assert bodies(vector=[0.5, 0.0, 0.0])[VECTOR]["query"] == [0.5, 0.0, 0.0]
-    assert VECTOR not in SEARCHES(embedded(vector=[0.0, 0.0, 0.0]))
+    assert VECTOR not in SEARCHES.write(embedded(vector=[0.0, 0.0, 0.0]))
 
 
 def test_an_embedding_without_a_direction_is_not_searched_with() -> None:
     """A text without a token is searched for by the other legs, and nothing is lost."""
     asked = embedded()
     asked.retrieval.embedding = Embedding(np.zeros(3, np.float32))
-    assert VECTOR not in SEARCHES(asked)
+    assert VECTOR not in SEARCHES.write(asked)
     assert after(asked, {KEYWORD: Found(FOUND)}).outcome.degraded == []
 
 
@@ -122,12 +117,12 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
     open_ended.retrieval.parsed = parse('"deep lea"*', {})
     client = qdrant(Faulty(answer))
     client.limits["documents"] = UNLIMITED
-    leg = Leg("keyword", client, Bounds(1, 9, 1), TermIdf(client))
+    leg = Leg("keyword", Runner(client), Bounds(1, 9, 1))
     asked = [embedded(), open_ended, embedded()]
     for each in asked:
-        each.retrieval.searches = SEARCHES(each)
+        SEARCHES(each)
     (key, first), (apart, counted), (same, last) = map(leg.ask, asked)
-    assert (key, apart, same) == (KEYWORD, (*KEYWORD, "apart"), KEYWORD)
+    assert key == same != apart
     before, behind = asyncio.run(leg.call(key, [first, last], 5.0))
     [lost] = asyncio.run(leg.call(apart, [counted], 5.0))
     assert before == behind == Found(Hits([], [], [], []))
@@ -136,9 +131,9 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
 
 def test_a_search_that_counts_first_is_in_no_other_searchs_call() -> None:
     """Each is a call by itself, made for its namespace; the others are batched as ever."""
-    together = Apartness(3)
-    search = Search({}, query().trace)
-    apart = Apart(search, "red")
+    together = Together(3)
+    search = Search(lambda: nearest([{}]), query().trace)
+    apart = replace(search, alone="red")
     assert [together.tenant(each) for each in (search, apart)] == [None, "red"]
     for waiting, taken in (([search] * 5, 3), ([search] * 2, 2), ([apart] * 5, 1)):
         assert together.select(Waiting(each, 0, 1) for each in waiting) == [1] * taken
@@ -210,16 +205,14 @@ ENCODED = SparseVector([3, 70], [0.5, 1.25])
 def test_the_learned_leg_searches_as_its_encoder_weighed() -> None:
     """By the configured vector, in what the query may see, without any count of documents."""
     asked = learned(ENCODED, namespace="acme", filters=[{"field": "year", "op": "eq", "value": 7}])
-    written = Searches("dense", "bm25", idf_of_namespace=True, learned="splade")(asked)
-    search, vector = written[LEARNED], written[VECTOR]
-    assert isinstance(search, Search)
-    assert isinstance(vector, Search)
-    assert search.body is not None
-    assert vector.body is not None
-    assert search.body["query"] == {"indices": [3, 70], "values": [0.5, 1.25]}
-    assert (search.body["using"], search.corpus, search.rest) == ("splade", None, None)
-    assert search.body["filter"] == vector.body["filter"]
-    assert search.body.keys() == {"query", "using", "filter", "limit", "with_payload"}
+    written = SEARCHES.write(asked)
+    asks = next(written[LEARNED].start())
+    assert isinstance(asks, QueryBatch)
+    [search] = asks.bodies
+    assert search["query"] == {"indices": [3, 70], "values": [0.5, 1.25]}
+    assert search["using"] == "splade"
+    assert search["filter"] == body(written[VECTOR])["filter"]
+    assert search.keys() == {"query", "using", "filter", "limit", "with_payload"}
 
 
 @pytest.mark.parametrize(
@@ -235,7 +228,7 @@ def test_a_learned_leg_that_is_not_asked_says_why(asked: InFlight, lost: Reason 
     """Nothing else is lost; that a collection has no such vector is a warning, too, for the recipe asks for it."""
     if lost is not None:
         asked.lose("encode", lost)
-    assert LEARNED not in SEARCHES(asked)
+    assert LEARNED not in SEARCHES.write(asked)
     done = after(asked, {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)})
     leg = done.outcome.legs["learned"]
     assert (leg.status, leg.reason, done.answered) == (LegStatus.SKIPPED, reason, False)
@@ -255,14 +248,10 @@ def misspelt(trigrams: SparseVector | None, *, able: bool | None = True, **event
 def test_the_fuzzy_leg_searches_by_trigrams() -> None:
     """By the configured vector, in what the query may see; the profile without a model has it, too."""
     for asked in (misspelt(ENCODED), misspelt(ENCODED, profile="fast", recipe="hybrid")):
-        written = Searches("dense", "bm25", idf_of_namespace=True, fuzzy="fuzzy")(asked)
-        search, keyword = written["fuzzy", "documents"], written[KEYWORD]
-        assert isinstance(search, Search)
-        assert isinstance(keyword, Search)
-        assert search.body is not None
-        assert keyword.body is not None
-        assert search.body["query"] == {"indices": [3, 70], "values": [0.5, 1.25]}
-        assert (search.body["using"], search.body["filter"]) == ("fuzzy", keyword.body["filter"])
+        written = SEARCHES.write(asked)
+        search, keyword = body(written["fuzzy"]), body(written[KEYWORD])
+        assert search["query"] == {"indices": [3, 70], "values": [0.5, 1.25]}
+        assert (search["using"], search["filter"]) == ("fuzzy", keyword["filter"])
 
 
 @pytest.mark.parametrize(
@@ -276,7 +265,7 @@ def test_the_fuzzy_leg_searches_by_trigrams() -> None:
 )
 def test_a_fuzzy_leg_that_is_not_asked_says_why(asked: InFlight, reason: Reason | None) -> None:
     """It is not in the answer where no vector is configured for it; no reason is a warning, for nobody asked for it."""
-    assert ("fuzzy", "documents") not in SEARCHES(asked)
+    assert "fuzzy" not in SEARCHES.write(asked)
     done = after(asked, {VECTOR: Found(FOUND), KEYWORD: Found(FOUND)})
     leg = done.outcome.legs.get("fuzzy")
     assert (leg.reason if leg is not None else None) == reason

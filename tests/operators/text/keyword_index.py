@@ -6,19 +6,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.catalogue import Catalogue
-from operators.clients.qdrant.phrase_endings import Counted, phrase_endings
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
 from operators.indexing.document import DocumentInFlight, point
 from operators.query.backend_answers import Hits
 from operators.query.keyword_filter import conditions, open_endings
+from operators.query.search import Counted, count_endings
 from operators.query.search_bodies import ENDINGS
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.turns import Turns
 from operators.runtime.wakeup import Wakeup
 from operators.text.expression import Expression, Parsed
 from schemas.document import COLUMNS, DocumentEvent, point_id
@@ -95,10 +96,16 @@ class Index:
 
     def counted(self, expression: Expression) -> Counted:
         """The endings of the expression's phrases, among all documents."""
-        wanted = open_endings(expression, COLUMNS)
-        shared: dict[str, Any] = {"turns": Turns(16), "namespace": "public"}
-        asked = phrase_endings(self._client, "documents", wanted, most=ENDINGS, timeout=60, **shared)
-        return self._calls.run(asked, 60)
+        program = count_endings(open_endings(expression, COLUMNS), ENDINGS)
+        words = next(program)
+        facets = [
+            self._calls.run(self._client.facet("documents", key, where, limit=words.limit, timeout=60), 60)
+            for key, where in words.fields
+        ]
+        with pytest.raises(StopIteration) as ended:
+            program.send(facets)
+        counted: Counted = ended.value.value
+        return counted
 
     def _filtered(self, parsed: Parsed) -> dict[str, Any]:
         where = {}

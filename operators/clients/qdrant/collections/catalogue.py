@@ -27,7 +27,6 @@ from operators.clients.qdrant.answers import WHOLE_NUMBERS, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.collections.analysers import Analysers, Bm25, expires, mixed_contexts
 from operators.clients.qdrant.collections.generations import Choice, Resolved, alias_of, find_aliases, resolve
-from operators.clients.qdrant.collections.term_idf import PER_SHARD, why_not_countable
 from operators.query.collection import MOST, Capabilities
 from schemas.document import TEXT, WHOLE_TITLE
 from schemas.errors import BackendBadResponse, BackendError
@@ -196,8 +195,6 @@ class Catalogue:
             exact=info.strict.get("search_allow_exact", True),
             sparse=names.sparse is not None and names.sparse in info.sparse_vectors,
             tokens=names.tokens is not None and _ranks(info.vectors.get(names.tokens)),
-            shards=info.shards,
-            counted=self._countable(name, info),
             hnsw_ef=info.strict.get("search_max_hnsw_ef"),
             indexed=answerable if restricted else None,
             conditions=info.strict.get("filter_max_conditions"),
@@ -228,17 +225,6 @@ class Catalogue:
         # An alias that was given to another collection has that one's name.
         self._makings[collection] += (named == name or info is None) and (described != before or fewer)
         self._described[collection] = name, described, points
-
-    def _countable(self, name: str, info: CollectionInfo) -> bool:
-        sparse = info.sparse_vectors.get(self._settings.vectors.sparse or "")
-        one = info.shards == 1 and not info.by_key
-        if one or sparse is None or _lacks_idf(sparse):
-            return False
-        reason = why_not_countable(info)
-        if reason is not None and (name, reason) not in self._warned:
-            self._warned.add((name, reason))
-            log.warning(PER_SHARD, collection=name, reason=reason)
-        return reason is None
 
     def _warn(self, collection: str, error: BackendError) -> None:
         if (collection, error.reason) not in self._warned:

@@ -85,7 +85,6 @@ def test_a_collection_of_ours_can_do_everything() -> None:
         ({"vectors": {"dense": {"size": 4}}}, Capabilities("documents", tokens=False)),
         ({"vectors": {"size": 4}}, Capabilities("documents", tokens=False)),
         ({"sparse_vectors": {"bm25": {"modifier": "idf"}, "learned": {}}}, Capabilities("documents")),
-        ({"shards": 3}, Capabilities("documents", shards=3)),
         ({"sparse_vectors": {"bm25": {}}}, Capabilities("documents", without_idf=frozenset({"bm25"}))),
         (
             {"sparse_vectors": {"bm25": {"modifier": "none"}}},
@@ -94,7 +93,7 @@ def test_a_collection_of_ours_can_do_everything() -> None:
     ],
 )
 def test_what_a_collection_lacks_is_known(params: dict[str, Any], expected: Capabilities) -> None:
-    """Vectors by other names are none of ours, and IDF is counted a shard."""
+    """Vectors by other names are none of ours."""
     assert read(Server(documents=config(**params))).of("documents") == expected
 
 
@@ -128,7 +127,7 @@ def test_an_alias_is_the_collection_that_it_stands_for() -> None:
     assert catalogue.of("documents") == Capabilities("blue")
     server.aliases = {"documents": "green"}
     asyncio.run(catalogue.read(TIMEOUT))
-    assert catalogue.of("documents") == Capabilities("green", shards=2)
+    assert catalogue.of("documents") == Capabilities("green")
 
 
 def test_who_misses_a_collection_has_the_aliases_read() -> None:
@@ -194,12 +193,15 @@ def test_an_alias_that_comes_back_finds_its_collection() -> None:
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
 def test_a_collection_that_cannot_be_read_takes_nothing_from_the_others(status: int) -> None:
     """An earlier reading of it stays, and the others are read."""
-    server = Server(documents=config(shards=2), other=config(shards=3))
+    server = Server(
+        documents=config(strict={"enabled": True, "max_query_limit": 2}),
+        other=config(strict={"enabled": True, "max_query_limit": 3}),
+    )
     catalogue = read(server)
-    server.collections = {"documents": status, "other": config(shards=4)}
+    server.collections = {"documents": status, "other": config(strict={"enabled": True, "max_query_limit": 4})}
     errors = asyncio.run(catalogue.read(TIMEOUT))
     assert {name: error.status for name, error in errors.items()} == {"documents": status}
-    assert (catalogue.of("documents").shards, catalogue.of("other").shards) == (2, 4)
+    assert (catalogue.of("documents").most, catalogue.of("other").most) == (2, 4)
 
 
 def test_without_token_vectors_in_the_configuration_there_are_none() -> None:

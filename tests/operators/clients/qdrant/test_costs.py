@@ -4,22 +4,19 @@ import asyncio
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import pytest
 
-from operators.clients.qdrant.collections.counts import TIME_TO_LIVE
-from operators.clients.qdrant.collections.term_idf import BOUNDED, TermIdf
-from operators.clients.qdrant.ordered import REQUESTS, look_up
-from operators.clients.qdrant.phrase_endings import phrase_endings
+from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.query.keyword_filter import open_endings
-from operators.query.search_bodies import Search
+from operators.query.lookup import REQUESTS, look_up
+from operators.query.search import Search, nearest, with_endings
 from operators.runtime.turns import Turns
 from operators.text.expression import MOST_OPEN, parse
-from operators.text.terms import COUNTED, Corpus, most_telling, weigh
 from schemas.document import COLUMNS
 from schemas.errors import BackendError, Reason
 from tests.operators.clients.qdrant.sharded import Searched, settings
@@ -27,20 +24,6 @@ from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.clients.rerankers.token_index import Held
 from tests.operators.samples import query
 from tests.qdrant_server.transport import ServerTransport
-
-LONG: Final = " ".join(f"word{number}x" for number in range(700))
-PLACES: Final = 16
-"""Counts under way at once."""
-
-
-class Clock:
-    """A clock that goes when it is told to."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """The time in seconds."""
-        return self.now
 
 
 @pytest.fixture
@@ -81,81 +64,13 @@ async def until(transport: Held, path: str, requests: int) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_long_text_has_a_bound_of_terms_counted(wide: tuple[Searched, Held]) -> None:
-    """At once, again, and when the counts are old: always of the same terms, or pages would overlap."""
-    searched, transport = wide
-    clock = Clock()
-
-    async def scenario() -> None:
-        searched.idf = TermIdf(searched.qdrant, clock=clock)
-        [first] = await searched.ask(LONG, namespace="red")
-        assert len(asked(transport, "/count")) == COUNTED + 2
-        assert await searched.ask(LONG, namespace="red") == [first]
-        assert asked(transport, "/count") == []
-        clock.now += TIME_TO_LIVE
-        assert await searched.ask(LONG, namespace="red") == [first]
-        await until(transport, "/count", COUNTED + 2)
-        assert len(asked(transport, "/count")) == COUNTED + 2
-
-    asyncio.run(scenario())
-
-
-def test_terms_that_are_not_counted_weigh_the_mean_of_the_others() -> None:
-    """All that are counted weigh what they weigh; of few terms all are."""
-    few = {"query": {"indices": [9, 3, 7], "values": [1.0] * 3}}
-    assert list(most_telling(few)) == [9, 3, 7]
-    many = {"query": {"indices": list(range(COUNTED + 2, 0, -1)), "values": [1.0] * (COUNTED + 2)}}
-    assert list(most_telling(many)) == list(range(1, COUNTED + 1))
-    values = weigh(few, {9: 1.0, 3: 2.0})["query"]["values"]
-    assert values == pytest.approx([values[0], 2 * values[0], 1.5 * values[0]])
-
-
-def test_a_bounded_search_says_so(wide: tuple[Searched, Held]) -> None:
-    """One of few words says nothing."""
-    searched, _ = wide
-
-    async def warnings(text: str) -> Any:
-        terms = searched.catalogue.analyser(searched.collection).query(text)
-        assert terms is not None
-        body = {"query": {"indices": terms.indices, "values": terms.values}, "using": "bm25"}
-        search = Search(body, query().trace, corpus=Corpus(None, None))
-        found = await TermIdf(searched.qdrant).weigh(searched.collection, search, 30)
-        assert isinstance(found, Search)
-        assert found.corpus is None
-        return found.warnings
-
-    assert [asyncio.run(warnings(text)) for text in ("harbor", LONG)] == [(), (BOUNDED,)]
-
-
-def test_a_namespace_that_floods_counts_takes_nothing_from_another(wide: tuple[Searched, Held]) -> None:
-    """The counts of the other's few words are the next, whatever waits."""
-    searched, transport = wide
-
-    async def scenario() -> None:
-        transport.hold("/count")
-        flood = [asyncio.create_task(searched.ask(f"{LONG} again{number}x", namespace="red")) for number in range(3)]
-        await until(transport, "/count", PLACES)
-        other = asyncio.create_task(searched.ask("harbor lantern", namespace="blue"))
-        await asyncio.sleep(0.1)
-        transport.release.set()
-        await asyncio.gather(other, *flood)
-        order = [namespace(body) for body in asked(transport, "/count")]
-        last = max(place for place, each in enumerate(order) if each == "blue")
-        # Two words and the documents by two, one of these after the other: each once a place is free.
-        assert order.count("blue") == 4
-        assert last < 3 * PLACES
-        assert len(order) > COUNTED
-
-    asyncio.run(scenario())
-
-
 def test_open_phrases_have_a_bound_of_facets_and_take_turns(wide: tuple[Searched, Held]) -> None:
     """At most two for each of MOST_OPEN phrases; another namespace's go before what one of them left waiting."""
     searched, transport = wide
     columns = {"title": "title", "text": "text"}
 
     async def scenario() -> None:
-        turns = Turns(2)
+        runner = Runner(searched.qdrant, Turns(2))
 
         async def ask(text: str, space: str) -> None:
             expression = parse(text, columns).expression
@@ -164,9 +79,9 @@ def test_open_phrases_have_a_bound_of_facets_and_take_turns(wide: tuple[Searched
             wanted = {
                 each: {"must": [*where["must"], inner]} for each, inner in open_endings(expression, COLUMNS).items()
             }
-            await phrase_endings(
-                searched.qdrant, searched.collection, wanted, most=9, turns=turns, namespace=space, timeout=30
-            )
+            found = {"filter": where, "limit": 1}
+            search = Search(lambda: with_endings(wanted, 9, lambda _: nearest([found])), query().trace, space)
+            await runner.run(searched.collection, [search], 30)
 
         transport.hold("/facet")
         widest = " OR ".join(f'"deep{number} lea"*' for number in range(MOST_OPEN))
@@ -200,8 +115,9 @@ def test_a_lookup_has_a_bound_of_scrolls(wide: tuple[Searched, Held]) -> None:
             return {"key": "_created", "match": {"value": value}}
 
         async def found(limit: int) -> Any:
-            search = Search({**body, "limit": limit}, query().trace, equal=equal, most=1)
-            return await look_up(searched.qdrant, searched.collection, search, 30)
+            search = Search(lambda: look_up({**body, "limit": limit}, 1, equal), query().trace)
+            [answer] = await Runner(searched.qdrant).run(searched.collection, [search], 30)
+            return answer
 
         few, many = await found(20), await found(REQUESTS)
         assert len(few.hits.ids) == 20

@@ -14,18 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.ordered import look_up
+from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.collection import ensure
 from operators.query.collection import Capabilities, Destinations
 from operators.query.cursor import After, Cursor
+from operators.query.legs import Searches
+from operators.query.lookup import look_up
 from operators.query.paging import by_id, find_page
-from operators.query.search_bodies import Search, Searches
+from operators.query.search import Search
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from tests.operators.clients.qdrant.transports import qdrant
-from tests.operators.samples import DIMENSION, query
+from tests.operators.samples import DIMENSION, query, searches
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +53,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 async def pages(
-    client: QdrantClient, searches: Searches, event: dict[str, Any], able: Capabilities = FREE
+    client: QdrantClient, written: Searches, event: dict[str, Any], able: Capabilities = FREE
 ) -> list[list[str]]:
     """Every page of the event's lookup, as ids."""
     asked = query(**event, text=None)
@@ -62,10 +64,7 @@ async def pages(
         asked.asked = replace(
             asked.asked, canonical=replace(asked.asked.canonical, cursor=Cursor(b"", None, 0.0, following))
         )
-        search = searches(asked)["structured", "documents"]
-        assert isinstance(search, Search)
-        assert search.most == able.most
-        answer = await look_up(client, "documents", search, 30)
+        [answer] = await Runner(client).run("documents", [written.write(asked)["structured"]], 30)
         assert not isinstance(answer, BackendError)
         page = find_page(answer.values, asked.asked.canonical.after, asked.asked.canonical.limit)
         found.append([answer.hits.ids[index] for index in page.indexes])
@@ -92,19 +91,19 @@ def test_pages_hold_each_record_once(
     space = f"space-{next(numbers)}"
     ids = [str(uuid.uuid4()) for _ in drawn]
     names = dict(zip(ids, (f"n{number}" for number in chance.sample(range(100, 999), len(ids))), strict=True))
-    written = [
+    points = [
         {"id": id_, "vector": {}, "payload": {"namespace": space, "id": names[id_], field: VALUES[field][value]}}
         for id_, value in zip(ids, drawn, strict=True)
     ]
-    searches = Searches("dense", "bm25", idf_of_namespace=True, destinations=PLACES, kinds=KINDS)
+    written = searches(destinations=PLACES, kinds=KINDS)
     there = {"field": field, "op": "exists", "value": True}
     order = {"field": field, "direction": direction}
     event = {"namespace": space, "filters": [there], "order_by": order, "limit": size}
 
     async def scenario() -> list[list[str]]:
         client = qdrant(EngineTransport(engine))
-        await client.upsert("documents", written, timeout=30)
-        return await pages(client, searches, event, replace(FREE, most=most))
+        await client.upsert("documents", points, timeout=30)
+        return await pages(client, written, event, replace(FREE, most=most))
 
     found = asyncio.run(scenario())
     values = sorted(VALUES[field]) if field != "due" else [VALUES[field][each] for each in (2, 0, 1, 3)]
@@ -119,22 +118,22 @@ def test_pages_hold_each_record_once(
 def test_times_of_any_year_are_paged(engine: Engine) -> None:
     """Qdrant has years that Python's calendar hasn't: those that are equal are asked for again all the same."""
     times = [f"{year}-02-28T23:59:59.000001Z" for year in ("-0500", "0000", "1969", "9999", "+12000")]
-    written: list[dict[str, Any]] = [
+    points: list[dict[str, Any]] = [
         {"id": str(uuid.uuid4()), "vector": {}, "payload": {"namespace": "aeons", "due": time}}
         for time in times
         for _ in range(3)
     ]
-    searches = Searches("dense", "bm25", idf_of_namespace=True, destinations=PLACES, kinds=KINDS)
+    written = searches(destinations=PLACES, kinds=KINDS)
     there = [{"field": "due", "op": "exists", "value": True}]
     event = {"namespace": "aeons", "filters": there, "order_by": {"field": "due", "direction": "asc"}, "limit": 2}
 
     async def scenario() -> list[list[str]]:
         client = qdrant(EngineTransport(engine))
-        await client.upsert("documents", written, timeout=30)
-        return await pages(client, searches, event)
+        await client.upsert("documents", points, timeout=30)
+        return await pages(client, written, event)
 
     found = asyncio.run(scenario())
-    ids = [point["id"] for point in written]
+    ids = [point["id"] for point in points]
     expected = [id_ for start in range(0, len(ids), 3) for id_ in sorted(ids[start : start + 3])]
     assert [id_ for page in found for id_ in page] == expected
 
@@ -148,7 +147,7 @@ def test_integers_come_before_uuids() -> None:
 def test_a_lookup_that_fails_is_an_error(tmp_path: Path) -> None:
     """Nothing of a lookup is kept if one of its requests fails."""
     with Engine(tmp_path) as engine:
-        made = Search(
-            {"order_by": {"key": "x"}, "filter": {"must": []}, "with_payload": False, "limit": 1}, query().trace
-        )
-        assert isinstance(asyncio.run(look_up(qdrant(EngineTransport(engine)), "nowhere", made, 30)), BackendError)
+        body = {"order_by": {"key": "x"}, "filter": {"must": []}, "with_payload": False, "limit": 1}
+        search = Search(lambda: look_up(body, None), query().trace)
+        [found] = asyncio.run(Runner(qdrant(EngineTransport(engine))).run("nowhere", [search], 30))
+        assert isinstance(found, BackendError)

@@ -1,0 +1,197 @@
+"""Legs: the ways in which a query searches a collection. A new leg is one entry of LEGS, and its name in results."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from operators.query.canonical import Shape
+from operators.query.collection import Capabilities
+from operators.query.in_flight import InFlight
+from operators.query.search import Search
+from operators.query.search_bodies import Bodies, Draft, vector_of
+from schemas.errors import Reason
+from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
+
+
+def _lost_or(stage: str, otherwise: Reason, query: InFlight) -> Reason:
+    """Why the query has no vector of its text: `otherwise`, unless the profile wants none or the stage lost it."""
+    if not query.asked.plan.profile.semantic and (stage != "embed" or query.asked.canonical.vector is None):
+        return Reason.PROFILE
+    return dict(query.outcome.degraded).get(stage, otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class LegSpec:
+    """One leg.
+
+    - `reads` gives what of the query it searches by, None if there is nothing; `unready` is the reason for that.
+      `stage` makes what it reads, if a stage does. `write` makes its search.
+    - `able`: a collection has something to search; `lacking` is the reason where it has not, or where the leg is not
+      configured, and `warning` is said then. `against`: a collection would rank the wrong way round.
+    - `always`: results list it even if the recipe does not want it. `last`: it is asked when the other legs are there.
+    """
+
+    name: str
+    reads: Callable[[InFlight], Any]
+    write: Callable[[Bodies, str, Draft, Any], Search]
+    able: Callable[[Capabilities], bool] = lambda _: True
+    lacking: Reason = Reason.NO_SPARSE_VECTOR
+    unready: Callable[[InFlight], Reason] = lambda _: Reason.NO_TERMS
+    against: Callable[[Capabilities], bool] = lambda _: False
+    stage: str = ""
+    warning: str = ""
+    always: bool = False
+    last: bool = False
+
+    def askable(self, query: InFlight) -> bool:
+        """True if the query has something to search by, and the collection something to search."""
+        return self.able(query.retrieval.capabilities) and self.reads(query) is not None
+
+    def is_refused(self, query: InFlight) -> bool:
+        """True if the leg is not asked because the collection would rank the wrong way round."""
+        return self.against(query.retrieval.capabilities) and self.askable(query)
+
+    def why_skipped(self, query: InFlight) -> Reason:
+        """The reason why the query did not ask the leg."""
+        if self.name not in recipe_legs(query):
+            return Reason.RECIPE
+        written = self.name in (query.retrieval.searches or ())
+        if not self.able(query.retrieval.capabilities) or (self.reads(query) is not None and not written):
+            return self.lacking
+        return self.unready(query)
+
+
+_NO_CONTEXT: Final = (
+    f"{Reason.NO_CONTEXT}: the recipe searches documents together with their neighbours, and the collection has no"
+    " vectors of them: see qdrant.context"
+)
+_NO_LEARNED: Final = (
+    f"{Reason.NO_SPARSE_VECTOR}: the recipe gives weight to the leg learned, and the collection has no vector for it:"
+    " see sparse_encoder and qdrant.vectors.learned"
+)
+
+
+def _no_vector(query: InFlight) -> Reason:
+    return _lost_or("embed", Reason.NO_VECTOR, query)
+
+
+def _no_encoding(query: InFlight) -> Reason:
+    return _lost_or("encode", Reason.NO_TERMS, query)
+
+
+def _words(query: InFlight) -> Any:
+    return query.retrieval.terms if query.retrieval.terms is not None or not query.retrieval.uncovered else ()
+
+
+def _encoding(query: InFlight) -> Any:
+    encoding = query.retrieval.encoding
+    return encoding if encoding is not None and encoding.indices else None
+
+
+_TABLE: Final = (
+    LegSpec(
+        VECTOR,
+        vector_of,
+        Bodies.dense,
+        unready=_no_vector,
+        against=lambda able: not able.similar,
+        stage="embed",
+        always=True,
+    ),
+    LegSpec(
+        KEYWORD,
+        _words,
+        Bodies.keyword,
+        able=lambda able: able.keywords,
+        always=True,
+    ),
+    LegSpec(STRUCTURED, lambda _: (), Bodies.listing),
+    LegSpec(
+        FUZZY,
+        lambda query: query.retrieval.trigrams,
+        Bodies.sparse,
+        able=lambda able: bool(able.fuzzy),
+        last=True,
+    ),
+    LegSpec(
+        KEYWORD_CONTEXT,
+        lambda query: query.retrieval.terms,
+        Bodies.keyword,
+        able=lambda able: able.sparse_context,
+        lacking=Reason.NO_CONTEXT,
+        warning=_NO_CONTEXT,
+    ),
+    LegSpec(
+        LEARNED,
+        _encoding,
+        Bodies.sparse,
+        able=lambda able: able.learned,
+        unready=_no_encoding,
+        stage="encode",
+        warning=_NO_LEARNED,
+    ),
+    LegSpec(
+        VECTOR_CONTEXT,
+        vector_of,
+        Bodies.dense,
+        able=lambda able: able.dense_context,
+        lacking=Reason.NO_CONTEXT,
+        warning=_NO_CONTEXT,
+        unready=_no_vector,
+        stage="embed",
+    ),
+)
+
+LEGS: Final = {leg.name: leg for leg in _TABLE}
+"""All legs by name, in the order in which their hits are taken over."""
+
+
+def recipe_legs(query: InFlight) -> Sequence[str]:
+    """The names of the legs that the query's recipe wants; of reflections alone the nearest, or the newest."""
+    if query.asked.canonical.reflections_only:
+        return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
+    return query.asked.plan.recipe.fusion.legs
+
+
+def legs(query: InFlight) -> Sequence[str]:
+    """The names of the legs that the query wants: a lookup's one, or else those of its recipe.
+
+    A query that has nothing for any of them, and lost nothing, has those of the recipe that need nothing.
+    """
+    asked, fusion = query.asked.canonical, query.asked.plan.recipe.fusion
+    if asked.shape is not Shape.SEARCH:
+        return (STRUCTURED,)
+    wanted = recipe_legs(query)
+    if asked.reflections_only:
+        return wanted
+    if fusion.unasked and not query.outcome.degraded and not any(LEGS[leg].askable(query) for leg in wanted):
+        return fusion.unasked
+    # A shipped recipe weighs this leg, whether or not there are trigrams.
+    unknown = query.retrieval.capabilities.fuzzy is None
+    return [leg for leg in wanted if leg != FUZZY] if unknown else wanted
+
+
+def reads_of(stage: str, names: Iterable[str], able: Capabilities | None = None) -> bool:
+    """True if one of these legs reads the vector that the stage makes, in a collection that can be searched by it."""
+    return any(LEGS[name].stage == stage and (able is None or LEGS[name].able(able)) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Searches:
+    """Writes the search of each leg that is `built`, by the leg's name."""
+
+    bodies: Bodies
+    built: frozenset[str] = frozenset(LEGS)
+
+    def __call__(self, query: InFlight) -> InFlight:
+        """The query with its searches."""
+        searches = query.retrieval.searches = self.write(query)
+        query.retrieval.legs_left = sum(not LEGS[name].last for name in searches)
+        return query
+
+    def write(self, query: InFlight) -> dict[str, Search]:
+        """The searches of the legs that the query can ask."""
+        draft = self.bodies.draft(query)
+        wanted = (LEGS[name] for name in legs(query) if name in self.built)
+        asked = (leg for leg in wanted if leg.askable(query) and not leg.is_refused(query))
+        return {leg.name: leg.write(self.bodies, leg.name, draft, leg.reads(query)) for leg in asked}

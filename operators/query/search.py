@@ -1,0 +1,262 @@
+"""Searches as programs: the requests of one leg for one query, one after another, until its hits are there.
+
+A program is a generator. It yields a request, is sent the answer, and returns the hits; the error of a request is
+raised where the request was yielded. It does no I/O itself, as a sans-I/O protocol does none:
+`operators.clients.qdrant.programs` runs many programs together, and a test can answer one by hand.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from operators.access import filters
+from operators.access.filters import Ask
+from operators.query.backend_answers import Hits, point_id
+from operators.query.keyword_filter import Ending, Endings
+from operators.query.paging import OrderValue
+from operators.query.trace import Trace
+from operators.ranking.grouping import first_of_groups, key_of
+from schemas.document import words_key
+from schemas.errors import BackendError, Reason
+from schemas.filters import FieldFilter, NoneOf
+
+Body = Mapping[str, Any]
+Condition = Mapping[str, Any]
+
+
+class QueryBatch(NamedTuple):
+    """Searches for one batch. The answer: the hits of each."""
+
+    bodies: Sequence[Body]
+
+
+class Count(NamedTuple):
+    """A count of the points that the filter matches. The answer: a number."""
+
+    where: Condition
+
+
+class Words(NamedTuple):
+    """Counts of the `limit` commonest values of fields, each among the points of its filter.
+
+    The answer: for each field the numbers by value, in an object that says with `cut` if there may be other values.
+    """
+
+    fields: Sequence[tuple[str, Condition]]
+    limit: int
+
+
+class Scroll(NamedTuple):
+    """A page of records, in the order of an indexed field or by id. The answer: the page."""
+
+    where: Condition
+    limit: int
+    fields: Any
+    order_by: Mapping[str, Any] | None
+    offset: str | None
+
+
+Request = QueryBatch | Count | Words | Scroll
+
+
+class Found(NamedTuple):
+    """The hits of a leg, best first, the values by which a lookup ordered them, and warnings about them.
+
+    `whole`: they are all that there are, however many. Of a search for groups, `more`: there may be further
+    groups; `lost`: why the search for them ended early.
+    """
+
+    hits: Hits
+    values: Sequence[OrderValue] = ()
+    warnings: Sequence[str] = ()
+    whole: bool = False
+    more: bool | None = None
+    lost: Reason | None = None
+
+
+Program = Generator[Request, Any, Found]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One query's program for one leg, from its beginning at each start, and the trace to record it in.
+
+    `alone`: the query's namespace, if the hits need several requests one after another. No other search waits for such
+    a one, and namespaces take turns.
+    """
+
+    start: Callable[[], Program]
+    trace: Trace
+    alone: str | None = None
+
+
+def nearest(bodies: Sequence[Body]) -> Program:
+    """The hits of one search; of two, behind those of the first with a score of 0 what only the second matches."""
+    [first, *others] = yield QueryBatch(bodies)
+    for other in others:
+        first = _append(first, other, bodies[-1]["limit"])
+    return Found(first)
+
+
+def all_matching(body: Body) -> Program:
+    """The hits of one search that asks for as many points as its filter matches."""
+    number = yield Count(body["filter"])
+    [hits] = yield QueryBatch([{**body, "limit": max(1, number)}])
+    return Found(hits, whole=len(hits.ids) >= number)
+
+
+def list_matching(bodies: Sequence[Body]) -> Program:
+    """The documents that match a filter alone, each with a score of 0."""
+    found = yield from nearest(bodies)
+    hits = found.hits
+    return found._replace(hits=hits._replace(scores=[0.0] * len(hits.ids)))
+
+
+def _append(hits: Hits, others: Hits, limit: int) -> Hits:
+    known = set(hits.ids)
+    new = others.at([rank for rank, id_ in enumerate(others.ids) if id_ not in known])
+    versions = [*hits.versions, *new.versions] if others.versions else []
+    scores = hits.scores + [0.0] * len(new.ids)
+    return Hits((hits.ids + new.ids)[:limit], scores[:limit], (hits.payloads + new.payloads)[:limit], versions[:limit])
+
+
+COUNTED: Final = 10_000
+"""Most words that are counted for the endings of a phrase; the rarest beyond them are not looked for."""
+
+_CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
+
+
+class Counted(NamedTuple):
+    """The endings of phrases; `cut`: there may be more of them."""
+
+    endings: Endings
+    cut: bool
+
+
+def count_endings(wanted: Mapping[Ending, Condition], most: int) -> Generator[Words, Any, Counted]:
+    """The words that each prefix at the end of a phrase may stand for.
+
+    `wanted` has the filter of the documents that may hold one. The `most` commonest words of these documents that begin
+    so are the endings.
+    """
+    counted = yield Words([(words_key(column), where) for (_, column), where in wanted.items()], COUNTED)
+    endings: dict[Ending, list[str]] = {}
+    cut = False
+    for ending, words in zip(wanted, counted, strict=True):
+        start = ending[0].prefix.lower()
+        fitting = sorted(
+            (-number, word) for word, number in words.counts.items() if isinstance(word, str) and word.startswith(start)
+        )
+        endings[ending] = [word for _, word in fitting[:most]]
+        cut = cut or words.cut or len(fitting) > most
+    return Counted(endings, cut)
+
+
+def with_endings(wanted: Mapping[Ending, Condition], most: int, search: Callable[[Endings], Program]) -> Program:
+    """A search that can be written only when the endings of its phrases are known."""
+    endings, cut = yield from count_endings(wanted, most)
+    found = yield from search(endings)
+    return found._replace(warnings=(*found.warnings, _CUT)) if cut else found
+
+
+class Narrowing(NamedTuple):
+    """The conditions of a further search for groups, and its limit."""
+
+    limit: int
+    must: Sequence[Condition] = ()
+    must_not: Sequence[Condition] = ()
+
+    def body(self, body: Body) -> Body:
+        """The search, narrowed."""
+        if not self.must and not self.must_not:
+            return body
+        where = body["filter"]
+        clauses = {
+            "must": [*where.get("must", ()), *self.must],
+            "must_not": [*where.get("must_not", ()), *self.must_not],
+        }
+        return {**body, "limit": self.limit, "filter": {**where, **clauses}}
+
+
+_ROUNDS: Final = 4
+"""Further requests of a search for groups at most; each is asked for four times as many candidates as the last."""
+
+_LEAVES: Final = 6
+"""Conditions at most by which the groups that are found are left out."""
+
+
+class Groups(NamedTuple):
+    """The number of groups by a field that a search is to find; `indexed` as in `Capabilities`.
+
+    One request gives `most` candidates at most.
+    """
+
+    field: str
+    wanted: int
+    most: int
+    indexed: Mapping[str, frozenset[Ask]] | None
+
+    @staticmethod
+    def fit(where: Condition, most: int | None) -> bool:
+        """True if a filter of at most `most` conditions has room for those that leave groups out."""
+        return most is None or filters.count(where) + _LEAVES <= most
+
+    def search(self, limit: int, start: Callable[[Narrowing], Program]) -> Program:
+        """The hits of a search, and of further ones until they are of enough groups, or all groups are found."""
+        found = yield from start(Narrowing(limit))
+        hits, last = found.hits, len(found.hits.ids)
+        count = last
+        for _ in range(_ROUNDS):
+            if last < limit or len(self._first(hits)) >= self.wanted:
+                break
+            limit = min(4 * limit, self.most)
+            try:
+                more = yield from start(self._beyond(hits, limit))
+            except BackendError as error:
+                return found._replace(hits=hits, more=True, lost=error.reason)
+            last = len(more.hits.ids)
+            count += last
+            hits = self._extend(hits, more.hits)
+        return found._replace(hits=hits, more=last >= limit or len(hits.ids) < count)
+
+    def _first(self, hits: Hits) -> list[int]:
+        return first_of_groups(hits.payloads, self.field)
+
+    def _beyond(self, found: Hits, limit: int) -> Narrowing:
+        """The narrowing to candidates of none of the groups that are found."""
+
+        def others(keys: list[Any]) -> FieldFilter:
+            return filters.on_index(NoneOf(field=self.field, op="none_of", value=keys), self.indexed)
+
+        keys: list[Any] = []
+        alone: list[Any] = []
+        for rank in self._first(found):
+            key = key_of(found.payloads[rank], self.field)
+            # Where filters need an index, only values of its own type can be left out.
+            if key is None or (
+                self.indexed is not None and filters.missing_indexes(others([key]), self.indexed) is not None
+            ):
+                alone.append(point_id(found.ids[rank]))
+            else:
+                keys.append(key)
+        must: list[Condition] = []
+        if keys:
+            # A document with several values is of none of their groups, and `none_of` would leave it out.
+            of_others = others(keys)
+            several = {"key": of_others.field, "values_count": {"gt": 1}}
+            must = [{"should": [filters.condition(of_others), several]}]
+        return Narrowing(limit, must, [{"has_id": alone}] if alone else [])
+
+    def _extend(self, hits: Hits, further: Hits) -> Hits:
+        """The hits, best first, with those further ones that it takes to reach the wanted number of groups."""
+        if not further.ids:
+            return hits
+        # Not every value of a key is left out: a keyword index does not hold 2.0 where the key is 2.
+        known = set(hits.ids)
+        new = further.at([rank for rank, id_ in enumerate(further.ids) if id_ not in known])
+        versions = [*hits.versions, *new.versions] if hits.versions and further.versions else ()
+        both = Hits(hits.ids + new.ids, hits.scores + new.scores, hits.payloads + new.payloads, versions)
+        first = self._first(both)
+        room = first[self.wanted - 1] + 1 if len(first) >= self.wanted else len(both.ids)
+        # An approximate search may find later what is better.
+        return both.at(sorted(range(room), key=both.scores.__getitem__, reverse=True))

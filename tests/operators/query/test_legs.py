@@ -1,0 +1,68 @@
+"""Legs: the table, and a leg that the product does not have."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from operators.query.backend_answers import Hits
+from operators.query.legs import LEGS, LegSpec, Searches, legs
+from operators.query.search import Found
+from operators.query.search_bodies import Bodies
+from operators.stages.fuse import rank_hits, take_over
+from operators.text.terms import SparseVector
+from schemas.errors import BackendTimeout, Reason
+from schemas.result import WEIGHED_LEGS, LegStatus
+from tests.operators.samples import VECTORS, body, query, searches
+
+SOUNDS = LegSpec(
+    "sounds",
+    lambda query: query.retrieval.encoding,
+    Bodies.sparse,
+    able=lambda able: able.learned,
+    unready=lambda _: Reason.NO_TERMS,
+)
+WEIGHED: dict[str, Any] = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"sounds": 2.0}}}}
+
+
+@pytest.fixture
+def sounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leg is in the table, and recipes may weigh it."""
+    monkeypatch.setitem(LEGS, SOUNDS.name, SOUNDS)
+    monkeypatch.setattr("schemas.recipes.fusion.WEIGHED_LEGS", (*WEIGHED_LEGS, SOUNDS.name))
+    monkeypatch.setitem(VECTORS, SOUNDS.name, "phonetic")
+
+
+def asked(*, able: bool = True) -> Any:
+    """A query whose recipe weighs the leg."""
+    each = query(**WEIGHED)
+    each.retrieval.capabilities = replace(each.retrieval.capabilities, learned=able)
+    each.retrieval.encoding = each.retrieval.terms = SparseVector([3], [1.0])
+    return each
+
+
+@pytest.mark.usefixtures("sounds")
+def test_a_new_leg_is_one_entry() -> None:
+    """It is written, asked, taken over, fused by its weight, and told of when it is lost or skipped."""
+    written = Searches(searches().bodies, frozenset(LEGS)).write(asked())
+    assert body(written["sounds"])["using"] == "phonetic"
+    found = Found(Hits(["a"], [1.0], [{"namespace": "public"}]))
+    for outcome, status in ((found, LegStatus.OK), (BackendTimeout("late"), LegStatus.TIMEOUT)):
+        each = asked()
+        each.retrieval.found = {"keyword": Found(Hits([], [], [])), "sounds": outcome}
+        done = rank_hits(take_over(each))
+        assert done.outcome.legs["sounds"].status is status
+        assert [candidate.id for candidate in done.outcome.candidates] == (["a"] if outcome is found else [])
+    lacking = take_over(asked(able=False)).outcome.legs["sounds"]
+    assert (lacking.status, lacking.reason) == (LegStatus.SKIPPED, Reason.NO_SPARSE_VECTOR)
+
+
+def test_a_recipe_that_does_not_weigh_a_leg_does_not_ask_it() -> None:
+    """Results list the two legs that every recipe may have."""
+    each = query(recipe="vector")
+    assert list(legs(each)) == ["vector"]
+    done = take_over(each)
+    assert {name: leg.reason for name, leg in done.outcome.legs.items()} == {
+        "vector": Reason.NO_VECTOR,
+        "keyword": Reason.RECIPE,
+    }
