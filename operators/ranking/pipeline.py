@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from operators.ranking import reflections
 from operators.ranking.blend import rank_by_blend
-from operators.ranking.candidate import Candidate, Leg, list_candidates
+from operators.ranking.candidate import Candidate, Leg, list_candidates, union
 from operators.ranking.composite import composite, temporal
 from operators.ranking.content import dedupe
 from operators.ranking.coverage import coverage, find_misspelt
@@ -99,6 +99,8 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
     candidates = _FUSION[type(recipe.fusion)](legs, recipe.fusion, run)
     if recipe.measuring is recipe.fusion:
         candidates = rank_by_distance(candidates, (), recipe.max_distance, run)
+    if run.explanations is not None:
+        run.explanations.note_dropped(recipe.fusion, list(union(legs)), candidates)
     return _run_stages(recipe.ahead, recipe, Ranked(candidates, run))
 
 
@@ -118,8 +120,11 @@ def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None, vect
 def _run_stages(stages: Sequence[RecipeStage], recipe: Recipe, ranked: Ranked) -> Ranked:
     candidates, run = ranked
     for stage in stages:
+        before = candidates
         if not isinstance(stage, DistanceStage):
             candidates = _LATER[type(stage)](candidates, stage, run)
         elif stage is recipe.measuring:
             candidates = rank_by_distance(candidates, recipe.distance, recipe.max_distance, run)
+        if run.explanations is not None and len(candidates) < len(before):
+            run.explanations.note_dropped(stage, [each.id for each in before], candidates)
     return Ranked(candidates, run)

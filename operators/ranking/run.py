@@ -122,10 +122,11 @@ class ScoreExplanation:
 
 
 class ScoreExplanations:
-    """The candidates' explanations."""
+    """The candidates' explanations, and for each dropped one the stage that dropped it, and the ids before that."""
 
     def __init__(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
         self.by_id: dict[str, ScoreExplanation] = {}
+        self.dropped: dict[str, tuple[RecipeStage, Sequence[str]]] = {}
         self._parameters = parameters
 
     def note_leg(self, leg: Leg, normalised: Mapping[str, float] = MappingProxyType({}), weight: float = 0.0) -> None:
@@ -153,6 +154,10 @@ class ScoreExplanations:
         """Note a step that is no recipe stage, by its name and parameters."""
         step = {"stage": name, "input": before, "output": after, "parameters": parameters, "values": values}
         self.by_id.setdefault(id_, ScoreExplanation()).stages.append(step)
+
+    def note_dropped(self, stage: RecipeStage, before: Sequence[str], candidates: Iterable[Candidate]) -> None:
+        """Note the ids that are not there behind a stage."""
+        self.dropped |= dict.fromkeys(set(before).difference(each.id for each in candidates), (stage, before))
 
 
 @dataclass(slots=True)

@@ -1,11 +1,11 @@
 """The fate of every candidate of a pool: its rank among the results, or the stage at which it was lost, and why.
 
-It is found by ranking the pool again by the beginnings of the recipe. A document that no leg offered is asked for by
+A ranking with explanations notes which stage drops a candidate. A document that no leg offered is asked for by
 its id alone: the legs then say what they would have given it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from flows.cli.evaluate.evaluation import judged_name
@@ -14,11 +14,11 @@ from operators.query.outcome import Outcome
 from operators.ranking.content import identify_content
 from operators.ranking.grouping import key_of
 from schemas.pool import CandidatePool
-from schemas.recipes import MAX_DISTANCE, Recipe
+from schemas.recipes import Recipe
 from schemas.recipes.stages import Dedupe, DistanceStage, Reflections
 from schemas.settings.ranking import Profile
 
-_ALL: Final = {"min_relevance": 0.0, "group_size": 0, "explain": False, "order_by": None}
+_ALL: Final = {"min_relevance": 0.0, "group_size": 0, "explain": True, "order_by": None}
 """Changes to a query after which nothing is dropped behind its recipe."""
 
 
@@ -63,26 +63,12 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     pool, event = read.pool, read.pool.query
     asked, outcome = ranker.run(event, pool)
     recipe = asked.plan.recipe
-    everything = event.model_copy(update=_ALL)
-    _, whole = ranker.run(everything, pool)
+    _, whole = ranker.run(event.model_copy(update=_ALL), pool)
+    dropped = whole.explanations.dropped if whole.explanations is not None else {}
     offered: dict[str, dict[str, tuple[int, float]]] = {}
     for leg in pool.legs:
         for rank, hit in enumerate(leg.hits):
             offered.setdefault(hit.id, {}).setdefault(leg.name, (rank, hit.score))
-    lost: dict[str, tuple[str, str]] = {}
-    left = set(offered)
-    previous: list[str] = list(offered)
-    for beginning in _beginnings(recipe):
-        if not left - {each.id for each in whole.candidates} - lost.keys():
-            break
-        _, after = replace(ranker, recipe=beginning).run(everything, pool)
-        there = [each.id for each in after.candidates]
-        stage = beginning.stages[-1]
-        for id_ in left - set(there) - lost.keys():
-            lost[id_] = stage.name, _reason(stage, id_, offered[id_], previous, pool, recipe)
-        previous = there
-    for each in whole.candidates:
-        lost.pop(each.id, None)
     read_by_model = outcome.rerank_scores.read if outcome.rerank_scores is not None else 0
     scored = set(outcome.rerank_scores.scores) if outcome.rerank_scores is not None else set()
     grouped_by = outcome.grouping.field if outcome.grouping is not None else None
@@ -103,22 +89,9 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
             add(each.id, None, *_behind(each.id, outcome, whole, asked.plan.min_relevance))
     for id_ in offered:
         if id_ not in fates:
-            add(id_, None, *lost.get(id_, (recipe.stages[-1].name, "the recipe leaves it out")))
+            stage, before = dropped.get(id_, (recipe.fusion, ()))
+            add(id_, None, stage.name, _reason(stage, id_, offered[id_], before, pool, recipe))
     return Fates(fates, pool.skip + event.page_size, read_by_model, grouped_by)
-
-
-def _beginnings(recipe: Recipe) -> Sequence[Recipe]:
-    stages = list(recipe.written.items())
-    return [
-        Recipe.parse(
-            recipe.name,
-            {
-                "stages": [{name: dict(parameters)} for name, parameters in stages[: count + 1]],
-                MAX_DISTANCE: recipe.max_distance,
-            },
-        )
-        for count in range(len(stages))
-    ]
 
 
 def _reason(
