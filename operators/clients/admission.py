@@ -76,6 +76,10 @@ class Breaker:
         # Below this the window doubles with each round, above it grows by one call.
         self._slow_until = math.inf
 
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"open until {self._until:.1f}"
+        return f"<Breaker {state}: {self._failures} failures in a row, {self._active} of {self._window:g} calls>"
+
     @property
     def closed(self) -> bool:
         """True unless failures have opened it, and no success has closed it since."""

@@ -64,6 +64,9 @@ class OffsetTracker:
         self._seen: deque[int] = deque()
         self._done = {offset for offset in decode(committed) if offset >= committed.offset}
 
+    def __repr__(self) -> str:
+        return f"<OffsetTracker at {self._position}: {self.in_flight} in flight, {len(self._done)} done>"
+
     @property
     def position(self) -> int:
         """The offset at which a new owner would start."""

@@ -181,6 +181,9 @@ class Dispatcher(Generic[Request, Outcome]):
         self._drained = 0
         self._now = calls.loop.time
 
+    def __repr__(self) -> str:
+        return f"<Dispatcher: {self.outstanding} items, {len(self._live)} requests of {len(self._backlogs)} batch keys>"
+
     @property
     def outstanding(self) -> int:
         """Items submitted and not yet drained."""

@@ -114,7 +114,20 @@ def defect(name: str, source: Rejectable, error: Exception) -> Any:
 
 @operator
 def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str | None = None) -> Batches:
-    """Apply `step` to each item that isn't answered; dead letters name the stage `name`, by default its step id."""
+    """Apply `step` to each item that isn't answered; dead letters name the stage `name`, by default its step id.
+
+    >>> from types import SimpleNamespace as Item
+    >>> from bytewax import testing
+    >>> from bytewax.dataflow import Dataflow
+    >>> flow, left = Dataflow("greetings"), []
+    >>> source = testing.TestingSource([[Item(name="Ada", answered=False), Item(name="Alan", answered=True)]])
+    >>> batches = op.key_on("batches", op.input("names", flow, source), key)
+    >>> greeted = sync_stage("greet", batches, lambda item: f"Hello {item.name}")
+    >>> _ = op.output("out", op.key_rm("plain", greeted), testing.TestingSink(left))
+    >>> testing.run_main(flow)
+    >>> left
+    [[namespace(name='Alan', answered=True), 'Hello Ada']]
+    """
     stage = name if name is not None else step_id.rpartition(".")[2]
 
     def process_batch(batches: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
@@ -137,6 +150,16 @@ class AsyncStage(ABC, Generic[Request, Outcome]):
     Threads: `request`, `call`, `around`, `deadline`, `wakes`, `batching` and `load` are called on the event-loop thread
     only, so none of them may block, and they need no locks among themselves. The engine's worker calls the others. What
     `request` raises rejects the item as what `on_result` raises does.
+
+    >>> import asyncio
+    >>> class Shout(AsyncStage[str, str]):
+    ...     step, bounds = "shout", Bounds(timeout=1.0, max_batch=8, max_concurrency=2)
+    ...     def deadline(self, item): return item.deadline
+    ...     def request(self, item): return "all texts", item.text
+    ...     async def call(self, batch_key, requests, timeout): return [text.upper() for text in requests]
+    ...     def on_result(self, item, outcome): return f"{item.text} {outcome}"
+    >>> asyncio.run(Shout().call("all texts", ["a", "b"], 1.0))
+    ['A', 'B']
     """
 
     branch: ClassVar[bool] = False
@@ -201,7 +224,6 @@ def async_stage(
     step_id: str, up: Batches, stage: AsyncStage[Request, Outcome] | None, calls: EventLoopThread
 ) -> Batches:
     """Ask a backend about each item that isn't answered; order is not kept. Without a stage nothing is built.
-
     An item whose call has finished leaves with the next batch. So the source sends one, perhaps empty, whenever it is
     woken, and ends only when no call is under way any more.
     """

@@ -71,7 +71,12 @@ class RecipeError(ValueError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A valid recipe. `written` has the parameters that were given for each stage, without the defaults."""
+    """A valid recipe. `written` has the parameters that were given for each stage, without the defaults.
+
+    >>> recipe = Recipe.parse("mine", {"stages": [{"rrf": {"k": 20}}, "dedupe"]})
+    >>> [stage.name for stage in recipe.stages], recipe.fusion.legs
+    (['rrf', 'dedupe'], ('vector', 'keyword'))
+    """
 
     name: str
     stages: tuple[RecipeStage, ...]

@@ -58,6 +58,10 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
 
+    def __repr__(self) -> str:
+        idle = sum(map(len, self._idle.values()))
+        return f"<PooledTransport: {len(self._open)} open, {idle} idle, {len(self._waiting)} requests wait>"
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         own = bool(request.extensions.get(OWN_CONNECTION))
         origin = _origin(request.url)
