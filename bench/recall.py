@@ -21,7 +21,7 @@ from operators.clients.local.minilm import MiniLM
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.collection import ensure
+from operators.collections.making import ensure
 from operators.query.backend_answers import Hits, point_id
 from schemas.document import NAMESPACE, TYPE
 from schemas.settings import QdrantSettings

@@ -19,6 +19,7 @@ LEVELS = (
     ("operators.query",),
     ("operators.telemetry",),
     ("operators.clients", "operators.delivery"),
+    ("operators.collections",),
     ("operators.stages", "operators.indexing"),
     ("flows.assembly",),
     ("flows.search", "flows.indexing"),

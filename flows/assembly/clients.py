@@ -3,11 +3,13 @@
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import httpx
+import structlog
 
 from flows.assembly.query import field_map
 from flows.assembly.rerankers import reranker
@@ -26,15 +28,16 @@ from operators.clients.local.minilm import NAMES, MiniLM
 from operators.clients.local.quantisation import chosen
 from operators.clients.qdrant.answers import QDRANT, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker
-from operators.indexing.suitability import searchable, vectors
+from operators.collections.catalogue import Catalogue
+from operators.collections.gaps import is_searchable
+from operators.collections.requirements import vectors
 from operators.runtime.event_loop import EventLoopThread
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
-from schemas.errors import BackendError, ConfigError
+from schemas.errors import BackendBadResponse, BackendError, ConfigError
 from schemas.settings import (
     ChatSettings,
     EmbedderSettings,
@@ -46,10 +49,16 @@ from schemas.settings import (
 from schemas.settings.section import Backend as Section
 from schemas.settings.section import ModelServer
 
+log = structlog.stdlib.get_logger(__name__)
+
 ANTHROPIC_VERSION = "2023-06-01"
 
 _MAX_QDRANT_BODY = 64 * MIB
 _MAX_ENGINE_UPSERT = 2 * MIB
+
+_TEXT: Final = "a question"
+
+_CORRECT: Final = "Correct qdrant.dimension, or the section embedder; rankstream check --part embedder asks it again."
 
 _PROBE_TIMEOUT = 1.0
 _CLOSE_TIMEOUT = 10.0
@@ -173,7 +182,7 @@ class Clients:
                 found = calls.run(infos(), 2 * _PROBE_TIMEOUT)
             except (BackendError, TimeoutError):
                 return False
-            return all(searchable(needed, info) for info in found)
+            return all(is_searchable(needed, info) for info in found)
 
         for name, client in self.connections.items():
             close = partial(_close, client, calls)
@@ -307,3 +316,34 @@ def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> HttpChat | None:
         structured=settings.structured,
         parameters=settings.parameters,
     )
+
+
+async def mismatch(embedder: Embedder, dimension: int, timeout: float) -> str | None:
+    """The mismatch of an embedder's vectors in length, by one text; None if they fit. Raises BackendError."""
+    [embedding] = await embedder.embed([_TEXT], purpose="query", timeout=timeout)
+    length = len(embedding.vector)
+    if length != dimension:
+        return f"its vectors have {length} components, and qdrant.dimension is {dimension}"
+    return None if embedding.vector.any() else "its vector of a text is zero"
+
+
+def try_embedder(embedder: Embedder, settings: Settings, calls: EventLoopThread) -> Future[None]:
+    """Have the embedder embed one text, behind what else starts, and log if its answer cannot be used.
+
+    One that is away is no news here: it may come later, and calls to it say so until then.
+    """
+    if isinstance(embedder, BiEncoder):
+        # Past the breaker and the retries, which are for queries and documents.
+        embedder = replace(embedder, backend=embedder.backend.endpoint)
+
+    async def embed() -> None:
+        try:
+            wrong = await mismatch(embedder, settings.qdrant.dimension, settings.embedder.timeout)
+        except BackendBadResponse as error:
+            wrong = str(error)
+        except BackendError:
+            return
+        if wrong is not None:
+            log.warning("embedder does not fit the configuration", reason=wrong, remedy=_CORRECT)
+
+    return asyncio.run_coroutine_threadsafe(embed(), calls.loop)

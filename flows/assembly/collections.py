@@ -1,25 +1,31 @@
 """The collections outside of the flows: surveyed, and made, by the commands and before the indexing flow starts."""
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import structlog
 
 from flows.assembly import clients
 from flows.assembly.clients import InProcess
 from operators.clients.qdrant.client import Filter, QdrantClient
-from operators.clients.qdrant.collections.generations import Choice, Generation, generation_of, note
+from operators.collections.gaps import find_gaps
+from operators.collections.notes import Generation, generation_of, metadata
+from operators.collections.requirements import SEARCHED, Requirement, Severity, Surveyed, index_needs, merge, vectors
+from operators.collections.survey import Choice, survey
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.errors import BackendError
 from schemas.settings import KafkaSettings, Settings
 
 if TYPE_CHECKING:
-    # Qdrant's models take a second to import: only what makes or judges collections waits for them.
-    from operators.indexing.collection import Ensured
-    from operators.indexing.inspection import Step
-    from operators.indexing.survey import Surveyed
+    # Qdrant's models take a second to import: only what makes collections waits for them.
+    from operators.collections.making import Ensured, Step
+
+log = structlog.stdlib.get_logger(__name__)
 
 _TIMEOUT: Final = 60.0
 
@@ -28,7 +34,73 @@ _SURVEY: Final = 10.0
 _BUILDING: Final = 3600.0
 """Seconds in which an index must be built: a collection that others filled may be large."""
 
-Ask = Callable[[Callable[[QdrantClient], Coroutine[Any, Any, Any]], float], Any]
+Answer = TypeVar("Answer")
+
+
+class Ask(Protocol):
+    """Has a client of Qdrant asked, and waits for so many seconds."""
+
+    def __call__(self, work: Callable[[QdrantClient], Coroutine[Any, Any, Answer]], timeout: float) -> Answer:
+        """The answer; raises TimeoutError."""
+        ...
+
+
+def requirements(settings: Settings) -> Callable[[str], list[Requirement]]:
+    """The needs of these settings in the collection of a configured name."""
+    index, late_interaction = settings.qdrant, settings.rerank.kind == "late_interaction"
+    indexes = index_needs(index)
+    limits = {
+        "max_query_limit": max((profile.over_sample for profile in settings.profiles.values()), default=0),
+        "search_max_hnsw_ef": index.search.hnsw_ef or 0,
+        "max_timeout": index.timeout,
+        "read_rate_limit": inf,
+        "write_rate_limit": inf,
+    }
+
+    def needs(name: str) -> list[Requirement]:
+        found = [
+            Requirement("presence", not index.of_another_tool),
+            Requirement("alias"),
+            Requirement("settings", settings.making_hash(name)),
+            Requirement("owner"),
+            Requirement("shard keys"),
+            Requirement("expiry", bool(settings.documents.expire_after)),
+            *vectors(index, late_interaction=late_interaction),
+            Requirement("prompts", settings.embedder.purposes),
+            Requirement("terms", (index.analyser(name), index.search_fields)),
+            Requirement("shards", name=index.vectors.sparse or ""),
+            *indexes,
+            *(Requirement("limit", wanted, limit) for limit, wanted in limits.items()),
+        ]
+        if settings.firewall.enabled:
+            found.append(Requirement("contexts", index.vectors))
+        if late_interaction and index.vectors.tokens is not None:
+            found.append(Requirement("late interaction", settings.rerank.idf, index.vectors.tokens))
+        return found
+
+    return needs
+
+
+class CollectionLog:
+    """Logs the gaps of these kinds of each collection: a line for one when it begins, and a line when none is left."""
+
+    def __init__(self, settings: Settings, kinds: Set[str] = SEARCHED) -> None:
+        self._needs = requirements(settings)
+        self._kinds = kinds
+        self._logged: dict[str, set[str]] = {}
+
+    def seen(self, collection: str, found: Surveyed) -> None:
+        """Take note of what Qdrant says that a collection is."""
+        gaps = find_gaps(self._needs(collection), found)
+        lines = merge(gap for gap in gaps if gap.kind in self._kinds and gap.severity > Severity.NONE)
+        before = self._logged.get(collection, set())
+        self._logged[collection] = {str(gap) for gap in lines}
+        for gap in lines:
+            if str(gap) not in before:
+                why = {"reason": str(gap), "remedy": gap.cure}
+                log.warning("collection does not fit the configuration", collection=collection, **why)
+        if before and not lines:
+            log.info("collection fits the configuration now", collection=collection)
 
 
 def choice(settings: Settings, group: str | None = None) -> Choice:
@@ -62,62 +134,50 @@ def ensure_collections(
     `writes`: documents will be written to each collection, so one of another program is refused. Raises ConfigError,
     before anything is made, and BackendError. `generation` is noted in those that are created.
     """
-    from operators.indexing.collection import ensure
+    from operators.collections.making import ensure
 
     with open_client(settings, in_process) as ask:
-        made = partial(
-            ensure,
-            settings=settings.qdrant,
-            timeout=_TIMEOUT,
-            writes=writes,
-            purposes=settings.embedder.purposes,
-            model=clients.embedder_model(settings.embedder),
-            choice=choice(settings),
-            noted=lambda name: note(settings.making_hash(name), generation),
-        )
-        ensured: Ensured = ask(made, _TIMEOUT)
-        return ensured
+        further = choice(settings), _notes(settings, generation)
+        return ask(lambda client: ensure(client, settings.qdrant, _TIMEOUT, *further, writes=writes), _TIMEOUT)
 
 
-def survey_collections(settings: Settings, in_process: InProcess, timeout: float) -> "list[Surveyed]":
+def _notes(settings: Settings, generation: Generation | None = None) -> Callable[[str], dict[str, Any]]:
+    index, model = settings.qdrant, clients.embedder_model(settings.embedder)
+
+    def notes(name: str) -> dict[str, Any]:
+        given = index.analyser(name), settings.embedder.purposes, index.search_fields, model
+        return metadata(*given, settings.making_hash(name), generation)
+
+    return notes
+
+
+def survey_collections(settings: Settings, in_process: InProcess, timeout: float) -> list[Surveyed]:
     """The survey of each configured collection; one that could not be read within `timeout` seconds has its error.
 
     Each is asked for once, so that the error is the first symptom.
     """
-    from operators.indexing.collection import needs
-    from operators.indexing.survey import survey
-
     with open_client(settings, in_process) as ask:
-        surveyed: list[Surveyed] = ask(
-            lambda client: survey(
-                replace(client, backend=client.backend.endpoint),
-                settings.qdrant,
-                needs(settings.qdrant),
-                timeout,
-                choice(settings),
-            ),
-            2 * timeout + 1,
-        )
-        return surveyed
+        given = settings.qdrant, requirements(settings), timeout, choice(settings)
+        return ask(lambda client: survey(replace(client, backend=client.backend.endpoint), *given), 2 * timeout + 1)
+
+
+def read_version(settings: Settings, in_process: InProcess, timeout: float) -> str | None:
+    """The version of the Qdrant server; None of the engine in this process, and where nothing says it."""
+    if settings.qdrant.url is None:
+        return None
+    with suppress(BackendError, TimeoutError), open_client(settings, in_process) as ask:
+        return ask(lambda client: client.version(timeout=timeout), timeout)
+    return None
 
 
 def make(settings: Settings, in_process: InProcess, steps: "Sequence[Step]") -> "Iterator[Step]":
     """Make collections and indexes, and yield each once it is made. Raises BackendError; those before it stay."""
-    from operators.indexing.collection import take
+    from operators.collections.making import take
 
-    purposes, model = settings.embedder.purposes, clients.embedder_model(settings.embedder)
+    notes = _notes(settings)
     with open_client(settings, in_process) as ask:
         for step in steps:
-            taken = partial(
-                take,
-                settings=settings.qdrant,
-                step=step,
-                timeout=_BUILDING,
-                purposes=purposes,
-                model=model,
-                noted=lambda name: note(settings.making_hash(name)),
-            )
-            ask(taken, _BUILDING)
+            ask(partial(take, settings=settings.qdrant, step=step, timeout=_BUILDING, notes=notes), _BUILDING)
             yield step
 
 
@@ -139,8 +199,7 @@ def count(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequen
         return [await count_one(client, name, where) for name, filters in wheres.items() for where in filters]
 
     with open_client(settings, in_process) as ask:
-        found: list[int] = ask(counts, _BUILDING)
-        return found
+        return ask(counts, _BUILDING)
 
 
 @contextmanager

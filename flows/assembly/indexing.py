@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from flows.assembly import query
-from flows.assembly.clients import Clients, InProcess
-from flows.assembly.collections import choice
+from flows.assembly.clients import Clients, InProcess, try_embedder
+from flows.assembly.collections import CollectionLog, choice
 from flows.assembly.delivery import Replication
-from flows.assembly.suitability import try_embedder
-from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.collections.catalogue import Catalogue
 from operators.delivery.schema_registry import Deserialiser
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
@@ -81,7 +80,8 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication, group:
     Raises ConfigError and BackendError.
     """
     index = settings.qdrant
-    catalogue = Catalogue(made.qdrant, index, choice=choice(settings, group))
+    log = CollectionLog(settings, {"alias", "terms"})
+    catalogue = Catalogue(made.qdrant, index, log.seen, choice=choice(settings, group))
     for error in given.calls.run(catalogue.read(_TIMEOUT), _TIMEOUT).values():
         raise error
     given.calls.keep("catalogue", lambda: catalogue.follow(_TIMEOUT))

@@ -9,10 +9,9 @@ from typing import Any
 import structlog
 
 from flows.assembly import query, rerankers
-from flows.assembly.clients import Clients
-from flows.assembly.collections import choice
+from flows.assembly.clients import Clients, try_embedder
+from flows.assembly.collections import CollectionLog, choice
 from flows.assembly.delivery import Replication
-from flows.assembly.suitability import CollectionLog, try_embedder
 from operators.access.filters import on_fields
 from operators.caching.bounded import ExactCache
 from operators.caching.payload_cache import TTL, PayloadCache
@@ -24,8 +23,8 @@ from operators.clients.http.transport import MIB
 from operators.clients.local.minilm import MiniLM
 from operators.clients.model_caches import EmbeddingCache
 from operators.clients.qdrant.client import AllBut
-from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.programs import Runner
+from operators.collections.catalogue import Catalogue
 from operators.delivery.schema_registry import Deserialiser
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
@@ -104,7 +103,8 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     )
     known = _read(catalogue, given.calls, settings.qdrant.timeout)
     able = [catalogue.of(name) for name in settings.qdrant.physical]
-    context = settings.qdrant.context.on or not known or any(each.dense_context or each.sparse_context for each in able)
+    contexts = any(each.has(vector) for each in able for vector in ("dense_context", "sparse_context"))
+    context = settings.qdrant.context.on or not known or contexts
     configured = dict.fromkeys(CONTEXT_LEGS, context)
     configured |= {LEARNED: clients.sparse_encoder is not None, FUZZY: settings.qdrant.vectors.fuzzy is not None}
     built = [leg for leg in LEGS.values() if configured.get(leg.name, True)]

@@ -9,12 +9,12 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import ensure_collections, make, survey_collections
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.process import logs
+from operators.collections.requirements import MADE, Schema, Surveyed, format_schema, parse_schema
 from operators.delivery import topics as kafka_topics
 from schemas.settings import load
 
 if TYPE_CHECKING:
-    from operators.indexing.inspection import Schema, Step
-    from operators.indexing.survey import Surveyed
+    from operators.collections.making import Step
 
 
 _TIMEOUT: Final = 10.0
@@ -48,13 +48,12 @@ def collections(
         if not (create or add_indexes or dry_run):
             _print(surveyed, as_json)
         else:
-            from operators.indexing.collection import needs, steps
+            from operators.collections.making import steps
 
             every = dry_run and not (create or add_indexes)
-            needed = needs(settings.qdrant)
             # What another tool fills, it creates.
             creating = (create or every) and not settings.qdrant.of_another_tool
-            planned = steps(surveyed, needed, create=creating, add=add_indexes or every, foreign=True)
+            planned = steps(surveyed, settings.qdrant, create=creating, add=add_indexes or every, foreign=True)
             for step in planned if dry_run else make(settings, in_process, planned):
                 _say(step, as_json, done=not dry_run)
     finally:
@@ -65,9 +64,9 @@ def collections(
     raise typer.Exit(1 if failed else 0)
 
 
-def record(surveyed: "Surveyed") -> dict[str, Any]:
+def record(surveyed: Surveyed) -> dict[str, Any]:
     """One collection as JSON."""
-    info, lack = surveyed.info, surveyed.lack
+    info = surveyed.info
     found: dict[str, Any] = {
         "collection": surveyed.name,
         "exists": info is not None if surveyed.error is None else None,
@@ -75,10 +74,8 @@ def record(surveyed: "Surveyed") -> dict[str, Any]:
         "owned_by": surveyed.owner,
         "error": str(surveyed.error) if surveyed.error is not None else None,
     }
-    if info is None or lack is None:
+    if info is None:
         return found
-    from operators.indexing.inspection import parse_schema
-
     return found | {
         "points": info.points,
         "shards": info.shards,
@@ -86,20 +83,18 @@ def record(surveyed: "Surveyed") -> dict[str, Any]:
         "vectors": info.vectors,
         "sparse_vectors": info.sparse_vectors,
         "indexes": {field: parse_schema(index) for field, index in info.indexes.items()},
-        "missing_indexes": lack.missing,
-        "differences": [difference.what for difference in lack.differences],
+        "missing_indexes": {each.need.name: each.need.wanted for each in surveyed.gaps if each.kind == "missing index"},
+        "differences": [gap.what for gap in surveyed.gaps if gap.kind in MADE],
     }
 
 
-def describe_collection(surveyed: "Surveyed") -> Iterator[str]:
+def describe_collection(surveyed: Surveyed) -> Iterator[str]:
     """One collection for people."""
-    info, lack = surveyed.info, surveyed.lack
-    if info is None or lack is None:
+    info = surveyed.info
+    if info is None:
         state = "could not be read" if surveyed.error is not None else "does not exist; make it with --create"
         yield f"{surveyed.name}: {state}"
         return
-    from operators.indexing.inspection import format_schema, parse_schema
-
     owners = {
         "metadata": "rankstream's own",
         "configuration": "rankstream's own by qdrant.owned",
@@ -118,13 +113,15 @@ def describe_collection(surveyed: "Surveyed") -> Iterator[str]:
     for limit, value in info.strict.items():
         if limit != "enabled":
             yield f"  strict mode {limit}: {str(value).lower()}"
-    for difference in lack.differences:
-        yield f"  differs: {difference.what}"
-    for field, schema in lack.missing.items():
-        yield f"  lacks index {field}: {format_schema(schema)}; make it with --add-indexes"
+    for gap in surveyed.gaps:
+        if gap.kind in MADE:
+            yield f"  differs: {gap.what}"
+    for gap in surveyed.gaps:
+        if gap.kind == "missing index":
+            yield f"  lacks index {gap.need.name}: {format_schema(gap.need.wanted)}; make it with --add-indexes"
 
 
-def _vector(params: "Schema") -> str:
+def _vector(params: Schema) -> str:
     parts = [str(params.get("size")), str(params.get("distance"))]
     if params.get("multivector_config"):
         parts.append("multivector")
@@ -135,7 +132,7 @@ def _vector(params: "Schema") -> str:
     return ", ".join(parts)
 
 
-def _print(surveyed: "Sequence[Surveyed]", as_json: bool) -> None:
+def _print(surveyed: Sequence[Surveyed], as_json: bool) -> None:
     for each in surveyed:
         if as_json:
             emit(record(each))
@@ -146,7 +143,8 @@ def _print(surveyed: "Sequence[Surveyed]", as_json: bool) -> None:
 
 def _say(step: "Step", as_json: bool, *, done: bool) -> None:
     if as_json:
-        emit({"collection": step.collection, "index": step.field, "schema": step.schema, "created": done})
+        index, schema = (step.need.name, step.need.wanted) if step.need is not None else (None, None)
+        emit({"collection": step.collection, "index": index, "schema": schema, "created": done})
     else:
         say(out, f"{'created' if done else 'would create'} {step}")
 

@@ -15,7 +15,7 @@ import typer
 
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
-from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from operators.query.backend_answers import RerankScores
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import MOST

@@ -32,13 +32,13 @@ from flows.process import logs
 from flows.process.replica import Replica, indexing_replica
 from flows.process.serve import serve
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.generations import Generation
+from operators.collections import reindexing
+from operators.collections.notes import Generation
+from operators.collections.reindexing import CatchUp, Move, Plan, differing, unread
 from operators.delivery import topics
 from operators.delivery.broker import reach
 from operators.delivery.groups import describe_group, has_offsets, set_offsets
-from operators.indexing import reindexing
 from operators.indexing.apply import until_answered
-from operators.indexing.reindexing import CatchUp, Move, Plan, differing, unread
 from schemas.errors import BackendTimeout, ConfigError, FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings, Settings, load
 

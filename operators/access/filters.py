@@ -263,13 +263,14 @@ class Ask(StrEnum):
     UUID = "uuid"
     TEXT = "text"
     PHRASE = "text with phrases"
+    RANKED = "text with scoring"
     GEO = "geo"
 
 
 _OPTIONS: Final[Mapping[str, Mapping[Ask, tuple[str, bool]]]] = {
     "keyword": {Ask.KEYWORD: ("", True), Ask.PREFIX: ("prefix", False)},
     "integer": {Ask.INTEGER: ("lookup", True), Ask.INTEGER_RANGE: ("range", True)},
-    "text": {Ask.TEXT: ("", True), Ask.PHRASE: ("phrase_matching", False)},
+    "text": {Ask.TEXT: ("", True), Ask.PHRASE: ("phrase_matching", False), Ask.RANKED: ("scoring", False)},
     **{kind: {kind: ("", True)} for kind in (Ask.FLOAT, Ask.BOOL, Ask.DATETIME, Ask.UUID, Ask.GEO)},
 }
 """Type of index -> the questions that it answers, each with its parameter and whether that is on by default."""

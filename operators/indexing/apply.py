@@ -29,7 +29,7 @@ from operators.clients.failures import REFUSALS, UNREAD, Kind, Outages, bisect, 
 from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.answers import Payload
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.collections.catalogue import Catalogue
 from operators.indexing import patch
 from operators.indexing.decode import Occurrences
 from operators.indexing.document import (

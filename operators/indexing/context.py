@@ -26,8 +26,8 @@ from typing_extensions import override
 
 from operators.clients.qdrant.answers import PayloadTest
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.requests import Change
+from operators.collections.catalogue import Catalogue
 from operators.indexing.apply import DocumentStage, write_all
 from operators.indexing.document import DocumentInFlight, EventInFlight, moves
 from operators.indexing.neighbourhood import Member, Window, join_contents, windows, windows_of

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from operators.clients.qdrant.collections.analysers import Bm25
 from operators.clients.qdrant.requests import Change
 from operators.clients.rerankers.token_vectors import DECIMALS
+from operators.collections.analysers import Bm25
 from operators.indexing import patch
 from operators.indexing.neighbourhood import position
 from operators.query.backend_answers import Embedding

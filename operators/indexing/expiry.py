@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.collections.catalogue import Catalogue
 from operators.indexing.tombstones import Contexts, Deletion
 from schemas.document import EXPIRES
 from schemas.errors import BackendError

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal, Self
 
 from operators.access.filters import Ask
-from schemas.document import DESTINATION
+from schemas.document import DESTINATION, TEXT, WHOLE_TITLE
 from schemas.errors import invalid
 
 
@@ -47,54 +47,94 @@ class Destinations:
 MOST: Final = 1000
 """Candidates that a leg is asked for at most, whatever the collection allows."""
 
+Modifier = Literal["idf", "none"]
+"""Qdrant's modifier of a sparse vector: idf weighs terms by their rarity. Dense vectors have none."""
+
+OWN: Final[Mapping[str, Modifier | None]] = {"dense": "none", "sparse": "idf", "tokens": "none"}
+"""The vectors of a collection of rankstream's own, as far as it has them in any case."""
+
+_GROUPING: Final = frozenset({Ask.KEYWORD, Ask.INTEGER, Ask.BOOL, Ask.UUID})
+"""Questions to an index that tells values apart."""
+
+_ORDERING: Final = {Ask.DATETIME: "datetime", Ask.INTEGER_RANGE: "integer", Ask.FLOAT: "float"}
+"""Questions to an index that gives an order, and its type: the last, for numbers may answer for times, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capabilities of one collection.
+    """The capabilities of one collection, in three maps.
 
-    - `name` is the collection's own, where the configuration may name an alias of it; `making`: how often a collection
-      was seen to be made again under the name that is configured.
-    - `sparse`: it has the sparse vector that the keyword leg searches; `scoring`: or its text index ranks. `tokens`: it
-      has the token vectors that late interaction reads. `without_idf`: its sparse vectors of BM25 terms whose rarity
-      Qdrant does not count, and for which it refuses a corpus. `similar`: nearer dense vectors have higher scores.
-    - `dense_context`, `sparse_context`: it has these vectors of documents with their neighbours, for the context legs.
-    - `learned`, `fuzzy`: it has the sparse vector of a sparse encoder, that of trigrams, for the legs of these names;
-      `fuzzy` is None where none is configured.
-    - `most` is how many points one search may return; `exact`: whether a search may pass the vector index by;
-      `hnsw_ef`: how many candidates it may look at in that index; `conditions`: how many conditions a filter may have,
-      None without a bound.
-    - `expires`: its documents expire at the time that they name. `alias` is the name to ask it by where the key may not
-      ask by its own; None: its own.
-    - `indexed`: for each field what its index can be asked for, None where filters need no index. `orders`: each field
-      that an index gives an order by, with the index's type, None where all that is configured is there.
-      `groups`: each field that an index tells the values of apart, None likewise.
+    - `vectors`: for each key of qdrant.vectors that is configured, the vector's modifier; None where the collection
+      lacks it, or has it with other parameters than it can be searched by.
+    - `fields`: for each field the questions that its index answers.
+    - `limits`: those of its strict mode, as Qdrant names them.
+
+    `name` is the collection's own, where the configuration may name an alias of it; `alias` is the name to ask it by
+    where the key may not ask by its own, None: its own. `making`: how often a collection was seen to be made again
+    under the name that is configured. `expires`: its
+    documents expire at the time that they name. `foreign`: another tool made it, with indexes of its own.
     """
 
     name: str
-    most: int = MOST
-    exact: bool = True
-    sparse: bool = True
-    tokens: bool = True
-    hnsw_ef: int | None = None
-    indexed: Mapping[str, frozenset[Ask]] | None = None
-    conditions: int | None = None
-    orders: Mapping[str, str] | None = None
-    groups: frozenset[str] | None = None
-    scoring: bool = False
-    similar: bool = True
-    dense_context: bool = False
-    sparse_context: bool = False
-    learned: bool = False
-    fuzzy: bool | None = None
+    vectors: Mapping[str, Modifier | None] = field(default_factory=lambda: OWN)
+    fields: Mapping[str, frozenset[Ask]] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    alias: str | None = None
     making: int = 0
     expires: bool = False
-    alias: str | None = None
-    without_idf: frozenset[str] = frozenset()
+    foreign: bool = False
+
+    def has(self, vector: str) -> bool:
+        """True if the vector of this key can be searched."""
+        return self.vectors.get(vector) is not None
+
+    def without(self, *vectors: str) -> Self:
+        """The same without these vectors."""
+        return replace(self, vectors={key: each for key, each in self.vectors.items() if key not in vectors})
 
     @property
     def keywords(self) -> bool:
-        """True if the keyword leg has something to search."""
-        return self.sparse or self.scoring
+        """True if the keyword leg has something to search: its vector, or an index of the text that ranks."""
+        return self.has("sparse") or Ask.RANKED in self.fields.get(TEXT, ())
+
+    @property
+    def most(self) -> int:
+        """The points that one search may return."""
+        return min(MOST, int(self.limits.get("max_query_limit", MOST)))
+
+    @property
+    def exact(self) -> bool:
+        """True if a search may pass the vector index by."""
+        return bool(self.limits.get("search_allow_exact", True))
+
+    @property
+    def conditions(self) -> int | None:
+        """The conditions that a filter may have; None without a bound."""
+        bound: int | None = self.limits.get("filter_max_conditions")
+        return bound
+
+    @property
+    def indexed(self) -> Mapping[str, frozenset[Ask]] | None:
+        """For each field what its index can be asked for; None where filters need no index."""
+        return self.fields if self.limits.get("unindexed_filtering_retrieve") is False else None
+
+    @property
+    def orders(self) -> Mapping[str, str] | None:
+        """Each field that an index gives an order by, with its type; None where all that is configured is there."""
+        if not self.foreign:
+            return None
+        # A field that answers everything is none of the payload.
+        asked = ((name, asks) for name, asks in self.fields.items() if len(asks) < len(Ask))
+        return {name: kind for name, asks in asked for ask, kind in _ORDERING.items() if ask in asks}
+
+    @property
+    def groups(self) -> frozenset[str] | None:
+        """Each field that an index tells the values of apart; None where all that is configured is there."""
+        if not self.foreign and self.indexed is None:
+            return None
+        fields = {field for field, asks in self.fields.items() if asks & _GROUPING}
+        own = {"title"} if WHOLE_TITLE in fields else set()
+        return frozenset(own.union(field for field in fields if not field.startswith("_")))
 
     def matches_words(self, columns: Iterable[str]) -> bool:
         """True if filters may ask for words of these fields: by an index, or where filters need none."""

@@ -94,7 +94,7 @@ _TABLE: Final = (
         vector_of,
         Bodies.dense,
         unready=_no_vector,
-        against=lambda able: not able.similar,
+        against=lambda able: not able.has("dense"),
         stage="embed",
         always=True,
     ),
@@ -110,14 +110,14 @@ _TABLE: Final = (
         FUZZY,
         lambda query: query.retrieval.trigrams,
         Bodies.sparse,
-        able=lambda able: bool(able.fuzzy),
+        able=lambda able: able.has("fuzzy"),
         last=True,
     ),
     LegSpec(
         KEYWORD_CONTEXT,
         lambda query: query.retrieval.terms,
         Bodies.keyword,
-        able=lambda able: able.sparse_context,
+        able=lambda able: able.has("sparse_context"),
         lacking=Reason.NO_CONTEXT,
         warning=_NO_CONTEXT,
     ),
@@ -125,7 +125,7 @@ _TABLE: Final = (
         LEARNED,
         _encoding,
         Bodies.sparse,
-        able=lambda able: able.learned,
+        able=lambda able: able.has("learned"),
         unready=_no_encoding,
         stage="encode",
         warning=_NO_LEARNED,
@@ -134,7 +134,7 @@ _TABLE: Final = (
         VECTOR_CONTEXT,
         vector_of,
         Bodies.dense,
-        able=lambda able: able.dense_context,
+        able=lambda able: able.has("dense_context"),
         lacking=Reason.NO_CONTEXT,
         warning=_NO_CONTEXT,
         unready=_no_vector,
@@ -167,7 +167,7 @@ def legs(query: InFlight) -> Sequence[str]:
     if fusion.unasked and not query.outcome.degraded and not any(LEGS[leg].askable(query) for leg in wanted):
         return fusion.unasked
     # A shipped recipe weighs this leg, whether or not there are trigrams.
-    unknown = query.retrieval.capabilities.fuzzy is None
+    unknown = "fuzzy" not in query.retrieval.capabilities.vectors
     return [leg for leg in wanted if leg != FUZZY] if unknown else wanted
 
 

@@ -103,7 +103,8 @@ class Bodies:
         if asked.reflections_only and capabilities.exact:
             body["params"] = {"exact": True}
         elif self.hnsw_ef is not None:
-            body["params"] = {"hnsw_ef": min(self.hnsw_ef, capabilities.hnsw_ef or self.hnsw_ef)}
+            most = capabilities.limits.get("search_max_hnsw_ef", self.hnsw_ef)
+            body["params"] = {"hnsw_ef": min(self.hnsw_ef, most)}
         if _wants_all(query):
             return Search(lambda: all_matching(body), query.trace, asked.namespace)
         return draft.search(lambda narrowing: nearest([narrowing.body(body)]))
@@ -143,12 +144,12 @@ class Bodies:
         """The search by the query's terms, and for documents that match its expression and hold none of its terms."""
         query, retrieval = draft.query, draft.query.retrieval
         bodies: list[Body] = []
-        scoring = leg == KEYWORD and not retrieval.capabilities.sparse
+        scoring = leg == KEYWORD and not retrieval.capabilities.has("sparse")
         if retrieval.terms is not None and scoring and retrieval.parsed is not None:
             # The server makes the terms, as it made them for the index of the text.
             bodies = [{"query": {"text": retrieval.parsed.terms}, "using": TEXT, "filter": seen, **draft.common}]
         elif retrieval.terms is not None:
-            counted = self._corpus(query, self.vectors[leg])
+            counted = self._corpus(query, leg)
             bodies = [_by_terms(retrieval.terms, self.vectors[leg], seen, draft.common, counted)]
         scored = bool(bodies)
         if retrieval.uncovered and leg == KEYWORD:
@@ -177,11 +178,11 @@ class Bodies:
             kind = orders[FIELDS.get(key, key)]
         return Search(lambda: look_up(ordered, most, lambda value: equal(key, kind, value)), query.trace)
 
-    def _corpus(self, query: InFlight, using: str | None) -> Condition | None:
+    def _corpus(self, query: InFlight, leg: str) -> Condition | None:
         """The documents over which a term's rarity is counted, none of them hidden; None: all of the collection, or
         none, since Qdrant counts none for this vector.
         """
-        if using in query.retrieval.capabilities.without_idf:
+        if query.retrieval.capabilities.vectors.get("sparse" if leg == KEYWORD else "sparse_context") == "none":
             return None
         must = self._scope(query) if self.idf_of_namespace else []
         if query.asked.access_filter is not None:

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Final
 
 from operators.access.filters import check_indexes, condition, count, on_fields
-from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.keyword_filter import exclusions
@@ -61,7 +61,7 @@ class Admission:
         capabilities, guard = self.catalogue.of(query.asked.collection), query.asked.access_filter
         if guard is not None and guard.filters:
             # Contexts are apart by tier and labels: they would tell of documents that a policy's filters hide.
-            capabilities = replace(capabilities, dense_context=False, sparse_context=False)
+            capabilities = capabilities.without("dense_context", "sparse_context")
         query.retrieval.capabilities = capabilities
         _check_visible(query)
         if asked.order_by is not None:
@@ -130,7 +130,7 @@ class Admission:
         retrieval.matcher = cache(partial(Matcher, parsed.terms, bm25.terms_of, stop_words))
         retrieval.words, retrieval.analyser = bm25.words(parsed.terms), bm25.name
         retrieval.terms = query_vector(retrieval.words)
-        if retrieval.capabilities.fuzzy and FUZZY in query.asked.plan.recipe.fusion.legs:
+        if retrieval.capabilities.has("fuzzy") and FUZZY in query.asked.plan.recipe.fusion.legs:
             retrieval.trigrams = trigrams_of_query(_without_forms(retrieval.words))
         retrieval.uncovered = parsed.uncovered or not all(bm25.covers(retrieval.terms, leaf) for leaf in parsed.leaves)
         query.outcome.warnings += parsed.warnings

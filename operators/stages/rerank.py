@@ -116,11 +116,11 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         embedding, watermark = query.retrieval.embedding, query.cache.watermark
         able = query.retrieval.capabilities
         stage = query.asked.plan.recipe.reranking
-        context = stage.context if stage is not None and not self.picking and able.dense_context else 0.0
+        context = stage.context if stage is not None and not self.picking and able.has("dense_context") else 0.0
         neighbours = {id_: query.outcome.payloads.get(id_, {}).get(NEIGHBOURS, ()) for id_ in unread if context}
         given = text, unread, query.collection, asked.namespace, embedding, known, watermark
         seen = query.asked.access_filter
-        return self.name, RerankRequest(*given, able.tokens, able.exact, neighbours, context, seen)
+        return self.name, RerankRequest(*given, able.has("tokens"), able.exact, neighbours, context, seen)
 
     def unreadable(self, query: InFlight, text: str) -> Reason | None:
         """Why the reranker cannot read this query or its candidates, if it cannot."""
@@ -132,7 +132,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
             return Reason.NO_VECTOR
         if self.reads_tokens and embedding is not None and embedding.tokens is not None and not len(embedding.tokens):
             return Reason.NO_TERMS
-        if self.reranker.reads == "stored_tokens" and not query.retrieval.capabilities.tokens:
+        if self.reranker.reads == "stored_tokens" and not query.retrieval.capabilities.has("tokens"):
             return Reason.NO_TOKEN_VECTORS
         if "fetch" in lost:
             return lost["fetch"]

@@ -2,19 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pytest
 
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters
 from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
+from operators.collections.analysers import Bm25, Bm25Parameters
 from operators.query.backend_answers import Embedding, Hits
-from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.search import Found
 from operators.runtime.dispatcher import Bounds
@@ -25,7 +24,7 @@ from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.settings import FirewallSettings, PolicySettings
 from schemas.settings.policies import SourcePolicy
 from tests.operators.indexing.neighbours import Event, Index, settings
-from tests.operators.samples import DIMENSION, decoder, message, searches
+from tests.operators.samples import DIMENSION, capable, decoder, message, searches
 
 TIMEOUT: Final = 30.0
 PINS: Final = [f"{number:04}" for number in range(0, 10_000, 61)]
@@ -50,10 +49,10 @@ OWN: Final[list[Event]] = [
 class Source:
     """A source without clearance that asks an index."""
 
-    def __init__(self, engine: Engine, *, idf: str = "namespace", **capabilities: Any) -> None:
+    def __init__(self, engine: Engine, *, idf: str = "namespace") -> None:
         self._client = QdrantClient(Endpoint("qdrant", "http://qdrant", EngineTransport(engine)))
         self._searches = searches(idf_of_namespace=idf == "namespace")
-        self._able = Capabilities("documents", dense_context=True, sparse_context=True, **capabilities)
+        self._able = capable(dense_context=True, sparse_context=True)
         self._decoder = decoder(
             firewall=FirewallSettings(enabled=True, blocked_labels=["board"]),
             policies=PolicySettings(default=SourcePolicy()),

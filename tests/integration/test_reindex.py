@@ -13,8 +13,8 @@ import pytest
 from bench.kafka.broker import Broker
 from flows.assembly.clients import InProcess
 from flows.cli.reindex import _make
-from operators.clients.qdrant.collections.generations import Generation
-from operators.indexing.reindexing import Move
+from operators.collections.notes import Generation
+from operators.collections.reindexing import Move
 from schemas.settings import Settings
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, Flow, assert_each_once, wait_until

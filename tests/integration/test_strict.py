@@ -11,7 +11,7 @@ import pytest
 from bench.kafka.broker import Broker
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import ensure_collections
-from operators.clients.qdrant.collections.catalogue import EVERY
+from operators.collections.catalogue import EVERY
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, wait_until

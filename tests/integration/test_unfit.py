@@ -11,6 +11,9 @@ import pytest
 
 from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
+from flows.assembly.clients import InProcess
+from flows.cli.check.qdrant import qdrant
+from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.deployment import PATIENCE, Deployment, Flow, assert_each_once, wait_until
 from tests.operators.indexing.asking import Server
@@ -103,6 +106,22 @@ def test_an_indexing_flow_does_not_start_over_vectors_that_do_not_fit(on: On) ->
         dense, tokens = flow.log.read_text().splitlines()
     assert "Qdrant collection docs: the vector dense has size 8, and should have 4. Correct qdrant.dimension" in dense
     assert "the vector tokens has size 8" in tokens
+
+
+@pytest.mark.parametrize("command", ["index", "run"])
+def test_a_flow_says_that_the_terms_are_of_another_language(on: On, command: str) -> None:
+    """One line in either flow, as `check` says it; the server itself is of a version that will do."""
+    with on({"rerank": {"kind": "none"}}) as (system, server):
+        server.ensure(**COLLECTION, bm25={"language": "german"})
+        flow = system.start(command)
+        wait_until(lambda: said(flow, "collection does not fit the configuration"))
+        [line] = said(flow, "collection does not fit the configuration")
+        section = {"url": server.url, "dimension": 4, **COLLECTION}
+        settings = load(None, {"qdrant": section, "embedder": {"kind": "none"}, "rerank": {"kind": "none"}})
+        found = [each for each in qdrant(settings, InProcess(settings)) if each.level != "ok"]
+        assert flow.terminate() == 0
+    assert line["reason"].endswith("language german, and the configuration has english")
+    assert [(each.level, each.what, each.remedy) for each in found] == [("warning", line["reason"], line["remedy"])]
 
 
 @pytest.mark.parametrize("command", ["index", "run"])

@@ -10,12 +10,12 @@ from opentelemetry.trace import NoOpTracer, Tracer
 from operators.caching.bounded import ExactCache
 from operators.caching.keys import binding
 from operators.caching.semantic_cache import SemanticCache
-from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.collections.catalogue import Catalogue
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.reply_topics import ReplyTopics
 from operators.delivery.topics import DEFAULT_MAX, TopicState
 from operators.delivery.way_out import WayOut
-from operators.query.collection import Destinations
+from operators.query.collection import Capabilities, Destinations, Modifier
 from operators.query.cursor import CursorCodec
 from operators.query.in_flight import InFlight
 from operators.query.legs import Searches
@@ -33,9 +33,14 @@ from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import QueryTrace, Signals
 from schemas.settings import Defaults, FirewallSettings, Limits, PolicySettings, QdrantSettings
 from schemas.settings.delivery import ReplySettings
+from schemas.settings.qdrant import Vectors
 from schemas.settings.ranking import PROFILES
 
 DIMENSION = 3
+OURS = Capabilities("documents")
+STRICT = {"unindexed_filtering_retrieve": False}
+"""The limit of a collection whose filters need an index."""
+
 METRICS = FlowMetrics(Instruments(), "search")
 
 
@@ -128,6 +133,17 @@ def admission(**changes: Any) -> Admission:
         "clock": lambda: 0.0,
     }
     return Admission(**{**fields, **changes})
+
+
+def capable(of: Capabilities = OURS, **given: Any) -> Capabilities:
+    """These capabilities with other ones: vectors by their keys (None: not configured), limits by Qdrant's names."""
+    vectors = {key: given.pop(key) for key in [*given] if key in Vectors.model_fields}
+    limits = {**of.limits, **given.pop("limits", {})}
+    own = {name: given.pop(name) for name in [*given] if name in Capabilities.__dataclass_fields__}
+    there: dict[str, Modifier | None] = {key: None for key, has in vectors.items() if has is False}
+    there |= {key: "idf" if key.startswith("sparse") else "none" for key, has in vectors.items() if has}
+    known = {key: each for key, each in of.vectors.items() if key not in vectors}
+    return dataclasses.replace(of, vectors={**known, **there}, limits={**limits, **given}, **own)
 
 
 def answers(**changes: Any) -> Answers:

@@ -17,12 +17,12 @@ import pytest
 from flows.assembly import query as assembly
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
+from operators.collections.catalogue import Catalogue
+from operators.collections.making import ensure
 from operators.indexing.apply import Writer
-from operators.indexing.collection import ensure
 from operators.query.cursor import After, Cursor
 from operators.query.in_flight import InFlight
 from operators.query.legs import Searches

@@ -9,8 +9,7 @@ from http import HTTPStatus
 from typing import Final
 
 from flows.assembly import clients
-from flows.assembly.clients import Clients, InProcess
-from flows.assembly.suitability import mismatch
+from flows.assembly.clients import Clients, InProcess, mismatch
 from flows.cli.check import Finding
 from flows.cli.check.measurement import Measured, explain, measure_server
 from operators.clients.chat.completions import Unanswered

@@ -6,19 +6,17 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import Ask, open_client, survey_collections
 from flows.assembly.query import destinations
 from flows.cli.check.command import SECTIONS
+from operators.collections.requirements import Surveyed
 from operators.query.collection import Destinations
 from schemas.document import DESTINATION, LANG, NAMESPACE, VERSION
 from schemas.errors import BackendError, ConfigError
 from schemas.settings import Settings
-
-if TYPE_CHECKING:
-    from operators.indexing.survey import Surveyed
 
 _TIMEOUT: Final = 5.0
 _SAMPLE: Final = 200
@@ -61,7 +59,7 @@ class Overview:
         examples = [example for one in found for example in one.pop("examples")]
         return {"collections": found, "examples": examples[:_QUERIES], "error": None}
 
-    def _collection(self, ask: Ask, surveyed: "Surveyed") -> dict[str, Any]:
+    def _collection(self, ask: Ask, surveyed: Surveyed) -> dict[str, Any]:
         name, info = surveyed.physical, surveyed.info
         view: dict[str, Any] = {"name": surveyed.name, "namespaces": [], "fields": [], "languages": [], "examples": []}
         view |= {

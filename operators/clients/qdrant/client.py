@@ -45,16 +45,6 @@ if TYPE_CHECKING:
     # The models take 1.5 s to import; only the code that makes a collection pays for that.
     from qdrant_client.http import models
 
-    IndexSchema = (
-        models.KeywordIndexParams
-        | models.IntegerIndexParams
-        | models.FloatIndexParams
-        | models.BoolIndexParams
-        | models.DatetimeIndexParams
-        | models.UuidIndexParams
-        | models.TextIndexParams
-    )
-
 Result = TypeVar("Result")
 Filter = Mapping[str, Any]
 
@@ -262,6 +252,17 @@ class QdrantClient:
         """The collection of each alias that the key may see; raises BackendError."""
         return await self._ask(None, "/aliases", None, read_aliases, _now() + timeout, method="GET")
 
+    async def version(self, *, timeout: float) -> str:
+        """The server's version, as it writes it; raises BackendError."""
+
+        def read(answer: Any) -> str:
+            match answer:
+                case {"version": str(version)}:
+                    return version
+            raise BackendBadResponse(f"{self.backend.name}: no version in it")
+
+        return await self.backend.ask("/", None, read, timeout=timeout, method="GET", repeatable=True)
+
     async def change_aliases(self, targets: Mapping[str, str | None], *, timeout: float) -> None:
         """Give each alias to its collection, or take it away (None), all in one step; raises BackendError."""
         actions: list[dict[str, Any]] = []
@@ -281,9 +282,9 @@ class QdrantClient:
         body = config.model_dump(mode="json", exclude_none=True)
         await self._ask(collection, "", body, read_done, _now() + timeout, method="PUT")
 
-    async def create_index(self, collection: str, field: str, schema: "IndexSchema", *, timeout: float) -> None:
-        """Index a payload field, returning when the index is built; raises BackendError."""
-        body = {"field_name": field, "field_schema": schema.model_dump(mode="json", exclude_none=True)}
+    async def create_index(self, collection: str, field: str, schema: Payload, *, timeout: float) -> None:
+        """Index a payload field by this schema, returning when the index is built; raises BackendError."""
+        body = {"field_name": field, "field_schema": schema}
         await self._ask(collection, "/index", body, read_update, _now() + timeout, method="PUT", wait=True)
 
     async def _read_points(

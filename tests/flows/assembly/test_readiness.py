@@ -13,8 +13,8 @@ from aiohttp import web
 from bench.stubs import served
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.resources import Ping, Resources
-from operators.clients.qdrant.collections.catalogue import Catalogue
-from operators.indexing.collection import configuration
+from operators.collections.catalogue import Catalogue
+from operators.collections.making import configuration
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.settings import Settings, load

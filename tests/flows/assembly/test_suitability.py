@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from bench.stubs import DIMENSION, stub_backends
-from flows.assembly.clients import Clients, InProcess
-from flows.assembly.collections import ensure_collections
-from flows.assembly.suitability import CollectionLog, try_embedder
+from flows.assembly.clients import Clients, InProcess, try_embedder
+from flows.assembly.collections import CollectionLog, ensure_collections
 from flows.cli.check.qdrant import qdrant as findings
 from operators.clients.local.minilm import NAMES
-from operators.clients.qdrant.collections.analysers import CURRENT
-from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.collections.analysers import CURRENT
+from operators.collections.catalogue import Catalogue
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.settings import Settings, load
@@ -119,13 +118,13 @@ def test_contexts_that_know_no_firewall_are_told_and_not_searched(
     async def scenario() -> bool:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
         catalogue = Catalogue(client, given.qdrant, CollectionLog(given).seen, hides=firewall)
-        before = catalogue.of("docs").dense_context
+        before = catalogue.of("docs").has("dense_context")
         await catalogue.read(TIMEOUT)
         await client.backend.aclose()
         assert before is not firewall
         able = catalogue.of("docs")
-        assert able.dense_context is able.sparse_context
-        return able.dense_context
+        assert able.has("dense_context") is able.has("sparse_context")
+        return able.has("dense_context")
 
     assert asyncio.run(scenario()) is not bool(told)
     logged = lines(caplog)

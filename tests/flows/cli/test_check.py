@@ -14,7 +14,7 @@ from tests.flows.cli.running import Command
 from tests.operators.clients.model_servers.manners import DENSE
 from tests.operators.clients.model_servers.playing import Manner, Playing, Reply, always
 from tests.operators.indexing.asking import PLAIN, Server
-from tests.qdrant_server import Behaviour, Keys, serve
+from tests.qdrant_server import Behaviour, Keys, serve, transport
 
 KEY = "a-key-of-its-own"
 WITHOUT_KAFKA = ("--part", "qdrant", "--part", "embedder", "--part", "reranker")
@@ -139,6 +139,30 @@ def test_a_collection_of_an_earlier_version_expires_nothing(command: Command, se
     assert told(findings(command, code=1), "warning", "documents do not expire", "Index all documents again")
     command.settings["qdrant"]["destinations"] = {"default": "docs"}
     assert not told(findings(command, code=0), "ok", "documents do not expire")
+
+
+@pytest.mark.parametrize(("version", "old"), [("1.18.2", True), ("1.19.0", False), ("2.0.0", False)])
+def test_a_server_of_an_earlier_version_is_told(
+    command: Command, monkeypatch: pytest.MonkeyPatch, version: str, old: bool
+) -> None:
+    """It answers, and may not in all parts: the warning names both versions, and the exit code stays."""
+    monkeypatch.setitem(transport.ROOT, "version", version)
+    found = findings(command, code=0)
+    assert told(found, "warning", f"the server is Qdrant {version}", "needs 1.19 or newer", "Upgrade Qdrant") == old
+
+
+def test_terms_of_another_language_are_told(command: Command) -> None:
+    """By the check with the cure, and by `collections`: a collection keeps the analyser that it was made with."""
+    line = "language english, and the configuration has german"
+    assert not told(findings(command, code=0), "warning", line)
+    assert line not in command("collections").stdout
+    command.settings["qdrant"]["bm25"] = {"language": "german", "accents": "fold"}
+    found = findings(command, code=0)
+    both = f"the keyword leg analyses texts as the index was made: {line}; accents keep, and the configuration has fold"
+    assert told(found, "warning", both, "rankstream reindex")
+    assert f"  differs: {line}" in command("collections").stdout.splitlines()
+    [row] = map(json.loads, command("collections", "--json").stdout.splitlines())
+    assert row["differences"] == [line, "accents keep, and the configuration has fold"]
 
 
 def test_several_shards_are_told(command: Command) -> None:

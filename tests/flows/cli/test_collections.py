@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from operators.indexing.collection import indexes
+from operators.collections.requirements import indexes
 from schemas.errors import ConfigError
 from tests.flows.cli.running import Command
 from tests.operators.indexing.asking import PLAIN, Server

@@ -27,11 +27,10 @@ from flows.cli.output import print_result
 from flows.cli.query_client import refusal
 from flows.cli.run import print_outcome
 from operators.clients.qdrant.answers import CollectionInfo
+from operators.collections.making import Ensured
+from operators.collections.requirements import Gap, Requirement, Severity, Surveyed
 from operators.delivery import topics as kafka_topics
 from operators.delivery.replay import Position
-from operators.indexing.collection import Ensured
-from operators.indexing.inspection import Difference, Lack
-from operators.indexing.survey import Surveyed
 from schemas.errors import BackendBadResponse
 from schemas.settings import KafkaSettings, load
 from tests import warm
@@ -168,8 +167,8 @@ def test_collections_shows_what_a_server_says(monkeypatch: pytest.MonkeyPatch, t
     info = CollectionInfo(
         1, 1, {EVIL: {"size": EVIL, "distance": EVIL}}, {EVIL: {"modifier": EVIL}}, {}, {}, {EVIL: EVIL}
     )
-    lack = Lack([Difference(EVIL)], [], [], [], [], [], [], {})
-    found = [Surveyed(EVIL, EVIL, info, lack), Surveyed(EVIL, EVIL, error=BackendBadResponse(EVIL))]
+    gap = Gap(Requirement("dense"), Severity.ERROR, EVIL, EVIL)
+    found = [Surveyed(EVIL, EVIL, info, gaps=[gap]), Surveyed(EVIL, EVIL, error=BackendBadResponse(EVIL))]
     monkeypatch.setattr(collections, "survey_collections", lambda *_: found)
     tame(Command(tmp_path, monkeypatch, {"qdrant": {"url": "http://127.0.0.1:9"}})("collections").output)
 

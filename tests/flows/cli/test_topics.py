@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.kafka.broker import Broker
-from operators.indexing.collection import indexes
+from operators.collections.requirements import indexes
 from tests.flows.cli.running import Command
 from tests.operators.indexing.asking import PLAIN, Server
 from tests.qdrant_server import serve

@@ -10,8 +10,9 @@ import httpx
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.answers import QDRANT, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.indexing.collection import Ensured, ensure, needs
-from operators.indexing.survey import Surveyed, survey
+from operators.collections.making import Ensured, ensure
+from operators.collections.requirements import Surveyed, index_needs, vectors
+from operators.collections.survey import survey
 from schemas.settings import QdrantSettings
 
 T = TypeVar("T")
@@ -64,7 +65,8 @@ class Server:
     def survey(self, **changes: Any) -> dict[str, Surveyed]:
         """The outcome of inspecting the two collections, by their names."""
         settings = self.settings(**changes)
-        surveyed = self._asked(lambda client: survey(client, settings, needs(settings), TIMEOUT))
+        needs = [*vectors(settings), *index_needs(settings)]
+        surveyed = self._asked(lambda client: survey(client, settings, lambda _: needs, TIMEOUT))
         return {each.name: each for each in surveyed}
 
     @property

@@ -12,11 +12,11 @@ import numpy as np
 
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
+from operators.collections.catalogue import Catalogue
+from operators.collections.making import ensure
 from operators.indexing.apply import Writer
-from operators.indexing.collection import ensure
 from operators.indexing.context import ContextWriter
 from operators.indexing.document import EventInFlight
 from schemas.errors import BackendError, InputError

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from operators.clients.qdrant.collections.analysers import Bm25
+from operators.collections.analysers import Bm25
 from operators.indexing.document import point
 from schemas.document import point_id
 from schemas.errors import DeadLetterClass, InputError

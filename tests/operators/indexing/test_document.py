@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.collections.analysers import Bm25
+from operators.collections.analysers import Bm25
 from operators.indexing.document import deletion, newest, not_newer, payload, point
 from operators.indexing.watermark import watermark
 from operators.query.backend_answers import Embedding

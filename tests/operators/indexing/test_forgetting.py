@@ -17,22 +17,21 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from operators.caching.watermark_table import WatermarkTable
-from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.requests import Limits
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
+from operators.collections.catalogue import Catalogue
 from operators.delivery.output_record import OutputRecord
 from operators.indexing import tombstones
 from operators.indexing.document import EventInFlight
 from operators.indexing.watermark import publish_watermarks
-from operators.query.collection import Capabilities
 from operators.runtime.stage import KEY
 from schemas.document import FORGOTTEN, NAMESPACE
 from schemas.errors import InputError
 from tests.operators.indexing.documents import deletion, in_flight
 from tests.operators.indexing.neighbours import TIMEOUT, Crash, Index, Interleaved, contexts, expected
 from tests.operators.indexing.neighbours import settings as configured
-from tests.operators.samples import DIMENSION
+from tests.operators.samples import DIMENSION, STRICT, capable
 from tests.tiers import sized
 
 VECTOR = [1.0] * DIMENSION
@@ -363,7 +362,7 @@ def test_a_filter_that_the_index_refuses_is_in_no_tombstone(
     index: Index, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error names the field, if filters need an index, and documents go on being written."""
-    monkeypatch.setattr(Catalogue, "of", lambda *_: Capabilities("documents", indexed={}))
+    monkeypatch.setattr(Catalogue, "of", lambda *_: capable(limits=STRICT))
     made = deletion(namespace=namespace, updated_at=5.0, filters=[{"all_of": [owned_by("x")]}])
     (refused,) = asyncio.run(index.write([made]))
     assert isinstance(refused, InputError)

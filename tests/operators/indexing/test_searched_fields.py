@@ -10,11 +10,12 @@ from pydantic import ValidationError
 
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters, fields_of, metadata
-from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.collection import ensure
+from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.catalogue import Catalogue
+from operators.collections.making import ensure
+from operators.collections.notes import metadata
 from operators.indexing.document import payload, point
 from operators.query.backend_answers import Hits
 from operators.query.keyword_filter import conditions
@@ -153,7 +154,6 @@ def test_expressions_look_in_searched_fields(tmp_path: Path) -> None:
                 assert isinstance(hits, Hits), text
                 assert {names[id_] for id_ in hits.ids} == wanted, text
             info = calls.run(client.collection_info("documents", timeout=60), 60)
-            assert fields_of(info) == FIELDS
             assert info.indexes["sku"]["data_type"] == "keyword"
             assert info.indexes["_sku_texts"]["data_type"] == "text"
         finally:

@@ -11,10 +11,10 @@ import pytest
 
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.catalogue import Catalogue
-from operators.indexing import reindexing
+from operators.collections import reindexing
+from operators.collections.catalogue import Catalogue
+from operators.collections.making import ensure
 from operators.indexing.apply import Writer
-from operators.indexing.collection import ensure
 from operators.indexing.context import ContextWriter
 from schemas.settings import QdrantSettings
 from tests import qdrant_server

@@ -1,13 +1,11 @@
 """The context legs: which queries ask them, of which collections, and what they are asked for."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from operators.query.backend_answers import Embedding
-from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Leg
 from operators.ranking.fusion import score
@@ -34,7 +32,7 @@ def asked_of(asked: InFlight) -> dict[str, Any]:
     return {leg: samples.body(search) for leg, search in SEARCHES.write(asked).items()}
 
 
-ABLE = Capabilities("documents", dense_context=True, sparse_context=True)
+ABLE = samples.capable(dense_context=True, sparse_context=True)
 
 
 def test_context_legs_search_their_own_vectors() -> None:
@@ -58,7 +56,7 @@ def test_context_legs_search_their_own_vectors() -> None:
 def test_a_collection_is_asked_for_the_context_that_it_has(able: dict[str, Any], legs: set[str]) -> None:
     """A leg without its vectors is not asked."""
     asked = query(recipe="conversation")
-    asked.retrieval.capabilities = replace(Capabilities("documents"), **able)
+    asked.retrieval.capabilities = samples.capable(**able)
     assert asked_of(asked).keys() == legs
 
 

@@ -1,6 +1,5 @@
 """Legs: the table, and a leg that the product does not have."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,13 +12,13 @@ from operators.stages.fuse import rank_hits, take_over
 from operators.text.terms import SparseVector
 from schemas.errors import BackendTimeout, Reason
 from schemas.result import WEIGHED_LEGS, LegStatus
-from tests.operators.samples import VECTORS, body, query, searches
+from tests.operators.samples import VECTORS, body, capable, query, searches
 
 SOUNDS = LegSpec(
     "sounds",
     lambda query: query.retrieval.encoding,
     Bodies.sparse,
-    able=lambda able: able.learned,
+    able=lambda able: able.has("learned"),
     unready=lambda _: Reason.NO_TERMS,
 )
 WEIGHED: dict[str, Any] = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"sounds": 2.0}}}}
@@ -36,7 +35,7 @@ def sounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(*, able: bool = True) -> Any:
     """A query whose recipe weighs the leg."""
     each = query(**WEIGHED)
-    each.retrieval.capabilities = replace(each.retrieval.capabilities, learned=able)
+    each.retrieval.capabilities = capable(learned=able)
     each.retrieval.encoding = each.retrieval.terms = SparseVector([3], [1.0])
     return each
 

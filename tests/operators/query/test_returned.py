@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from operators.query.returned import View, hide, is_hidden, select
 from operators.text.passages import Matcher
 from schemas.query import Returned

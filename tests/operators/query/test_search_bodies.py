@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flows.assembly import query as assembly
 from operators.clients.qdrant.answers import Facet
 from operators.query.backend_answers import Embedding, Hits
-from operators.query.collection import Capabilities, Destinations
+from operators.query.collection import Destinations
 from operators.query.in_flight import InFlight
 from operators.query.legs import Searches
 from operators.query.plan import Planner
@@ -25,7 +25,7 @@ from schemas.recipes import SHIPPED, Recipe
 from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR
 from schemas.settings import Profile, load
 from schemas.settings.ranking import PROFILES
-from tests.operators.samples import DIMENSION, VECTORS, body, decoder, message, searches
+from tests.operators.samples import DIMENSION, OURS, STRICT, VECTORS, body, capable, decoder, message, searches
 
 SEARCHES = searches()
 HERE = {"url": "http://q"}
@@ -171,7 +171,7 @@ def test_the_vector_leg_looks_at_as_many_candidates_as_it_is_told(bound: int | N
     """
     configured = Searches(assembly.bodies(load(None, {"qdrant": {**HERE, "search": {"hnsw_ef": 256}}}).qdrant))
     searched = query()
-    searched.retrieval.capabilities = Capabilities("documents", hnsw_ef=bound)
+    searched.retrieval.capabilities = replace(OURS, limits={"search_max_hnsw_ef": bound} if bound else {})
     found = bodies(searched, configured)
     assert found[VECTOR]["params"] == {"hnsw_ef": asked}
     assert "hnsw_ef" not in found[KEYWORD].get("params", {})
@@ -253,9 +253,9 @@ def test_an_exclusion_needs_no_keyword_leg(text: str) -> None:
     searched = query(text=text, vector=[1.0, 0.0, 0.0])
     searched.retrieval.parsed = parse(text, {})
     able = searched.retrieval.capabilities
-    searched.retrieval.capabilities = replace(able, sparse=False)
+    searched.retrieval.capabilities = capable(able, sparse=False)
     assert bodies(searched)["vector"]["filter"]["must_not"]
-    searched.retrieval.capabilities = replace(able, sparse=False, indexed={"text": frozenset()})
+    searched.retrieval.capabilities = capable(able, sparse=False, fields={"text": frozenset()}, limits=STRICT)
     assert "red" not in str(bodies(searched)["vector"]["filter"])
 
 
@@ -319,9 +319,10 @@ def test_reflections_are_left_out_of_every_leg(event: dict[str, Any]) -> None:
 def test_no_corpus_is_named_to_a_vector_without_idf(written: Searches, leg: str) -> None:
     """Qdrant refuses a search that names one; the other vector of terms has its own."""
     asked = query(overrides={"score": {"weights": {KEYWORD_CONTEXT: 1.0}}})
-    for names in (frozenset({"bm25"}), frozenset({"bm25_context"}), frozenset({"bm25", "bm25_context"})):
-        able = Capabilities("documents", sparse_context=True, without_idf=names)
-        asked.retrieval.capabilities = able
+    for keys in ({"sparse"}, {"sparse_context"}, {"sparse", "sparse_context"}):
+        able = capable(sparse_context=True)
+        asked.retrieval.capabilities = replace(able, vectors={**able.vectors, **dict.fromkeys(keys, "none")})
+        names = {key.replace("sparse", "bm25") for key in keys}
         asks = bodies(asked, written)[leg]
         assert ("params" in asks) == (written is SEARCHES and asks["using"] not in names)
 
@@ -380,7 +381,7 @@ def test_no_leg_is_asked_for_expired_documents(event: dict[str, Any]) -> None:
     asked.retrieval.embedding, asked.retrieval.terms = EMBEDDING, SparseVector([7], [1.0])
     expired = {"must_not": [{"key": "_expires", "range": {"lte": 1700000000500}}]}
     assert all(expired not in each["filter"]["must"] for each in bodies(asked).values())
-    asked.retrieval.capabilities = Capabilities("documents", expires=True)
+    asked.retrieval.capabilities = capable(expires=True)
     found = bodies(asked)
     assert found
     assert all(expired in each["filter"]["must"] for each in found.values())
@@ -391,7 +392,7 @@ def test_with_groups_each_leg_tells_when_its_documents_expire() -> None:
     asked = DECODER(message({"query_id": "q", "text": "some text", "group_by": "subject"}))
     asked.retrieval.embedding, asked.retrieval.terms = EMBEDDING, SparseVector([7], [1.0])
     assert all("_expires" not in each["with_payload"] for each in bodies(asked).values())
-    asked.retrieval.capabilities = Capabilities("documents", expires=True)
+    asked.retrieval.capabilities = capable(expires=True)
     found = bodies(asked)
     assert found
     assert all("_expires" in each["with_payload"] for each in found.values())
@@ -430,5 +431,5 @@ def test_a_search_beyond_the_groups_leaves_out_what_is_found() -> None:
 def test_strict_mode_may_leave_no_room_for_the_conditions() -> None:
     """Then a leg's first candidates have to do."""
     asked = query(group_by="p")
-    asked.retrieval.capabilities = replace(asked.retrieval.capabilities, conditions=6)
+    asked.retrieval.capabilities = capable(filter_max_conditions=6)
     assert all(further(search, "a") is None for search in SEARCHES.write(asked).values())

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cache, partial
 
-from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from operators.text.passages import Matcher
 
 

@@ -4,7 +4,6 @@ import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from schemas.errors import (
     invalid,
 )
 from schemas.recipes import SHIPPED
-from tests.operators.samples import CURSORS, DIMENSION, admission, decoder, message, searches, way_out
+from tests.operators.samples import CURSORS, DIMENSION, admission, capable, decoder, message, searches, way_out
 
 CASES: Final = 2000
 NOW: Final = 1_700_000_000.0
@@ -182,12 +181,12 @@ def _query(chance: random.Random, number: int, admit: Admission) -> InFlight:
     query.trace = Told()
     query.outcome.payloads = {}
     able = query.retrieval.capabilities
-    query.retrieval.capabilities = replace(
+    query.retrieval.capabilities = capable(
         able,
         expires=False,
-        most=chance.choice([1000, 1000, 2]),
+        max_query_limit=chance.choice([1000, 1000, 2]),
         sparse=chance.random() < 0.9,
-        similar=chance.random() < 0.9,
+        dense=chance.random() < 0.9,
         dense_context=chance.random() < 0.5,
         sparse_context=chance.random() < 0.5,
     )

@@ -9,8 +9,8 @@ import pytest
 from flows.assembly import query as assembly
 from operators.access.filters import Ask
 from operators.access.firewall import AccessFilter
-from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
-from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.catalogue import Catalogue
 from operators.query.collection import Capabilities
 from operators.query.field_map import SAME, FieldMap
 from operators.query.plan import Planner
@@ -22,7 +22,7 @@ from schemas.settings import Defaults, FirewallSettings, PolicySettings, QdrantS
 from schemas.settings.qdrant import Bm25Settings, Vectors
 from schemas.settings.ranking import PROFILES
 from tests.operators.runtime.flowing import items
-from tests.operators.samples import admission, decoder, message, query
+from tests.operators.samples import STRICT, admission, capable, decoder, message, query
 
 ADMIT = admission()
 UNASKED: Any = None
@@ -161,7 +161,7 @@ def test_contexts_are_not_searched_for_a_source_with_filters() -> None:
         policies = PolicySettings.model_validate({"default": {"filters": filters}})
         asked = admitting(decoder(policies=policies)(message({"query_id": "q", "text": "t"})))
         able = asked.retrieval.capabilities
-        assert (able.dense_context, able.sparse_context) == (searched, searched)
+        assert (able.has("dense_context"), able.has("sparse_context")) == (searched, searched)
 
 
 def test_the_flow_parts_the_expired_from_the_others() -> None:
@@ -176,7 +176,7 @@ class Told:
     """A catalogue that says what every collection can do."""
 
     def __init__(self, **able: Any) -> None:
-        self._able = Capabilities("documents", **able)
+        self._able = capable(**able)
         self._ours = Catalogue(UNASKED, QdrantSettings(url="http://q"))
         self.analyser = self._ours.analyser
 
@@ -187,7 +187,7 @@ class Told:
 
 def test_a_filter_that_strict_mode_refuses_is_invalid() -> None:
     """It names the field, the types of index that would do, and the setting; one with an index goes on."""
-    told: Any = Told(indexed={"year": frozenset({Ask.FLOAT})})
+    told: Any = Told(fields={"year": frozenset({Ask.FLOAT})}, limits=STRICT)
     admit_ = admission(catalogue=told)
     year = {"field": "year", "op": "range", "value": {"gt": 2000}}
     assert not admit_(query(filters=[year])).answered
@@ -200,11 +200,11 @@ def test_a_filter_in_a_group_is_refused_by_its_path() -> None:
     """However deep it is; an object's field in an array needs an index of its own."""
     done = {"field": "done", "op": "eq", "value": True}
     nested = {"field": "parts", "op": "nested", "value": [{"none_of": [done]}]}
-    told: Any = Told(indexed={"done": frozenset({Ask.BOOL})})
+    told: Any = Told(fields={"done": frozenset({Ask.BOOL})}, limits=STRICT)
     with pytest.raises(InputError, match=r"of type bool; .*'parts\[\]\.done'") as raised:
         admission(catalogue=told)(query(filters=[{"any_of": [done, nested]}]))
     assert raised.value.field == "filters.0.any_of.1.value.0.none_of.0.field"
-    told = Told(indexed={"parts[].done": frozenset({Ask.BOOL})})
+    told = Told(fields={"parts[].done": frozenset({Ask.BOOL})}, limits=STRICT)
     assert not admission(catalogue=told)(query(filters=[nested])).answered
 
 
@@ -227,7 +227,7 @@ def test_prefixes_are_words_in_collections_of_other_tools(fields: FieldMap) -> N
 
 def test_more_filters_than_strict_mode_takes_are_invalid() -> None:
     """No leg could ask for them."""
-    told: Any = Told(conditions=2)
+    told: Any = Told(filter_max_conditions=2)
     years = [{"field": "year", "op": "eq", "value": year} for year in (2000, 2001, 2002)]
     assert not admission(catalogue=told)(query(filters=years[:2])).answered
     for filters in (years, [{"any_of": years}]):
@@ -239,11 +239,11 @@ def test_more_filters_than_strict_mode_takes_are_invalid() -> None:
 def test_an_order_needs_an_index_of_the_collection() -> None:
     """Of a collection of another tool only what its indexes give is an order."""
     order: dict[str, Any] = {"order_by": {"field": "created_at"}, "text": None, "subject": "s"}
-    none: Any = Told(orders={})
+    none: Any = Told(foreign=True)
     with pytest.raises(InputError, match="no index of the collection gives an order") as raised:
         admission(catalogue=none)(query(**order))
     assert raised.value.field == "order_by.field"
-    some: Any = Told(orders={"created_at": "integer"})
+    some: Any = Told(foreign=True, fields={"created_at": frozenset({Ask.INTEGER_RANGE})})
     assert not admission(catalogue=some)(query(**order)).answered
 
 
@@ -253,13 +253,13 @@ def test_a_collection_without_keywords_is_said_once() -> None:
     assert admission(catalogue=none)(query()).outcome.warnings == [
         "no_sparse_vector: the collection has nothing that keywords could be searched in"
     ]
-    scoring: Any = Told(sparse=False, scoring=True)
+    scoring: Any = Told(sparse=False, fields={"text": frozenset({Ask.RANKED})})
     assert admission(catalogue=scoring)(query()).outcome.warnings == []
 
 
 def test_what_cannot_be_excluded_is_said() -> None:
     """A collection whose filters need an index, and that has none of words, gives what NOT excludes; others don't."""
-    lacking: Any = Told(indexed={"text": frozenset()})
+    lacking: Any = Told(fields={"text": frozenset()}, limits=STRICT)
     said = admission(catalogue=lacking)(query(text="lantern NOT window")).outcome.warnings
     assert said == ["NOT: filters of the collection need an index, and a searched field has none of its words"]
     assert admission(catalogue=lacking)(query(text="lantern window")).outcome.warnings == []
@@ -271,19 +271,21 @@ def test_what_cannot_be_excluded_is_said() -> None:
     [
         (None, "parent", None),
         (None, "size", "nothing to group by: add it to qdrant.indexes; there are parent, subject"),
-        (frozenset({"size"}), "size", None),
-        (frozenset({"size"}), "parent", "nothing to group by: add it to qdrant.indexes; there are size"),
+        ({"size": frozenset({Ask.INTEGER})}, "size", None),
+        ({"size": frozenset({Ask.INTEGER})}, "parent", "nothing to group by: add it to qdrant.indexes; there are size"),
         (None, "inner", "its values are inside of strings (node#text), which no filter looks into"),
     ],
 )
-def test_a_field_to_group_by_needs_an_index(groups: frozenset[str] | None, field: str, said: str | None) -> None:
+def test_a_field_to_group_by_needs_an_index(
+    groups: dict[str, frozenset[Ask]] | None, field: str, said: str | None
+) -> None:
     """By the configuration, or by the collection itself where that is read; others are refused, as for filters."""
     admit = admission(
         catalogue=Catalogue(UNASKED, QdrantSettings(url="http://qdrant")),
         grouped=frozenset({"parent", "subject"}),
         fields=FieldMap({"inner": "node#text"}),
     )
-    admit.catalogue._capabilities["documents"] = Capabilities("documents", groups=groups)
+    admit.catalogue._capabilities["documents"] = capable(fields=groups or {}, foreign=groups is not None)
     if said is None:
         assert not admit(query(group_by=field)).answered
         return

@@ -11,7 +11,6 @@ import pytest
 from operators.clients.embedders import Purpose
 from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
-from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.search_bodies import vector_of
@@ -21,7 +20,7 @@ from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings.ranking import PROFILES
-from tests.operators.samples import DIMENSION, admission, decoder, message
+from tests.operators.samples import DIMENSION, admission, capable, decoder, message
 
 PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True}}]})
 RERANKED = Recipe.parse("reranked", {"stages": ["keyword", "rerank"]})
@@ -248,7 +247,7 @@ def encoding(encoder: Spelling | None = None) -> Encodings:
 def weighed(*, able: bool = True, **event: Any) -> InFlight:
     """A query whose recipe gives weight to the leg `learned`; `able`: its collection has the vector."""
     asked = query(**{"recipe": "learned", **event})
-    asked.retrieval.capabilities = Capabilities("documents", learned=able)
+    asked.retrieval.capabilities = capable(learned=able)
     return asked
 
 

@@ -15,7 +15,7 @@ from operators.caching.payload_cache import TTL, PayloadCache
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.collection import ensure
+from operators.collections.making import ensure
 from operators.query.backend_answers import Hits
 from operators.query.in_flight import InFlight
 from operators.query.search import Found

@@ -21,7 +21,7 @@ from operators.stages.leg import Leg, pass_by
 from schemas.errors import BackendError, BackendTimeout, DeadLetterClass, Reason
 from tests.operators.runtime.flowing import flowed
 from tests.operators.runtime.test_async_stage import looping
-from tests.operators.samples import message, query
+from tests.operators.samples import capable, message, query
 from tests.operators.stages.replayed import CASES, SEARCHES, cases, digest
 
 BUILT = ("vector", "keyword", "structured", "keyword_context", "vector_context")
@@ -152,7 +152,7 @@ def test_a_late_leg_holds_nobody_beyond_its_deadline() -> None:
 def test_a_leg_that_is_not_built_is_skipped() -> None:
     """Context legs have no branch if no collection had contexts at the start; the query says so, and does not wait."""
     asked = query(0, vector=[1.0, 0.0, 0.0], recipe="conversation")
-    asked.retrieval.capabilities = replace(asked.retrieval.capabilities, dense_context=True)
+    asked.retrieval.capabilities = capable(dense_context=True)
     written = Searches(SEARCHES.bodies, frozenset(LEGS) - {"vector_context"})(asked)
     assert written.retrieval.searches is not None
     assert "vector_context" not in written.retrieval.searches

@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.query.backend_answers import Hits
-from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.search import Found, Search, nearest
 from operators.ranking.coverage import NEAR
@@ -26,7 +25,7 @@ from schemas.result import LegStatus
 from tests.operators.ranking.payloads import said
 from tests.operators.runtime.flowing import flowed
 from tests.operators.runtime.test_async_stage import looping
-from tests.operators.samples import query
+from tests.operators.samples import capable, query
 
 NOBODY: Any = None
 TERMS: Final = {"red": [1], "lamp": [2], "desk": [3, 4], "a1": [5]}
@@ -40,7 +39,7 @@ TEXT: Final = " ".join(TERMS)
 def asked(**event: Any) -> InFlight:
     """A query whose words have trigrams, in a collection that has them, too."""
     each = query(text=TEXT, explain=True, record=True, **event)
-    each.retrieval.capabilities = Capabilities("documents", fuzzy=True)
+    each.retrieval.capabilities = capable(fuzzy=True)
     each.retrieval.words, each.retrieval.columns = WORDS, ["text"]
     each.retrieval.terms = each.retrieval.trigrams = SparseVector([7], [1.0])
     each.retrieval.searches = {leg: Search(lambda: nearest([{}]), each.trace) for leg in ("keyword", "fuzzy")}

@@ -11,7 +11,6 @@ import pytest
 from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.query.backend_answers import Embedding, PartialScores, Scores, SomeScores, refused_of
-from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.result import result, status_of
 from operators.ranking.candidate import Candidate
@@ -22,7 +21,7 @@ from operators.stages.rerank import Reranking, rank
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, NoTokenVectors, Reason
 from schemas.result import Status
 from schemas.settings import Profile
-from tests.operators.samples import query
+from tests.operators.samples import capable, query
 
 TOKENS = Embedding(np.ones(3, np.float32), np.ones((2, 3), np.float32), (5, 6))
 BOUNDS = Bounds(10, 8, 8)
@@ -236,7 +235,7 @@ def test_a_lost_embedding_is_nothing_to_who_reads_texts() -> None:
 def test_a_collection_without_token_vectors_needs_no_call(reads: Reads, tokens: bool, asks: bool) -> None:
     """A reranker that reads the index's token vectors isn't asked where there are none; others are, and told so."""
     asked = fetched()
-    asked.retrieval.capabilities = Capabilities("documents", tokens=tokens)
+    asked.retrieval.capabilities = capable(tokens=tokens)
     request = by(reads).ask(asked)
     assert ([] if request is None else [request[1].stored]) == [tokens] * asks
     if not asks:

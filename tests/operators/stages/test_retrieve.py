@@ -13,7 +13,6 @@ import pytest
 from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant.requests import UNLIMITED
 from operators.query.backend_answers import Embedding, Hits
-from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.search import Found, QueryBatch, Search, nearest
 from operators.ranking.candidate import Candidate
@@ -27,7 +26,7 @@ from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from schemas.result import LegStatus
 from tests.operators.clients.qdrant.transports import Faulty, qdrant
-from tests.operators.samples import body, query, searches
+from tests.operators.samples import body, capable, query, searches
 
 VECTOR, KEYWORD, LEARNED = "vector", "keyword", "learned"
 OWN = {"namespace": "public"}
@@ -194,7 +193,7 @@ def test_recipes_without_context_say_nothing_of_it() -> None:
 def learned(encoding: SparseVector | None = None, *, able: bool = True, **event: Any) -> InFlight:
     """A query whose recipe gives weight to the leg `learned`, with its encoding; `able`: the collection has it."""
     asked = embedded(**{**WEIGHED, **event})
-    asked.retrieval.capabilities = Capabilities("documents", learned=able)
+    asked.retrieval.capabilities = capable(learned=able)
     asked.retrieval.encoding = encoding
     return asked
 
@@ -240,7 +239,7 @@ def test_a_learned_leg_that_is_not_asked_says_why(asked: InFlight, lost: Reason 
 def misspelt(trigrams: SparseVector | None, *, able: bool | None = True, **event: Any) -> InFlight:
     """A query of the default recipe, with its trigrams; `able`: the collection has them, None: none are configured."""
     asked = embedded(**event)
-    asked.retrieval.capabilities = Capabilities("documents", fuzzy=able)
+    asked.retrieval.capabilities = capable(fuzzy=able)
     asked.retrieval.trigrams = trigrams
     return asked
 

@@ -13,7 +13,7 @@ import pytest
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.collection import ensure
+from operators.collections.making import ensure
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked

@@ -10,10 +10,10 @@ import pytest
 
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.collection import ensure
+from operators.collections.catalogue import Catalogue
+from operators.collections.making import ensure
 from operators.indexing.document import DocumentInFlight, point
 from operators.query.backend_answers import Hits
 from operators.query.keyword_filter import conditions, open_endings

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from operators.text import passages
 from operators.text.passages import SIZE, Hint, Matcher, excerpt, is_bound
 from tests.growth import LINEAR, growth

@@ -23,7 +23,7 @@ from qdrant_edge import (
     UpdateOperation,
 )
 
-from operators.clients.qdrant.collections.analysers import Bm25, Bm25Parameters
+from operators.collections.analysers import Bm25, Bm25Parameters
 from operators.text.words import split, words
 
 PLAIN = Bm25(Bm25Parameters(language="none"))

@@ -1,1 +1,1 @@
-"""Collections as they are: capabilities, analysers, and counts of terms and documents."""
+"""Counts of terms and documents in collections."""

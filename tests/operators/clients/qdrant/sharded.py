@@ -6,10 +6,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant.programs import Runner
+from operators.collections.catalogue import Catalogue
+from operators.collections.making import ensure
 from operators.indexing.apply import Writer
-from operators.indexing.collection import ensure
 from operators.query.search import Found, Search
 from operators.runtime.dispatcher import Bounds
 from operators.stages.leg import Leg

@@ -41,7 +41,7 @@ WRONG = {"query": [1.0, 0.0], "using": "dense", "limit": 3}
 async def filled(client: QdrantClient) -> None:
     """Make the collection `docs` with ten points and an index on `parity` and `n`."""
     await client.create_collection("docs", CONFIG, timeout=5)
-    integers = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER)
+    integers = {"type": "integer"}
     await client.create_index("docs", "parity", integers, timeout=5)
     await client.create_index("docs", "n", integers, timeout=5)
     await client.upsert("docs", points(10), timeout=5)

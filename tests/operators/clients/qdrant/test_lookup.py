@@ -17,7 +17,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.collection import ensure
+from operators.collections.making import ensure
 from operators.query.collection import Capabilities, Destinations
 from operators.query.cursor import After, Cursor
 from operators.query.legs import Searches
@@ -27,7 +27,7 @@ from operators.query.search import Search
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from tests.operators.clients.qdrant.transports import qdrant
-from tests.operators.samples import DIMENSION, query, searches
+from tests.operators.samples import DIMENSION, capable, query, searches
 
 pytestmark = pytest.mark.slow
 
@@ -103,7 +103,7 @@ def test_pages_hold_each_record_once(
     async def scenario() -> list[list[str]]:
         client = qdrant(EngineTransport(engine))
         await client.upsert("documents", points, timeout=30)
-        return await pages(client, written, event, replace(FREE, most=most))
+        return await pages(client, written, event, capable(FREE, max_query_limit=most))
 
     found = asyncio.run(scenario())
     values = sorted(VALUES[field]) if field != "due" else [VALUES[field][each] for each in (2, 0, 1, 3)]

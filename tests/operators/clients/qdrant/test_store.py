@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from operators.clients.qdrant.collections.analysers import CURRENT, PLAIN, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, PLAIN, Bm25, Bm25Parameters
 from operators.evaluation.metrics import any_at, mean, parse_qrels, relevant
 from operators.ranking.coverage import rarity
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from operators.clients.local.minilm import MiniLM
-from operators.clients.qdrant.collections.analysers import Bm25
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
+from operators.collections.analysers import Bm25
 from operators.indexing.document import point
 from operators.query.backend_answers import Embedding, SomeScores
 from schemas.errors import NoTokenVectors

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from operators.clients.qdrant.collections.counts import REST, TIME_TO_LIVE
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import NAMESPACES, VOCABULARY, Frequencies, TokenIdf
-from operators.indexing.collection import indexes
+from operators.collections.requirements import indexes
 from schemas.document import TOKEN_IDS
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
 from tests.operators.clients.qdrant.transports import Faulty, answering, qdrant

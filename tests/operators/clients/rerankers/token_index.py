@@ -16,7 +16,8 @@ from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.token_vectors import DECIMALS
-from operators.indexing.collection import configuration, indexes
+from operators.collections.making import configuration
+from operators.collections.requirements import indexes
 from operators.query.backend_answers import Embedding
 from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.settings import QdrantSettings

@@ -13,29 +13,16 @@ from functools import lru_cache
 from typing import Any, Final
 
 import qdrant_edge
-import structlog
 
-from operators.clients.qdrant.answers import CollectionInfo
 from operators.ranking.content import join_fields
 from operators.text.analysis import Token, analyse, join_neighbours
 from operators.text.folding import fold_accents, fold_umlauts, lower_turkish
 from operators.text.terms import QueryWord, SparseVector, query_vector, trigrams_of_document
 from operators.text.words import split
-from schemas.document import COLUMNS, EXPIRES_AT, LANG
+from schemas.document import COLUMNS, LANG
 from schemas.errors import ConfigError
-from schemas.settings import QdrantSettings
-from schemas.settings.qdrant import Bm25Settings, Vectors, language_tag
+from schemas.settings.qdrant import Bm25Settings, language_tag
 
-log = structlog.stdlib.get_logger(__name__)
-
-OURS: Final = "rankstream"
-"""The key of a collection's metadata by which it is rankstream's."""
-
-_BM25: Final = "bm25"
-
-_ANALYSIS: Final = "analysis"
-
-_FIELDS: Final = "fields"
 ANY_COLUMN: Final = tuple((column, 1.0) for column in COLUMNS)
 """Title and text, of the same weight."""
 
@@ -43,12 +30,6 @@ PLAIN: Final = 1
 CURRENT: Final = 3
 """Versions of the analysis: words as Qdrant has them; and those of `operators.text.analysis`. A collection of version 2
 has most of the same terms: it has no forms but those with a digit, and the tails of decimals are words there."""
-
-_MISSING: Final = {
-    PLAIN: "joined part numbers, and pairs of characters for scripts that write no spaces",
-    CURRENT - 1: "sizes in one spelling, parts of words and of names in code, and joined names",
-}
-"""The terms that collections of earlier versions do not have."""
 
 _SPELLING: Final = str.maketrans("./+#", "\u1427\u2cc7\u1429\u2d4c")
 """Letters that look like the signs within words: the model divides words at signs."""
@@ -59,21 +40,8 @@ _KEPT: Final = 8192
 _COUNTING: Final = 1000.0
 """BM25's k by which a term's weight tells its count, to some ten thousand."""
 
-_CONTEXTS: Final = "contexts"
-_BY_ACCESS: Final = "same tier and labels"
-
 _JOINED: Final = "stopwords"
 """The beginning of the term of a text that has stop words alone."""
-
-_PROMPTS: Final = "prompts"
-_EMBEDDER: Final = "embedder"
-
-_EXPIRY: Final = "expiry"
-
-Purposes = Mapping[str, Mapping[str, str]]
-"""The prompts by which a model tells a `query` from a `document`: a prefix, and fields of the request."""
-
-DEFAULT_FIELDS: Final = dict(ANY_COLUMN)
 
 NO_LANGUAGE = "none"
 _GERMAN: Final = frozenset({"german", "de"})
@@ -285,126 +253,8 @@ def _sparse(vector: qdrant_edge.SparseVector) -> SparseVector:
     return SparseVector(vector.indices, vector.values)
 
 
-def metadata(
-    settings: Bm25Settings,
-    purposes: Purposes | None = None,
-    fields: Mapping[str, float] = DEFAULT_FIELDS,
-    model: str | None = None,
-) -> dict[str, Any]:
-    """A collection's metadata about its analyser and the searched fields, about the documents that share a context and
-    those that expire, and about the prompts and the `model` that its texts are embedded with, where an embedder is
-    configured.
-    """
-    prompts = {} if purposes is None else {_PROMPTS: purposes}
-    embedder = {} if model is None else {_EMBEDDER: model}
-    # An earlier version knows these parameters only.
-    newer = {name for name in ("languages", "accents") if getattr(settings, name) == getattr(Bm25Settings(), name)}
-    bm25 = {_BM25: settings.model_dump(mode="json", exclude=newer), _ANALYSIS: CURRENT, _FIELDS: dict(fields)}
-    return {OURS: {**bm25, _CONTEXTS: _BY_ACCESS, _EXPIRY: EXPIRES_AT, **prompts, **embedder}}
-
-
-def expires(info: CollectionInfo) -> bool:
-    """True if the collection says that its documents expire: in one of an earlier version `expires_at` is a field."""
-    ours = info.metadata.get(OURS)
-    return isinstance(ours, Mapping) and ours.get(_EXPIRY) == EXPIRES_AT
-
-
-def missing_terms(info: CollectionInfo) -> str | None:
-    """The kinds of terms that a collection of rankstream's lacks, as an earlier version made it; else None."""
-    ours = info.metadata.get(OURS)
-    return _MISSING.get(ours.get(_ANALYSIS, PLAIN)) if isinstance(ours, Mapping) else None
-
-
-def other_prompts(purposes: Purposes | None, info: CollectionInfo) -> Purposes | None:
-    """The prompts that a collection was made for, if they are known and others than these; None is no embedder."""
-    ours = info.metadata.get(OURS)
-    noted = ours.get(_PROMPTS) if isinstance(ours, Mapping) else None
-    return noted if isinstance(noted, Mapping) and purposes is not None and noted != purposes else None
-
-
-def mixed_contexts(names: Vectors, info: CollectionInfo) -> bool:
-    """True if the collection has contexts that may hold words of documents that fewer sources see."""
-    there = names.dense_context in info.vectors or names.sparse_context in info.sparse_vectors
-    ours = info.metadata.get(OURS)
-    return there and not (isinstance(ours, Mapping) and ours.get(_CONTEXTS) == _BY_ACCESS)
-
-
-def fields_of(info: CollectionInfo) -> Mapping[str, float] | None:
-    """The fields that a collection of rankstream's searches, with their weights; None of another program's."""
-    ours = info.metadata.get(OURS)
-    if not isinstance(ours, Mapping):
-        return None
-    fields = ours.get(_FIELDS)
-    return fields if isinstance(fields, Mapping) else DEFAULT_FIELDS
-
-
-class Analysers:
-    """The analyser of each collection: the collection's own parameters once they are read, the configured ones before.
-
-    Raises ConfigError for configured parameters that the model refuses.
-    """
-
-    def __init__(self, settings: QdrantSettings) -> None:
-        self._settings = settings
-        self._analysis = PLAIN if settings.of_another_tool else CURRENT
-        self._fields = settings.search_fields
-        self._others = _model(settings.bm25, self._analysis, self._fields)
-        self._models = {
-            name: _model(settings.analyser(name), self._analysis, self._fields) for name in settings.physical
-        }
-        self._warned: set[tuple[str, str]] = set()
-
-    def of(self, collection: str) -> Bm25:
-        """The model that makes this collection's terms."""
-        return self._models.get(collection, self._others)
-
-    def read(self, collection: str, metadata: Mapping[str, Any] | None) -> None:
-        """Take the parameters in a collection's metadata; None: it isn't there, and will be made as configured.
-
-        Without any, a collection keeps the configured parameters; so does one whose parameters can't be used, with a
-        warning. Parameters other than the configured ones are used, with a warning.
-        """
-        configured = self._settings.analyser(collection)
-        if metadata is None:
-            self._models[collection] = _model(configured, self._analysis, self._fields)
-            return
-        try:
-            own, analysis, fields = _parameters(metadata)
-            model = _model(configured if own is None else own, analysis, fields)
-        except (ValueError, ConfigError):
-            self._warn(collection, "collection has bm25 metadata that cannot be used", "configured parameters")
-            self._models[collection] = _model(configured, PLAIN, DEFAULT_FIELDS)
-            return
-        if own is not None and own != configured:
-            self._warn(collection, "collection has other bm25 parameters than configured", "its own parameters")
-        if model.name != self.of(collection).name:
-            self._models[collection] = model
-
-    def _warn(self, collection: str, event: str, used: str) -> None:
-        if (collection, event) not in self._warned:
-            self._warned.add((collection, event))
-            log.warning(event, collection=collection, used=used)
-
-
-def _parameters(metadata: Mapping[str, Any]) -> tuple[Bm25Settings | None, int, Mapping[str, float]]:
-    """The parameters in a collection's metadata, None without any, its analysis, and the fields that it searches.
-
-    Raises ValueError for others.
-    """
-    ours = metadata.get(OURS, {})
-    if not isinstance(ours, Mapping):
-        raise ValueError("no object")
-    analysis = ours.get(_ANALYSIS, PLAIN)
-    if analysis not in {*_MISSING, CURRENT}:
-        raise ValueError("another analysis")
-    fields = ours.get(_FIELDS, DEFAULT_FIELDS)
-    if not isinstance(fields, Mapping) or not all(isinstance(weight, int | float) for weight in fields.values()):
-        raise ValueError("no fields with weights")
-    own = Bm25Settings.model_validate(ours[_BM25], strict=True) if _BM25 in ours else None
-    return own, analysis, fields
-
-
-def _model(settings: Bm25Settings, analysis: int, fields: Mapping[str, float]) -> Bm25:
+def bm25(settings: Bm25Settings, analysis: int, fields: Mapping[str, float]) -> Bm25:
+    """The model with these parameters; raises ConfigError where the model refuses them."""
     # Marks number the fields: metadata may come back in another order than that of the configuration.
     ordered = sorted(fields, key=lambda name: (COLUMNS.index(name) if name in COLUMNS else len(COLUMNS), name))
     weights = tuple((name, float(fields[name])) for name in ordered)

@@ -1,4 +1,6 @@
-"""Generations: the collections that an index has had, one after the other, behind one name of the configuration.
+"""The survey: the collections that names of the configuration stand for, with their descriptions, owners and gaps.
+
+A name has had several generations of its index, one after the other.
 
 Rules
 -----
@@ -11,57 +13,24 @@ Rules
   indexing flow never follows an alias to a collection of another group.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.analysers import OURS
+from operators.collections.gaps import find_gaps
+from operators.collections.notes import OURS, generation_of, settings_of
+from operators.collections.requirements import Owner, Requirement, Surveyed
+from schemas.document import NAMESPACE
 from schemas.errors import BackendBadResponse, BackendError, Reason
+from schemas.settings import QdrantSettings
 
 SUFFIX: Final = ".rankstream"
 """End of the alias of a name that a collection has itself."""
 
-_SETTINGS: Final = "settings"
-_GENERATION: Final = "generation"
 _NOT_FOUND: Final = 404
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """The making of a collection by `rankstream reindex`.
-
-    `group` has the offsets of the documents topic that stand for it, `replaces` is the collection before it, if there
-    was one.
-    """
-
-    group: str
-    replaces: str | None = None
-
-
-def note(settings: str, generation: Generation | None = None) -> dict[str, Any]:
-    """The entries of a new collection's metadata: the hash of its settings, and its generation."""
-    return {_SETTINGS: settings, **({_GENERATION: asdict(generation)} if generation is not None else {})}
-
-
-def settings_of(info: CollectionInfo | None) -> str | None:
-    """The hash of the settings that a collection was made with; None if it does not say."""
-    found = _ours(info).get(_SETTINGS)
-    return found if isinstance(found, str) else None
-
-
-def generation_of(info: CollectionInfo | None) -> Generation | None:
-    """The generation that a collection is; None of one that `rankstream reindex` did not make."""
-    match _ours(info).get(_GENERATION):
-        case {"group": str(group), "replaces": None | str() as replaces}:
-            return Generation(group, replaces)
-    return None
-
-
-def _ours(info: CollectionInfo | None) -> Mapping[str, Any]:
-    ours = info.metadata.get(OURS) if info is not None else None
-    return ours if isinstance(ours, Mapping) else {}
 
 
 def alias_of(name: str, aliases: Mapping[str, str]) -> str | None:
@@ -99,16 +68,8 @@ class Choice:
         return self.group is None or self.group == (generation.group if generation is not None else self.default)
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """The collection that a name stands for: its own name, its description, None where it isn't there.
-
-    `alias` is the name to ask by, where the key may not ask by the collection's own.
-    """
-
-    physical: str
-    info: CollectionInfo | None
-    alias: str | None = None
+ANY: Final = Choice()
+"""The choice of the collection that the alias has."""
 
 
 async def resolve(
@@ -118,36 +79,77 @@ async def resolve(
     choice: Choice,
     timeout: float,
     present: str | None = None,
-) -> Resolved:
+) -> Surveyed:
     """The collection that a flow uses for a name; `present` is the one that it has used. Raises BackendError."""
     alias = alias_of(name, aliases)
     target = aliases[alias] if alias is not None else name
-    first = await _describe(qdrant, target, alias, timeout)
+    first = await _describe(qdrant, name, target, alias, timeout)
     if choice.takes(name, first.info):
         return first
     if present not in {None, target}:
         assert present is not None
-        stays = await _describe(qdrant, present, None, timeout)
+        stays = await _describe(qdrant, name, present, None, timeout)
         if stays.info is not None:
-            return stays
+            return replace(stays, target=target)
     found, passed = first, {target}
     while (generation := generation_of(found.info)) is not None and generation.replaces not in {None, *passed}:
         assert generation.replaces is not None
-        found = await _describe(qdrant, generation.replaces, None, timeout)
+        found = await _describe(qdrant, name, generation.replaces, None, timeout)
         passed.add(generation.replaces)
         if settings_of(found.info) == choice.settings(name):
-            return found
+            return replace(found, target=target)
     return first
 
 
-async def _describe(qdrant: QdrantClient, collection: str, alias: str | None, timeout: float) -> Resolved:
+async def _describe(qdrant: QdrantClient, name: str, physical: str, alias: str | None, timeout: float) -> Surveyed:
     try:
-        return Resolved(collection, await qdrant.collection_info(collection, timeout=timeout))
+        return Surveyed(name, physical, await qdrant.collection_info(physical, timeout=timeout))
     except BackendError as error:
         if error.status == _NOT_FOUND:
-            return Resolved(collection, None)
+            return Surveyed(name, physical)
         refused = isinstance(error, BackendBadResponse) and error.reason is Reason.UNAUTHORIZED
-        if not refused or alias in {None, collection}:
+        if not refused or alias in {None, physical}:
             raise
     assert alias is not None
-    return Resolved(collection, await qdrant.collection_info(alias, timeout=timeout), alias)
+    return Surveyed(name, physical, await qdrant.collection_info(alias, timeout=timeout), alias=alias)
+
+
+Needs = Callable[[str], Iterable[Requirement]]
+"""The requirements of the collection that the configuration has by this name."""
+
+
+async def survey(
+    qdrant: QdrantClient, settings: QdrantSettings, needs: Needs, timeout: float, choice: Choice = ANY
+) -> list[Surveyed]:
+    """Every configured collection, all asked at once, each within `timeout` seconds."""
+    aliases = await find_aliases(qdrant, timeout)
+
+    async def one(name: str) -> Surveyed:
+        alias = alias_of(name, aliases)
+        physical = aliases[alias] if alias is not None else name
+        found = Surveyed(name, physical)
+        try:
+            # That it isn't there is no failure of Qdrant, and is not logged as one.
+            if alias is not None or await qdrant.exists(name, timeout=timeout):
+                found = await resolve(qdrant, name, aliases, choice, timeout)
+            if (info := found.info) is not None:
+                owner = _owner(settings, name, info)
+                if owner is not None and NAMESPACE in info.indexes:
+                    # Every document has a namespace, and tombstones have none.
+                    no_documents = {"must": [{"is_empty": {"key": NAMESPACE}}]}
+                    tombstones = await qdrant.count(found.alias or found.physical, no_documents, timeout=timeout)
+                    info = replace(info, points=max(0, info.points - tombstones))
+                found = replace(found, info=info, owner=owner)
+        except BackendError as error:
+            return Surveyed(name, physical, error=error)
+        return replace(found, gaps=find_gaps(needs(name), found))
+
+    return list(await asyncio.gather(*map(one, settings.physical)))
+
+
+def _owner(settings: QdrantSettings, name: str, info: CollectionInfo) -> Owner | None:
+    if settings.of_another_tool:
+        return None
+    if OURS in info.metadata:
+        return "metadata"
+    return "configuration" if name in settings.owned else None

@@ -13,19 +13,13 @@ from structlog.testing import capture_logs
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.analysers import (
-    CURRENT,
-    PLAIN,
-    Bm25,
-    Bm25Parameters,
-    metadata,
-    missing_terms,
-)
-from operators.clients.qdrant.collections.catalogue import Catalogue
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
+from operators.collections.analysers import CURRENT, PLAIN, Bm25, Bm25Parameters
+from operators.collections.catalogue import Catalogue
+from operators.collections.making import configuration, ensure
+from operators.collections.notes import metadata
 from operators.indexing.apply import Writer
-from operators.indexing.collection import configuration, ensure
 from operators.indexing.document import DocumentInFlight
 from schemas.document import DocumentEvent, point_id
 from schemas.errors import BackendError
@@ -82,7 +76,7 @@ def parameters(settings: Bm25Settings, analysis: int = CURRENT) -> Bm25Parameter
 
 def test_a_collection_keeps_its_parameters(tmp_path: Path) -> None:
     """The indexer notes them at its creation, each collection its own, and after a change of the configuration they
-    still are what terms are made with; that is said once.
+    still are what terms are made with.
     """
     before = configured(tmp_path, analysers={"other": GERMAN})
     on_engine(tmp_path, lambda client: ensure(client, before, TIMEOUT))
@@ -92,18 +86,9 @@ def test_a_collection_keeps_its_parameters(tmp_path: Path) -> None:
     assert same.analyser("documents").parameters == parameters(Bm25Settings())
     assert same.analyser("other").parameters == parameters(GERMAN)
     assert same.analyser("other").document(TEXT) == Bm25(parameters(GERMAN)).document(TEXT)
-    with capture_logs() as lines:
-        after = read(tmp_path, configured(tmp_path, bm25=GERMAN), times=2)
+    after = read(tmp_path, configured(tmp_path, bm25=GERMAN), times=2)
     assert after.analyser("documents").parameters == parameters(Bm25Settings())
     assert after.analyser("other").parameters == parameters(GERMAN)
-    assert lines == [
-        {
-            "event": "collection has other bm25 parameters than configured",
-            "log_level": "warning",
-            "collection": "documents",
-            "used": "its own parameters",
-        }
-    ]
 
 
 def test_a_description_has_the_metadata_back(tmp_path: Path) -> None:
@@ -146,20 +131,11 @@ def test_a_collection_that_says_nothing_gets_the_configured_parameters(
     ],
 )
 def test_metadata_that_cannot_be_used_are_left(tmp_path: Path, noted: Any) -> None:
-    """The configured parameters are used, with a warning that repeats nothing of them."""
+    """The configured parameters are used."""
     settings = configured(tmp_path, bm25=GERMAN)
     # An object that is null goes for one that is absent.
     created(tmp_path, settings, {"rankstream": {"bm25": 0} if noted == {"bm25": None} else noted})
-    with capture_logs() as lines:
-        assert read(tmp_path, settings, times=2).analyser("documents").parameters == parameters(GERMAN, PLAIN)
-    assert lines == [
-        {
-            "event": "collection has bm25 metadata that cannot be used",
-            "log_level": "warning",
-            "collection": "documents",
-            "used": "configured parameters",
-        }
-    ]
+    assert read(tmp_path, settings, times=2).analyser("documents").parameters == parameters(GERMAN, PLAIN)
 
 
 @pytest.mark.parametrize("answer", [raising(httpx.ConnectError("refused")), answering(503, b""), answering(403, b"")])
@@ -231,9 +207,6 @@ def test_a_collection_of_an_earlier_version_is_searched_as_before(tmp_path: Path
     assert lines == []
     assert analyser.parameters == parameters(GERMAN, PLAIN)
     assert analyser.query("WH-1000XM5") == Bm25(parameters(GERMAN, PLAIN)).query("wh 1000xm5")
-    created(tmp_path / "new", settings, metadata(GERMAN))
-    assert "joined part numbers" in (missing_terms(described(tmp_path)) or "")
-    assert missing_terms(described(tmp_path / "new")) is None
 
 
 def test_a_collection_of_the_version_before_is_searched_and_written(tmp_path: Path) -> None:
@@ -242,7 +215,6 @@ def test_a_collection_of_the_version_before_is_searched_and_written(tmp_path: Pa
     noted["rankstream"]["analysis"] = CURRENT - 1
     settings = configured(tmp_path)
     created(tmp_path, settings, noted)
-    assert "sizes in one spelling" in (missing_terms(described(tmp_path)) or "")
 
     async def ask(client: QdrantClient) -> dict[str, set[str]]:
         catalogue = Catalogue(client, settings)

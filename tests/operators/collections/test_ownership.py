@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from operators.indexing.collection import indexes
-from operators.indexing.inspection import Lack
+from operators.collections.requirements import indexes
 from schemas.errors import BackendError, ConfigError
 from tests.operators.indexing.asking import PLAIN, Server
 from tests.qdrant_server import Behaviour, Keys, serve
@@ -134,9 +133,7 @@ def test_an_index_without_the_learned_vector_gets_no_more_documents(server: Serv
         server.ensure(destinations=places, vectors={"learned": "splade"})
     created = server.ensure(destinations={"default": "again"}, vectors={"learned": "splade"}).created
     assert created == ["again"]
-    assert server.survey(destinations={"default": "again"}, vectors={"learned": "splade"})["again"].lack == Lack(
-        [], [], [], [], [], [], [], {}
-    )
+    assert server.survey(destinations={"default": "again"}, vectors={"learned": "splade"})["again"].gaps == []
 
 
 def test_no_document_is_written_where_it_needs_a_shard_key(server: Server) -> None:

@@ -7,12 +7,13 @@ import httpx
 import orjson
 import pytest
 
-from operators.clients.qdrant.collections.analysers import metadata
-from operators.clients.qdrant.collections.catalogue import Catalogue
+from operators.collections.catalogue import Catalogue
+from operators.collections.notes import metadata
 from operators.query.collection import MOST, Capabilities
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings
 from tests.operators.clients.qdrant.transports import qdrant
+from tests.operators.samples import OURS, capable
 
 TIMEOUT = 5.0
 DESTINATIONS = {"default": "documents", "other": "other"}
@@ -80,15 +81,15 @@ def test_a_collection_of_ours_can_do_everything() -> None:
 @pytest.mark.parametrize(
     ("params", "expected"),
     [
-        ({"sparse_vectors": None}, Capabilities("documents", sparse=False)),
-        ({"sparse_vectors": {"splade": {}}}, Capabilities("documents", sparse=False)),
-        ({"vectors": {"dense": {"size": 4}}}, Capabilities("documents", tokens=False)),
-        ({"vectors": {"size": 4}}, Capabilities("documents", tokens=False)),
+        ({"sparse_vectors": None}, capable(sparse=False)),
+        ({"sparse_vectors": {"splade": {}}}, capable(sparse=False)),
+        ({"vectors": {"dense": {"size": 4}}}, capable(tokens=False)),
+        ({"vectors": {"size": 4}}, capable(tokens=False)),
         ({"sparse_vectors": {"bm25": {"modifier": "idf"}, "learned": {}}}, Capabilities("documents")),
-        ({"sparse_vectors": {"bm25": {}}}, Capabilities("documents", without_idf=frozenset({"bm25"}))),
+        ({"sparse_vectors": {"bm25": {}}}, Capabilities("documents", {**OURS.vectors, "sparse": "none"})),
         (
             {"sparse_vectors": {"bm25": {"modifier": "none"}}},
-            Capabilities("documents", without_idf=frozenset({"bm25"})),
+            Capabilities("documents", {**OURS.vectors, "sparse": "none"}),
         ),
     ],
 )
@@ -116,7 +117,7 @@ def test_limits_hold_where_strict_mode_is_on(strict: dict[str, Any], most: int, 
 def test_a_bound_on_the_candidates_of_a_search_is_known(enabled: bool, bound: int | None) -> None:
     """So that the vector leg asks for no more; none is known where the mode is off."""
     strict = {"enabled": enabled, "search_max_hnsw_ef": 64}
-    assert read(Server(documents=config(strict=strict))).of("documents").hnsw_ef == bound
+    assert read(Server(documents=config(strict=strict))).of("documents").limits.get("search_max_hnsw_ef") == bound
 
 
 def test_an_alias_is_the_collection_that_it_stands_for() -> None:
@@ -207,8 +208,8 @@ def test_a_collection_that_cannot_be_read_takes_nothing_from_the_others(status: 
 def test_without_token_vectors_in_the_configuration_there_are_none() -> None:
     """Before Qdrant has said what the collection holds, and after."""
     catalogue = read(Server(documents=config()), vectors={"tokens": None})
-    assert not catalogue.of("documents").tokens
-    assert not catalogue.of("other").tokens
+    assert not catalogue.of("documents").has("tokens")
+    assert not catalogue.of("other").has("tokens")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,7 @@ def test_no_vector_is_ranked_by_what_does_not_rank(vector: dict[str, Any], able:
     """By a distance, or by numbers without fractions: neither the dense vector, nor token vectors, nor contexts."""
     vectors = {name: {"size": 4, **vector} for name in ("dense", "tokens", "dense_context")}
     found = read(Server(documents=config(vectors=vectors))).of("documents")
-    assert (found.similar, found.tokens, found.dense_context) == (able, able, able)
+    assert [found.has(key) for key in ("dense", "tokens", "dense_context")] == [able] * 3
 
 
 @pytest.mark.parametrize("leg", ["learned", "fuzzy"])
@@ -245,8 +246,8 @@ def test_a_vector_is_searched_as_it_was_weighed(leg: str, sparse: dict[str, Any]
     """By the configured name; not where Qdrant would weigh its terms by all documents, those of others among them."""
     ours = {"bm25": {"modifier": "idf"}, **sparse}
     catalogue = read(Server(documents=config(sparse_vectors=ours)), vectors={leg: "splade"})
-    assert getattr(catalogue.of("documents"), leg) is able
-    assert getattr(catalogue.of("other"), leg)
+    assert catalogue.of("documents").has(leg) is able
+    assert catalogue.of("other").has(leg)
 
 
 def test_the_fields_to_group_by_are_those_with_an_index_that_tells_values_apart() -> None:

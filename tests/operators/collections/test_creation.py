@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from operators.indexing.collection import configuration
+from operators.collections.making import configuration
 from schemas.errors import ConfigError
 from schemas.settings import QdrantSettings, load
 from tests.operators.indexing.asking import Server

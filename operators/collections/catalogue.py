@@ -6,8 +6,8 @@ Rules
 - A description stays when a later reading fails.
 - A collection that the key may not see, or that fails, takes nothing from the others.
 - An alias is the collection that it stands for; it may be given to another one at any time. Who misses the collection
-  that it stood for has the aliases read at once. A flow with other settings
-  than that one's stays where it is (`generations`).
+  that it stood for has the aliases read at once. A flow with other settings than that one's stays where it is
+  (`survey`).
 - Qdrant does not distinguish one making of a collection from the next one of its name. One is noticed if the collection
   isn't there at a reading, or is described otherwise, or if another tool's has fewer points than before.
 """
@@ -16,40 +16,44 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import inf
 from typing import Any, Final
 
 import structlog
 
-from operators.access.filters import ORDERING, Ask
 from operators.clients.qdrant.answers import WHOLE_NUMBERS, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.analysers import Analysers, Bm25, expires, mixed_contexts
-from operators.clients.qdrant.collections.generations import Choice, Resolved, alias_of, find_aliases, resolve
-from operators.query.collection import MOST, Capabilities
-from schemas.document import TEXT, WHOLE_TITLE
-from schemas.errors import BackendBadResponse, BackendError
+from operators.collections.analysers import CURRENT, PLAIN, Bm25, bm25
+from operators.collections.notes import analysis_of, expires, mixed_contexts
+from operators.collections.requirements import Surveyed
+from operators.collections.survey import Choice, find_aliases, resolve
+from operators.query.collection import Capabilities, Modifier
+from schemas.errors import BackendBadResponse, BackendError, ConfigError
 from schemas.settings import QdrantSettings
+from schemas.settings.qdrant import DEFAULT_FIELDS
 
 log = structlog.stdlib.get_logger(__name__)
 
 EVERY: Final = 10.0
 """Seconds between two readings."""
 
-_GROUPING: Final = frozenset({Ask.KEYWORD, Ask.INTEGER, Ask.BOOL, Ask.UUID})
-"""Questions to an index that tells values apart."""
+_USUAL: Final[Mapping[str, Modifier]] = {
+    **dict.fromkeys(("dense", "tokens", "dense_context", "learned", "fuzzy"), "none"),
+    **dict.fromkeys(("sparse", "sparse_context"), "idf"),
+}
+"""Key of qdrant.vectors -> the modifier of the vector, where the collection is as rankstream makes it."""
+
+_DENSE: Final = frozenset({"dense", "tokens", "dense_context"})
+_CONTEXTS: Final = frozenset({"dense_context", "sparse_context"})
 
 _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
 """Scores that are smaller for more similar documents: to rank by them would be to rank the wrong way round."""
 
-_STAYS: Final = "the alias of a collection has one that was made with other settings, or for another consumer group"
-
 _SOON: Final = 0.5
 """Seconds after which an outage is looked into again."""
 
-Seen = Callable[[str, CollectionInfo | None], None]
-"""Gets a collection's description at each reading, None where it isn't there; called on the loop that reads."""
+Seen = Callable[[str, Surveyed], None]
+"""Gets a collection's description at each reading; called on the loop that reads."""
 
 
 class Catalogue:
@@ -73,7 +77,9 @@ class Catalogue:
         self._seen = seen
         self._hides = hides
         self._choice = choice or Choice()
-        self._analysers = Analysers(settings)
+        self._names = {key: name for key, name in settings.vectors if key in _USUAL and name is not None}
+        self._models = {name: self._analyser_of(name) for name in settings.physical}
+        self._others = self._analyser_of("")
         self._capabilities: dict[str, Capabilities] = {}
         self._warned: set[tuple[str, str]] = set()
         self._described: dict[str, tuple[str, object, int]] = {}
@@ -86,19 +92,10 @@ class Catalogue:
         """The capabilities of a collection, by the name or the alias that the configuration has for it."""
         known = self._capabilities.get(collection)
         if known is None:
-            stored = self._settings.vectors.tokens is not None
-            sparse = self._settings.vectors.sparse is not None
             context = self._settings.context.on and not self._hides
-            learned = self._settings.vectors.learned is not None
-            fuzzy = None if self._settings.vectors.fuzzy is None else True
             known = self._capabilities[collection] = Capabilities(
                 collection,
-                tokens=stored,
-                sparse=sparse,
-                dense_context=context,
-                sparse_context=context,
-                learned=learned,
-                fuzzy=fuzzy,
+                {key: _USUAL[key] for key in self._names if context or key not in _CONTEXTS},
                 making=self._makings[collection],
                 expires=not self._settings.of_another_tool,
             )
@@ -106,7 +103,7 @@ class Catalogue:
 
     def analyser(self, collection: str) -> Bm25:
         """The model that makes a collection's terms."""
-        return self._analysers.of(collection)
+        return self._models.get(collection, self._others)
 
     async def read(self, timeout: float) -> dict[str, BackendError]:
         """Read the description of each collection within `timeout` seconds; return the errors of those that failed."""
@@ -120,18 +117,17 @@ class Catalogue:
                 self._warn(collection, found)
                 continue
             name, info = found.physical, found.info
-            self._seen(collection, info)
+            self._seen(collection, found)
             self._note(collection, name, info)
             if info is None:
                 self._capabilities.pop(collection, None)
-                self._analysers.read(collection, None)
+                self._models[collection] = self._analyser_of(collection)
             else:
-                capabilities = self._capabilities[collection] = self._capable(collection, name, info)
+                self._capabilities[collection] = self._capable(collection, found, info)
                 if found.alias is not None:
-                    self._capabilities[collection] = capabilities = replace(capabilities, alias=found.alias)
                     self._qdrant.take_over(name, found.alias)
                 self._named[self._physical(collection)] = collection
-                self._analysers.read(collection, info.metadata)
+                self._read_analysis(collection, info.metadata)
         return errors
 
     async def successor(self, collection: str, timeout: float) -> str | None:
@@ -164,56 +160,47 @@ class Catalogue:
             lasting = all(isinstance(error, BackendBadResponse) for error in errors.values())
             await asyncio.sleep(EVERY if lasting else _SOON)
 
-    async def _resolve(self, collection: str, aliases: Mapping[str, str], timeout: float) -> Resolved | BackendError:
+    async def _resolve(self, collection: str, aliases: Mapping[str, str], timeout: float) -> Surveyed | BackendError:
         present, _, _ = self._described.get(collection, (None, None, 0))
         try:
-            found = await resolve(self._qdrant, collection, aliases, self._choice, timeout, present)
+            return await resolve(self._qdrant, collection, aliases, self._choice, timeout, present)
         except BackendError as error:
             return error
-        alias = alias_of(collection, aliases)
-        other = alias is not None and aliases[alias] != found.physical
-        if other and (collection, found.physical) not in self._warned:
-            log.warning(_STAYS, collection=collection, used=found.physical)
-        # Another switch is told again.
-        (self._warned.add if other else self._warned.discard)((collection, found.physical))
-        return found
 
-    def _capable(self, collection: str, name: str, info: CollectionInfo) -> Capabilities:
-        names = self._settings.vectors
-        most = info.strict.get("max_query_limit", MOST)
-        fields = self._qdrant.fields
-        indexes = {fields.name(path): described for path, described in info.indexes.items()}
-        text = indexes.get(TEXT, {}).get("params") or {}
-        another = self._settings.of_another_tool
-        # Filters need an index.
-        restricted = info.strict.get("unindexed_filtering_retrieve") is False
-        answerable = fields.answerable(indexes)
-        contexts = not (self._hides and mixed_contexts(names, info))
+    def _capable(self, collection: str, found: Surveyed, info: CollectionInfo) -> Capabilities:
+        fields, another = self._qdrant.fields, self._settings.of_another_tool
         return Capabilities(
-            name,
-            most=min(MOST, most),
-            exact=info.strict.get("search_allow_exact", True),
-            sparse=names.sparse is not None and names.sparse in info.sparse_vectors,
-            tokens=names.tokens is not None and _ranks(info.vectors.get(names.tokens)),
-            hnsw_ef=info.strict.get("search_max_hnsw_ef"),
-            indexed=answerable if restricted else None,
-            conditions=info.strict.get("filter_max_conditions"),
-            groups=_groups(answerable) if another or restricted else None,
-            orders=_orders(indexes) if another else None,
-            scoring=bool(text.get("scoring")),
-            dense_context=contexts and _ranks(info.vectors.get(names.dense_context)),
-            sparse_context=contexts and names.sparse_context in info.sparse_vectors,
-            learned=_lacks_idf(info.sparse_vectors.get(names.learned or "")),
-            fuzzy=None if names.fuzzy is None else _lacks_idf(info.sparse_vectors.get(names.fuzzy)),
-            similar=_ranks(info.vectors.get(names.dense, {})),
+            found.physical,
+            self._searchable(info),
+            fields.answerable({fields.name(path): described for path, described in info.indexes.items()}),
+            info.strict,
+            alias=found.alias,
             making=self._makings[collection],
             expires=expires(info) and not another,
-            without_idf=frozenset(
-                {names.sparse or "", names.sparse_context}.intersection(
-                    name for name, params in info.sparse_vectors.items() if _lacks_idf(params)
-                )
-            ),
+            foreign=another,
         )
+
+    def _searchable(self, info: CollectionInfo) -> dict[str, Modifier | None]:
+        """The vectors that are configured, as `Capabilities` has them; of contexts those that are there."""
+        found = {key: _modifier(key, vector, info) for key, vector in self._names.items()}
+        mixed = self._hides and mixed_contexts(self._settings.vectors, info)
+        return {key: each for key, each in found.items() if key not in _CONTEXTS or (each is not None and not mixed)}
+
+    def _analyser_of(self, collection: str) -> Bm25:
+        """The analyser of a collection that says nothing of its own, or isn't there."""
+        analysis = PLAIN if self._settings.of_another_tool else CURRENT
+        return bm25(self._settings.analyser(collection), analysis, self._settings.search_fields)
+
+    def _read_analysis(self, collection: str, metadata: Mapping[str, Any]) -> None:
+        """Take the parameters in a collection's metadata, or the configured ones where they can't be used."""
+        configured = self._settings.analyser(collection)
+        try:
+            own, analysis, fields = analysis_of(metadata)
+            model = bm25(own or configured, analysis, fields)
+        except (ValueError, ConfigError):
+            model = bm25(configured, PLAIN, DEFAULT_FIELDS)
+        if model.name != self.analyser(collection).name:
+            self._models[collection] = model
 
     def _note(self, collection: str, name: str, info: CollectionInfo | None) -> None:
         """Count a making of a collection that is seen not to be the one of the last reading."""
@@ -232,6 +219,18 @@ class Catalogue:
             log.warning("collection cannot be read: taken as configured", collection=collection, reason=str(error))
 
 
+def _modifier(key: str, name: str, info: CollectionInfo) -> Modifier | None:
+    """The modifier of a vector; None where it isn't there, or cannot be searched as configured."""
+    if key in _DENSE:
+        # Qdrant refuses a search by the dense vector of another name: the answer says more than a leg that is skipped.
+        missing: Mapping[str, Any] | None = {} if key == "dense" else None
+        return "none" if _ranks(info.vectors.get(name, missing)) else None
+    sparse = info.sparse_vectors.get(name)
+    if _lacks_idf(sparse):
+        return "none"
+    return "idf" if sparse is not None and _USUAL[key] == "idf" else None
+
+
 def _ranks(vector: Mapping[str, Any] | None) -> bool:
     """True for a vector that is there, and by whose scores the nearest of an embedder's vectors come first."""
     return vector is not None and vector.get("distance") not in _DISTANCES and vector.get("datatype") != WHOLE_NUMBERS
@@ -243,14 +242,3 @@ def _lacks_idf(sparse: Mapping[str, Any] | None) -> bool:
     Qdrant's IDF would weigh a sparse encoder's terms again, by documents of other namespaces, too.
     """
     return sparse is not None and sparse.get("modifier") in {None, "none"}
-
-
-def _groups(answerable: Mapping[str, frozenset[Ask]]) -> frozenset[str]:
-    fields = {field for field, asks in answerable.items() if asks & _GROUPING}
-    own = {"title"} if WHOLE_TITLE in fields else set()
-    return frozenset(own.union(field for field in fields if not field.startswith("_")))
-
-
-def _orders(indexes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:
-    kinds = {field: described.get("data_type") for field, described in indexes.items()}
-    return {field: kind for field, kind in kinds.items() if kind in ORDERING}

@@ -9,10 +9,12 @@ import pytest
 
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import AllBut, QdrantClient
-from operators.clients.qdrant.collections.analysers import Bm25, metadata
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.collection import configuration, ensure, indexes
+from operators.collections.analysers import Bm25
+from operators.collections.making import configuration, ensure
+from operators.collections.notes import metadata
+from operators.collections.requirements import indexes
 from operators.indexing.document import DocumentInFlight, payload, point
 from operators.query.backend_answers import Embedding
 from schemas.document import ACTOR_TYPE, CLASSIFICATION, LABELS, MARKS, NAMESPACE, SUBJECT, TOKEN_IDS

@@ -11,14 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.collections.generations import (
-    SUFFIX,
-    Choice,
-    Generation,
-    alias_of,
-    generation_of,
-    settings_of,
-)
+from operators.collections.notes import Generation, generation_of, settings_of
+from operators.collections.survey import SUFFIX, Choice, alias_of
 from schemas.document import EXPIRES, NAMESPACE
 from schemas.errors import ConfigError
 
@@ -46,11 +40,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The moves of all names, and what the new collections note; `done`: the aliases have them already."""
+    """The moves of all names, and what the new collections note; None: the aliases have them already."""
 
     moves: Sequence[Move]
     generation: Generation | None
-    done: bool = False
 
 
 class CatchUp:
@@ -99,7 +92,7 @@ async def plan(
         info = await qdrant.collection_info(before, timeout=timeout) if before is not None else None
         made.append(generation_of(info) is not None and settings_of(info) == choice.settings(name))
     if moves and all(made) and not again:
-        return Plan([Move(each.name, each.alias, None, each.before or "") for each in moves], None, done=True)
+        return Plan([Move(each.name, each.alias, None, each.before or "") for each in moves], None)
     for resuming in (True, False):
         found = [await _next(qdrant, each, choice, timeout, resuming=resuming) for each in moves]
         generations = {generation.group for _, generation in found if generation is not None}

@@ -9,8 +9,10 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.collections.generations import Choice, Generation, note, resolve
-from operators.indexing.reindexing import CLOSE, CatchUp, differing
+from operators.collections.notes import Generation, metadata
+from operators.collections.reindexing import CLOSE, CatchUp, differing
+from operators.collections.survey import Choice, resolve
+from schemas.settings.qdrant import Bm25Settings
 from tests.operators.clients.qdrant.transports import qdrant
 
 OFFSETS = st.dictionaries(st.integers(0, 3), st.integers(0, 50), min_size=1)
@@ -45,6 +47,10 @@ def test_counts_differ_by_namespace() -> None:
     assert differing({"a": 3}, {"b": 1}, 1) == {"a": (3, 0)}
 
 
+def _note(settings: str, generation: Generation | None = None) -> Mapping[str, Any]:
+    return metadata(Bm25Settings(), making=settings, generation=generation)
+
+
 def _used(config: str, present: str | None, aliases: Mapping[str, str], **noted: Mapping[str, Any]) -> str:
     """The collection that a flow of these settings uses for `documents`, where these collections note so."""
 
@@ -53,7 +59,7 @@ def _used(config: str, present: str | None, aliases: Mapping[str, str], **noted:
             name = request.url.path.removeprefix("/collections/").replace("-", "_")
             if name not in noted:
                 return httpx.Response(404, json={"status": {"error": "Not found: Collection"}})
-            described = {"config": {"params": {}, "metadata": {"rankstream": noted[name]}}}
+            described = {"config": {"params": {}, "metadata": noted[name]}}
             return httpx.Response(200, content=orjson.dumps({"result": described, "status": "ok", "time": 0.0}))
 
     choice = Choice(lambda _: config, *(("g2", "g1") if config == "indexing" else (None, None)))
@@ -62,7 +68,7 @@ def _used(config: str, present: str | None, aliases: Mapping[str, str], **noted:
 
 def test_a_flow_uses_the_generation_of_its_settings() -> None:
     """It follows the alias to a collection of its own settings, and else stays, or finds the one that was made so."""
-    there = {"documents": note("old"), "documents_2": note("new", Generation("g", "documents"))}
+    there = {"documents": _note("old"), "documents_2": _note("new", Generation("g", "documents"))}
     switched = {"documents.rankstream": "documents-2"}
     assert _used("old", None, {}, **there) == "documents"
     assert _used("new", "documents", switched, **there) == "documents-2"
@@ -75,6 +81,6 @@ def test_a_flow_uses_the_generation_of_its_settings() -> None:
 
 def test_an_indexing_flow_stays_with_the_collection_of_its_group() -> None:
     """Settings that fit are not enough: another group's offsets do not stand for what it has read."""
-    there = {"documents_2": note("indexing", Generation("g2")), "documents_3": note("indexing", Generation("g3"))}
+    there = {"documents_2": _note("indexing", Generation("g2")), "documents_3": _note("indexing", Generation("g3"))}
     assert _used("indexing", "documents-2", {"documents": "documents-3"}, **there) == "documents-2"
     assert _used("indexing", "documents-3", {"documents": "documents-2"}, **there) == "documents-2"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from schemas.errors import ConfigError
 
-EXCHANGES = json.loads((Path(__file__).parents[3] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]
+EXCHANGES = json.loads((Path(__file__).parents[2] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]
 (UPSERT,) = (exchange for exchange in EXCHANGES if exchange["name"] == "upsert")
 ENGLISH = Bm25()
 ANY_TEXT = st.text() | st.text(st.characters(categories=["Zs", "Cs"], include_characters="ab"))

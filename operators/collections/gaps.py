@@ -1,0 +1,364 @@
+"""Gaps: the requirements of a configuration that a collection, or its server, does not meet. Nothing here asks Qdrant.
+
+`rankstream check` and `collections` print them, the flows log them, and readiness and the start of `rankstream index`
+depend on them: all read this one list.
+
+Rules
+-----
+- An index may do more than is needed of it. One that does less is a gap, and so is one that makes other terms.
+- A field that Qdrant leaves out of a description has Qdrant's default.
+- Notes are compared in rankstream's own collections alone: the terms of another program's are its affair.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from operators.clients.qdrant.answers import WHOLE_NUMBERS, CollectionInfo
+from operators.collections.analysers import CURRENT, PLAIN
+from operators.collections.notes import (
+    OURS,
+    PROMPTS,
+    analysis_of,
+    expires,
+    generation_of,
+    mixed_contexts,
+    notes_of,
+    settings_of,
+)
+from operators.collections.requirements import (
+    CORRECT,
+    INDEXES,
+    MINIMUM,
+    STOPPED,
+    VECTORS,
+    Gap,
+    Requirement,
+    Schema,
+    Severity,
+    Surveyed,
+    format_schema,
+    parse_schema,
+)
+from schemas.result import FUZZY, LEARNED
+
+_INDEX_AGAIN: Final = (
+    "Index all documents again, into a collection that rankstream creates: rankstream reindex does it while queries go"
+    " on, see docs/how-to/reindexing.md."
+)
+_ANOTHERS: Final = (
+    "If no other program writes to it, add it to qdrant.owned; otherwise let qdrant.destinations and"
+    " qdrant.collections name a collection that does not exist, which is then created."
+)
+_SPARE: Final = (
+    "Do not search by this field, or index the documents into a collection that rankstream creates: the other program"
+    " may rely on the index."
+)
+_INTO_NEW: Final = "Index into a collection that rankstream creates, or "
+
+_MISSING_TERMS: Final = {
+    PLAIN: "joined part numbers, and pairs of characters for scripts that write no spaces",
+    CURRENT - 1: "sizes in one spelling, parts of words and of names in code, and joined names",
+}
+"""The terms that collections of earlier versions do not have."""
+
+_LIMITS: Final = {
+    "max_query_limit": "gives a search {} points at most, and a profile asks for {:g}: pages end earlier",
+    "search_max_hnsw_ef": "bounds hnsw_ef to {}, and qdrant.search.hnsw_ef is {:g}: fewer of the nearest documents are"
+    " found",
+    "max_timeout": "bounds a request to {} s, and qdrant.timeout is {:g} s",
+    "read_rate_limit": "allows {} searches a minute: those beyond it wait, or fail when their time is up",
+    "write_rate_limit": "allows {} documents a minute: those beyond it wait, or fail when their time is up",
+}
+"""Limits of a collection's strict mode, each with what follows where it is lower than is needed."""
+
+_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "keyword": {"prefix": False, "is_tenant": False},
+    "integer": {"lookup": True, "range": True},
+    "text": {
+        "phrase_matching": False,
+        "tokenizer": "word",
+        "lowercase": True,
+        **dict.fromkeys(("ascii_folding", "stopwords", "stemmer", "min_token_len", "max_token_len")),
+    },
+}
+"""Type of an index -> its options, with Qdrant's defaults."""
+
+_PRODUCTS: Final = frozenset({"Cosine", "Dot"})
+_ONLY_FASTER: Final = frozenset({"is_tenant", "prefix", "lookup", "range"})
+_ABILITIES: Final = _ONLY_FASTER | {"phrase_matching"}
+"""Options that an index may have without need; each of the others makes other terms."""
+
+_NO_STEMMER: Final = {"type": "none"}
+
+
+def find_gaps(needs: Iterable[Requirement], found: Surveyed) -> list[Gap]:
+    """The gaps of a collection, in the order of the requirements; of one that isn't there, that alone."""
+    if (info := found.info) is None:
+        return [_absent(need) for need in needs if need.kind == "presence"]
+    gaps = [gap for need in needs if need.kind != "presence" for gap in _COMPARISONS[need.kind](need, info, found)]
+    # Nothing is written to another program's collection, whatever else it lacks.
+    return [gap if found.owner or gap.kind == "owner" else replace(gap, stops=False) for gap in gaps]
+
+
+def is_searchable(needs: Iterable[Requirement], info: CollectionInfo) -> bool:
+    """True if Qdrant takes searches by vector; for a collection without dense vectors, if it takes keywords."""
+    if not info.vectors:
+        return any(need.kind == "sparse" and need.name in info.sparse_vectors for need in needs)
+    return all(gap.severity < Severity.FATAL for gap in find_gaps(needs, Surveyed("", "", info)))
+
+
+def _absent(need: Requirement) -> Gap:
+    """By whether rankstream would make the collection: what another tool fills, it creates."""
+    correct = "orrect qdrant.destinations and qdrant.collections."
+    cure = f"Run rankstream collections --create, or c{correct}" if need.wanted else f"C{correct}"
+    return Gap(need, Severity.ERROR, "the collection does not exist", cure)
+
+
+def find_server_gaps(version: str | None) -> Iterator[Gap]:
+    """The gap of a server that is older than MINIMUM; none where its version isn't known."""
+    number = tuple(int(each) for each in (version or "").split("-")[0].split(".")[:2] if each.isdecimal())
+    if len(number) == 2 and number < MINIMUM:
+        oldest = ".".join(map(str, MINIMUM))
+        what = f"the server is Qdrant {version}, and rankstream needs {oldest} or newer: requests of it may fail"
+        yield Gap(Requirement("server", oldest), Severity.PARTIAL, what, f"Upgrade Qdrant to {oldest} or newer.")
+
+
+class _Role(NamedTuple):
+    """A gap of a vector of this kind: its effect, the cure, the most that is lost, and the effect of another order.
+
+    Without `ranks`, a vector that ranks otherwise is not searched. `rigid`: no document is written for it, either.
+    """
+
+    effect: str
+    cure: str = CORRECT
+    most: Severity = Severity.PARTIAL
+    ranks: str = ""
+    rigid: bool = False
+
+
+_ROLES: Final[Mapping[str, _Role]] = {
+    "dense": _Role("the vector leg cannot search", CORRECT, Severity.FATAL, "scores of the vector leg are no cosines"),
+    "sparse": _Role("the keyword leg finds nothing", ranks="the keyword leg ranks otherwise"),
+    **{
+        leg: _Role(f"the leg {leg} finds nothing", f"{_INTO_NEW}correct qdrant.vectors.{leg}.", rigid=True)
+        for leg in (LEARNED, FUZZY)
+    },
+    "context": _Role(
+        "documents are not searched with their neighbours", f"{_INTO_NEW}set qdrant.context.order_by to null."
+    ),
+    "tokens": _Role("late interaction is off here", f"{_INTO_NEW}name another reranker, or set rerank.kind to none."),
+    "unread": _Role("", most=Severity.NONE),
+}
+
+
+def _compare_vector(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    role = _ROLES[need.kind]
+    compare = _dense if "size" in need.wanted else _sparse
+    for severity, what in compare(need.name, need.wanted, info):
+        differs = severity > Severity.SLIGHT or role.rigid
+        loss = min(severity, role.most) if role.ranks else role.most
+        if need.kind == "dense" and need.name not in info.vectors:
+            there = ", ".join(f"{name or 'the unnamed one'} ({has.get('size')})" for name, has in info.vectors.items())
+            what += f"; the collection has {there or 'none'}"
+        yield Gap(need, loss, what, role.cure, role.effect if differs else role.ranks or role.effect, differs)
+
+
+def _dense(name: str, wanted: Schema, info: CollectionInfo) -> Iterator[tuple[Severity, str]]:
+    vector = f"the vector {name}" if name else "the unnamed vector"
+    has = info.vectors.get(name)
+    if has is None:
+        yield Severity.FATAL, f"{vector} isn't there"
+        return
+    for parameter in ("size", "distance"):
+        if has.get(parameter) != wanted[parameter]:
+            # An inner product is searched and ranked like a cosine, though it is none: more is nearer.
+            ranks = Severity.SLIGHT if has.get(parameter) in _PRODUCTS else Severity.ERROR
+            severity = Severity.FATAL if parameter == "size" else ranks
+            yield severity, f"{vector} has {parameter} {has.get(parameter)}, and should have {wanted[parameter]}"
+    if has.get("datatype") == WHOLE_NUMBERS:
+        yield Severity.ERROR, f"{vector} has the datatype {WHOLE_NUMBERS}, which keeps no fractions"
+    if ("multivector_config" in wanted) != bool(has.get("multivector_config")):
+        expected = "a multivector" if "multivector_config" in wanted else "a single vector"
+        yield Severity.ERROR, f"{vector} should be {expected}"
+
+
+def _sparse(name: str, wanted: Schema, info: CollectionInfo) -> Iterator[tuple[Severity, str]]:
+    if name not in info.sparse_vectors:
+        yield Severity.FATAL, f"the sparse vector {name} isn't there"
+        return
+    has, needed = info.sparse_vectors[name].get("modifier") or "none", wanted.get("modifier") or "none"
+    if has != needed:
+        yield Severity.SLIGHT, f"the sparse vector {name} has the modifier {has}, and should have {needed}"
+
+
+def _compare_alias(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    if found.target is not None:
+        why = "made with other settings, or for another consumer group"
+        what = f"the alias has {found.target}, {why}: flows stay with {found.physical}"
+        yield Gap(need, Severity.PARTIAL, what, "Use the configuration of the new index: docs/how-to/reindexing.md.")
+
+
+def _compare_settings(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    if generation_of(info) is not None and need.wanted not in {None, settings_of(info)}:
+        what = "rankstream reindex made it with other settings, and no document is written to it with these"
+        cure = "Run rankstream reindex with this configuration, or use the configuration that it was made with."
+        yield Gap(need, Severity.ERROR, what, cure, STOPPED, stops=True)
+
+
+def _compare_owner(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    if found.owner is None:
+        effect = f"another program created the collection, which rankstream only reads, and {STOPPED}"
+        what = "it is not rankstream's own, and no document is written to it"
+        yield Gap(need, Severity.PARTIAL, what, _ANOTHERS, effect, stops=True)
+
+
+def _compare_shard_keys(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    if info.by_key and found.owner is not None:
+        what = "Qdrant takes no document without a shard key here (sharding_method: custom)"
+        cure = "Name a collection that does not exist, which is then created, or one without shard keys."
+        yield Gap(need, Severity.ERROR, what, cure, STOPPED, stops=True)
+
+
+def _compare_expiry(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    """`wanted`: documents have a default age."""
+    if found.owner is not None and not expires(info):
+        loss = Severity.PARTIAL if need.wanted else Severity.NONE
+        what = "in this collection of an earlier version, expires_at is a field as any other"
+        yield Gap(need, loss, what, _INDEX_AGAIN, "documents do not expire")
+
+
+def _compare_prompts(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    """Without an embedder none are wanted (None)."""
+    noted = notes_of(info).get(PROMPTS)
+    if isinstance(noted, Mapping) and need.wanted is not None and noted != need.wanted:
+        one, other = (json.dumps(each) if each else "none" for each in (noted, need.wanted))
+        what = f"prompts differ: the index was made with {one}, and the configuration has {other}"
+        cure = (
+            "Correct embedder.prompts and the prefixes, or index all documents again, into a collection that rankstream"
+            " creates: see docs/how-to/reindexing.md."
+        )
+        yield Gap(need, Severity.PARTIAL, what, cure, "the vector leg finds less")
+
+
+def _compare_terms(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    """By the analyser that is configured for the collection, and the fields that are searched."""
+    wanted, searched = need.wanted
+    if OURS not in info.metadata:
+        return
+    try:
+        noted, analysis, fields = analysis_of(info.metadata)
+    except ValueError:
+        what = "its metadata about terms are none of this version's, and the configured analyser is used"
+        yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, "the keyword leg may find less")
+        return
+    if (terms := _MISSING_TERMS.get(analysis)) is not None:
+        what = f"the index was made by an earlier version, without {terms}"
+        yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, "the keyword leg finds less")
+    if fields != searched:
+        pairs = (", ".join(f"{name} {weight:g}" for name, weight in each.items()) for each in (fields, searched))
+        what = "the keyword leg searches {}, and the configuration has {}".format(*pairs)
+        yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN)
+    made, configured = ((noted or wanted).model_dump(), wanted.model_dump())
+    for name in (each for each in configured if made[each] != configured[each]):
+        what = f"{name} {_word(made[name])}, and the configuration has {_word(configured[name])}"
+        yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, "the keyword leg analyses texts as the index was made")
+
+
+def _compare_contexts(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    """By the names of vectors, where the firewall is on."""
+    if mixed_contexts(need.wanted, info):
+        what = "contexts may hold words of neighbours of another classification or with other labels"
+        yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, _ROLES["context"].effect)
+
+
+def _compare_index(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    field = need.name
+    # Without an index a filter is slow, and an order is refused; strict mode refuses the filter, too.
+    refused = info.strict.get("unindexed_filtering_retrieve") is False
+    if field not in info.indexes:
+        why = "strict mode refuses filters by them" if refused else "filters by them are slow, and orders are refused"
+        loss, effect = Severity.ERROR if refused else Severity.PARTIAL, f"fields without an index, so that {why}"
+        what, cure = f"{field} ({format_schema(need.wanted)})", "Run rankstream collections --add-indexes."
+        yield Gap(need._replace(kind="missing index"), loss, what, cure, effect)
+        return
+    for severity, what in _differences(field, need.wanted, parse_schema(info.indexes[field])):
+        stops = severity > Severity.SLIGHT
+        loss = severity if found.owner is not None or refused else Severity.SLIGHT
+        yield Gap(need, loss, what, _SPARE if found.owner is None else _remake(found.name, need), stops=stops)
+
+
+def _remake(collection: str, need: Requirement) -> str:
+    path = f"/collections/{quote(collection, safe='')}/index/{quote(need.name, safe='')}"
+    request = f"elete it (DELETE {path}), then run rankstream collections --add-indexes."
+    if need.kind == "configured index":
+        return f"Correct qdrant.indexes, or make the index again: d{request}"
+    return f"D{request}"
+
+
+def _differences(field: str, wanted: Schema, there: Schema) -> Iterator[tuple[Severity, str]]:
+    kind, index = wanted["type"], f"the index of {field}"
+    if there["type"] != kind:
+        yield Severity.ERROR, f"{index} is of type {there['type']}, and should be {kind}"
+        return
+    for name, default in _OPTIONS.get(kind, {}).items():
+        values = (schema.get(name) for schema in (wanted, there))
+        needed, has = (default if value in (None, _NO_STEMMER) else value for value in values)
+        if name not in _ABILITIES and (needed or None) != (has or None):
+            yield Severity.ERROR, f"{index} has {name} {_word(has)}, and should have {_word(needed)}"
+        elif name in _ABILITIES and needed and not has:
+            yield Severity.SLIGHT if name in _ONLY_FASTER else Severity.ERROR, f"{index} is without {name}"
+
+
+def _word(value: object) -> str:
+    return "none" if value in (None, {}) else str(value).lower()
+
+
+def _compare_shards(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    """By the name of the sparse vector."""
+    if need.name not in info.sparse_vectors or (info.shards == 1 and not info.by_key):
+        return
+    several = "the collection has shards by key" if info.by_key else f"the collection has {info.shards} shards"
+    what = f"{several}, and Qdrant counts the rarity of a term in each: keyword scores depend on a document's shard"
+    cure = "Use one shard where it holds the documents: docs/reference/collections.md."
+    yield Gap(need, Severity.PARTIAL, what, cure)
+
+
+def _compare_limit(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    bound = info.strict.get(need.name)
+    if bound is not None and bound < need.wanted:
+        what = f"strict mode {_LIMITS[need.name].format(bound, need.wanted)}"
+        yield Gap(need, Severity.PARTIAL, what, f"Raise the limit in the strict mode of the collection ({need.name}).")
+
+
+def _compare_tokens(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
+    """Of late interaction, which counts tokens where `wanted`, by the name of the token vectors."""
+    strict = info.strict
+    if need.name not in info.vectors:
+        return
+    if strict.get("search_allow_exact") is False:
+        what = "strict mode forbids exact searches: late interaction fetches the token vectors to compare them"
+        yield Gap(need, Severity.PARTIAL, what, "Set search_allow_exact to true for less traffic.")
+    if need.wanted and (strict.get("search_allow_exact") is False or "max_query_limit" in strict):
+        what = "strict mode forbids to count tokens: late interaction weighs rare and common tokens alike"
+        yield Gap(need, Severity.PARTIAL, what, "Allow exact searches and any limit, or ignore it: it changes little.")
+
+
+_COMPARISONS: Final[Mapping[str, Callable[[Requirement, CollectionInfo, Surveyed], Iterator[Gap]]]] = {
+    **dict.fromkeys(VECTORS, _compare_vector),
+    **dict.fromkeys(INDEXES, _compare_index),
+    "alias": _compare_alias,
+    "settings": _compare_settings,
+    "owner": _compare_owner,
+    "shard keys": _compare_shard_keys,
+    "expiry": _compare_expiry,
+    "prompts": _compare_prompts,
+    "terms": _compare_terms,
+    "contexts": _compare_contexts,
+    "shards": _compare_shards,
+    "limit": _compare_limit,
+    "late interaction": _compare_tokens,
+}
+"""Kind of requirement -> its comparison."""

@@ -1,0 +1,188 @@
+"""The making of the collections that documents are indexed into, by their requirements."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import structlog
+from qdrant_client.http import models
+
+from operators.clients.qdrant.client import QdrantClient
+from operators.collections.notes import generation_of, metadata
+from operators.collections.requirements import (
+    INDEXES,
+    VECTORS,
+    Requirement,
+    Surveyed,
+    format_schema,
+    index_needs,
+    vectors,
+)
+from operators.collections.survey import ANY, Choice, survey
+from schemas.errors import BackendBadResponse, ConfigError
+from schemas.settings import QdrantSettings
+
+log = structlog.stdlib.get_logger(__name__)
+
+OTHERS: Final = (
+    "qdrant.fields, ids, namespaces and vectors describe collections that another tool filled: no document is written"
+    " to them. Leave these keys out of the indexing flow's configuration"
+)
+
+_SEVERAL: Final = (
+    "The configured Qdrant collections were made by several runs of rankstream reindex, and their documents are read"
+    " from different offsets. Run rankstream reindex with this configuration."
+)
+
+Notes = Callable[[str], Mapping[str, Any]]
+"""The metadata of a new collection, by its name."""
+
+_CONFLICT: Final = 409
+
+# The copy is what searches read first: it stays in memory where the vectors are read from disk.
+_QUANTIZATIONS: Final[Mapping[str, models.QuantizationConfig]] = {
+    "scalar": models.ScalarQuantization(
+        scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+    ),
+    "binary": models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True)),
+    "turbo": models.TurboQuantization(turbo=models.TurboQuantQuantizationConfig(always_ram=True)),
+}
+
+
+class Step(NamedTuple):
+    """One thing to make in a collection: an index, or, without a `need`, the collection itself."""
+
+    collection: str
+    need: Requirement | None = None
+
+    def __str__(self) -> str:
+        if self.need is None:
+            return f"collection {self.collection}"
+        return f"index {self.need.name} ({format_schema(self.need.wanted)}) in collection {self.collection}"
+
+
+def configuration(settings: QdrantSettings) -> models.CreateCollection:
+    """Cosine vectors, BM25 with IDF, and token vectors that are only ever compared with chosen candidates."""
+    create, needs = settings.create, vectors(settings)
+    sized = create.m is not None or create.ef_construct is not None
+    hnsw = models.HnswConfigDiff(m=create.m, ef_construct=create.ef_construct) if sized else None
+    searched = {"hnsw_config": hnsw, "quantization_config": _QUANTIZATIONS.get(create.quantization)}
+    tokens = {"hnsw_config": models.HnswConfigDiff(m=0), "datatype": models.Datatype(settings.vectors.tokens_datatype)}
+    return models.CreateCollection(
+        vectors={
+            each.name: models.VectorParams(
+                **each.wanted, on_disk=create.on_disk, **(tokens if each.kind == "tokens" else searched)
+            )
+            for each in needs
+            if "size" in each.wanted
+        },
+        sparse_vectors={
+            each.name: models.SparseVectorParams(**each.wanted) for each in needs if "size" not in each.wanted
+        },
+        shard_number=create.shards,
+        replication_factor=create.replication_factor,
+        write_consistency_factor=create.write_consistency_factor,
+        on_disk_payload=create.on_disk_payload,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ensured:
+    """The collections that were created, and those of other programs, which were left alone.
+
+    `group` is the consumer group that the others note for the offsets of their documents; None: they note none.
+    """
+
+    created: list[str]
+    foreign: list[str]
+    group: str | None = None
+
+
+async def ensure(
+    qdrant: QdrantClient,
+    settings: QdrantSettings,
+    timeout: float,
+    choice: Choice = ANY,
+    notes: Notes | None = None,
+    *,
+    writes: bool = True,
+) -> Ensured:
+    """Create the collections that don't exist, and the indexes that rankstream's own collections lack.
+
+    A new collection gets the metadata `notes`, without it those of its analyser and its fields alone. The creation of
+    one that exists may have been stopped before the last index. `writes`: documents will be written to each collection,
+    so one of another program is refused; else it is left alone. Raises ConfigError for that and for whatever is there
+    and isn't as documents need it, all of it at once and before anything is made. Raises BackendError.
+    """
+    if settings.of_another_tool:
+        if writes:
+            raise ConfigError(OTHERS)
+        return Ensured([], settings.physical)
+    parts = [*vectors(settings), *index_needs(settings)]
+
+    def needs(name: str) -> list[Requirement]:
+        own = Requirement("owner"), Requirement("shard keys"), Requirement("settings", choice.settings(name))
+        return [*(own if writes else ()), *parts]
+
+    surveyed = await survey(qdrant, settings, needs, timeout, choice)
+    for each in surveyed:
+        if each.error is not None:
+            raise each.error
+    problems = [problem for each in surveyed for problem in _problems(each)]
+    groups = sorted({generation.group for each in surveyed if (generation := generation_of(each.info)) is not None})
+    if writes and len(groups) > 1:
+        problems.append(_SEVERAL)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    for step in steps(surveyed, settings, create=True, add=True, foreign=False):
+        await take(qdrant, settings, step, timeout, notes)
+    absent = [each.name for each in surveyed if each.info is None]
+    return Ensured(absent, [each.name for each in surveyed if each.foreign], next(iter(groups), None))
+
+
+def steps(
+    surveyed: Sequence[Surveyed], settings: QdrantSettings, *, create: bool, add: bool, foreign: bool
+) -> list[Step]:
+    """The steps to do: make collections that don't exist, and missing indexes of the others, `foreign` ones too."""
+    made: list[Step] = []
+    for each in surveyed:
+        if each.info is not None:
+            if add and (foreign or not each.foreign):
+                lacking = [gap.need for gap in each.gaps if gap.kind == "missing index"]
+                made += [Step(each.physical, need) for need in lacking]
+        elif create and each.error is None:
+            made.append(Step(each.name))
+            made += [Step(each.name, need) for need in index_needs(settings)]
+    return made
+
+
+async def take(
+    qdrant: QdrantClient, settings: QdrantSettings, step: Step, timeout: float, notes: Notes | None = None
+) -> None:
+    """Make a collection, with these notes, or an index, within `timeout` seconds; raises BackendError."""
+    if (need := step.need) is not None:
+        if step.collection not in qdrant.limits:
+            await qdrant.collection_info(step.collection, timeout=timeout)
+        await qdrant.create_index(step.collection, need.name, need.wanted, timeout=timeout)
+        return
+    try:
+        noted = notes if notes is not None else partial(_notes, settings)
+        created = configuration(settings).model_copy(update={"metadata": noted(step.collection)})
+        await qdrant.create_collection(step.collection, created, timeout=timeout)
+    except BackendBadResponse as error:
+        # Another replica was faster.
+        if error.status != _CONFLICT:
+            raise
+
+
+def _notes(settings: QdrantSettings, name: str) -> Mapping[str, Any]:
+    return metadata(settings.analyser(name), fields=settings.search_fields)
+
+
+def _problems(surveyed: Surveyed) -> Iterator[str]:
+    for gap in surveyed.gaps:
+        if gap.stops:
+            yield f"Qdrant collection {surveyed.name}: {gap.what}. {gap.cure}"
+        elif gap.kind in VECTORS | INDEXES and not surveyed.foreign:
+            log.warning("collection is not as it should be", collection=surveyed.name, difference=gap.what)
