@@ -2,7 +2,7 @@
 
 Every document's payload has the vocabulary ids of its tokens; Qdrant counts them. Promises:
 - a query's weights tell of no other namespace's documents, and of none that the firewall hides from it;
-- its counts are cached and refreshed as all counts are (operators.clients.qdrant.collections.counts);
+- its counts are cached and refreshed as all counts are (operators.clients.qdrant.counts);
 - a collection that refuses to count, without an index on the token ids or in strict mode, weighs all tokens alike.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from operators.access.firewall import AccessFilter
 from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.answers import Facet
-from operators.clients.qdrant.collections.counts import TIME_TO_LIVE, Clock, Counts, Watermark, remaining
+from operators.clients.qdrant.counts import TIME_TO_LIVE, Clock, Counts, Watermark, remaining
 from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.errors import BackendBadResponse
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from operators.clients.qdrant.collections.counts import REST, TIME_TO_LIVE
+from operators.clients.qdrant.counts import REST, TIME_TO_LIVE
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import NAMESPACES, VOCABULARY, Frequencies, TokenIdf
 from operators.collections.requirements import indexes

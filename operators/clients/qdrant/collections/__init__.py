@@ -1,1 +1,0 @@
-"""Counts of terms and documents in collections."""
