@@ -114,7 +114,7 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--documents", type=_count, nargs="+", default=[20_000])
     command.add_argument("--shards", type=_count, nargs="+", default=[1, 3], help="of a collection, on one node")
     command.add_argument("--rates", type=_positive, nargs="+", default=[10.0], help="queries a second")
-    command.add_argument("--seconds", type=_positive, default=10, help="at each rate")
+    command.add_argument("--seconds", type=_positive, default=6, help="at each rate")
     command.add_argument("--rounds", type=_count, default=3)
     command.add_argument("--burst", type=_none_or_more, default=300, help="queries at once; 0: no burst")
     command.add_argument("--warm-up", type=_count, default=50, help="queries before each round")

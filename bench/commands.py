@@ -44,7 +44,7 @@ from schemas.settings import TelemetrySettings, load
 
 COMPARED = PEERS | RANKSTREAM
 SUBJECTS = COMPARED | VARIANTS
-BACKENDS = {"qdrant_ms": QDRANT_MS, "rerank_ms": RERANK_MS}
+BACKENDS: dict[str, Any] = {"qdrant_ms": QDRANT_MS, "rerank_ms": RERANK_MS}
 
 out = Console()
 stderr = Console(stderr=True)

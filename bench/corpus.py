@@ -3,6 +3,7 @@
 import random
 import zlib
 from collections.abc import Iterator
+from functools import cache
 from itertools import accumulate, product
 from typing import Any, Final
 
@@ -19,15 +20,14 @@ TIMEOUT_MS: Final = 60_000
 """As in other loads: a query that expires in the queue would make the drain look fast."""
 
 _TITLE: Final = 3
-_TEXT: Final = 30
+_TEXT: Final = 20
 _QUERY: Final = 5
 _SYLLABLES: Final = [first + second for first, second in product("bdfgklmnprstvz", "aeiou")]
-_WORDS: Final = ["".join(each) for length in (2, 3) for each in product(_SYLLABLES, repeat=length)][:VOCABULARY]
 _FREQUENCIES: Final = list(accumulate(1 / rank for rank in range(1, VOCABULARY + 1)))
 
 
 def documents(first: int, count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values of so many document events, from a number on: titles and texts of some 200 characters."""
+    """Keys and values of so many document events, from a number on: titles and texts of some 120 characters."""
     for number in range(first, first + count):
         words = _words(random.Random(number), _TITLE + _TEXT)
         event = {"id": f"doc-{number}", "title": " ".join(words[:_TITLE]), "text": " ".join(words[_TITLE:])}
@@ -52,4 +52,13 @@ def corpus_events(run: str, count: int, limit: int = PAGE, *, vectors: bool) -> 
 
 
 def _words(chance: random.Random, count: int) -> list[str]:
-    return chance.choices(_WORDS, cum_weights=_FREQUENCIES, k=count)
+    return chance.choices(_vocabulary(), cum_weights=_FREQUENCIES, k=count)
+
+
+@cache
+def _vocabulary() -> list[str]:
+    short, long = ([*product(_SYLLABLES, repeat=length)] for length in (2, 3))
+    chance = random.Random(0)
+    # Frequent words are short ones.
+    chosen = [*chance.sample(short, len(short)), *chance.sample(long, VOCABULARY - len(short))]
+    return ["".join(each) for each in chosen]

@@ -17,6 +17,7 @@ PATIENCE: Final = 120.0
 
 _POLL: Final = 0.05
 _REQUEST: Final = 30.0
+_QUEUE: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +35,20 @@ class Indexing:
     def __init__(self, child: Child, kafka: KafkaSettings) -> None:
         self._child = child
         self._topic = kafka.topics.documents
-        connection = {"bootstrap.servers": kafka.bootstrap_servers}
-        self._producer = Producer({**connection, "linger.ms": 5, "queue.buffering.max.messages": 10_000_000})
-        self._group = Consumer({**connection, "group.id": kafka.indexing.group_id, "enable.auto.commit": False})
+        self._connection = {"bootstrap.servers": kafka.bootstrap_servers}
+        self._group = Consumer({**self._connection, "group.id": kafka.indexing.group_id, "enable.auto.commit": False})
 
     def measure(self, documents: Iterable[tuple[bytes, bytes]]) -> Written:
         """Send documents, and wait until the indexer has committed them all. Raises BenchError if it doesn't go on."""
+        # Of this call alone: it would look for the broker for ever.
+        producer = Producer({**self._connection, "linger.ms": 5, "queue.buffering.max.messages": _QUEUE})
         pid = self._child.process.pid
         before, started, count = process_seconds(pid), time.perf_counter(), 0
         for key, value in documents:
-            self._producer.produce(self._topic, value, key)
-            self._producer.poll(0)
+            producer.produce(self._topic, value, key)
+            producer.poll(0)
             count += 1
-        if self._producer.flush(_REQUEST):
+        if producer.flush(_REQUEST):
             raise BenchError("the broker does not take the documents in time")
         end, done, moved = self._end(), -1, time.monotonic()
         while done < end:
