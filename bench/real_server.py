@@ -38,7 +38,7 @@ BY_HAND: Final = "by-hand"
 SUBJECTS: Final = (ASYNCIO, TRANSACTIONS, FLOW, LATE)
 PAIRS: Final = ((FLOW, ASYNCIO), (FLOW, TRANSACTIONS), (LATE, FLOW))
 WRITTEN_PAIRS: Final = ((FLOW, BY_HAND), (LATE, FLOW))
-"""What is compared with what."""
+"""A subject, and the one that it is compared with."""
 
 _COLLECTIONS: Final = {BY_HAND: "by_hand", FLOW: "documents", LATE: "documents_with_tokens"}
 _SERVICES: Final = {ASYNCIO: "asyncio_service", TRANSACTIONS: "transactional_service"}
