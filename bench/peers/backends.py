@@ -20,7 +20,7 @@ _PAGE: Final = 10
 _K: Final = 60
 _ATTEMPTS: Final = 4
 _FIRST_PAUSE: Final = 0.1
-_TIMEOUT: Final = aiohttp.ClientTimeout(total=10)
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=60)
 _JSON: Final = {"content-type": "application/json"}
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 
