@@ -6,6 +6,7 @@ across queries is worth, and with `--faults` what a failing reranker costs. `cac
 `payloads`: how many fetches the payload cache spares. `paraphrases`: the questions that the semantic cache takes for
 one, rightly and wrongly. `recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
 `quality`: what each recipe reaches on judged queries, beside the CPU of a query and the bytes of a document.
+`server`: CPU a query and a document on a real Qdrant server, beside services that are written by hand.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
 pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak, answered twice,
@@ -18,7 +19,7 @@ import signal
 import sys
 from pathlib import Path
 
-from bench import caching, recall
+from bench import caching, real_server, recall
 from bench.commands import (
     COMPARED,
     SUBJECTS,
@@ -36,6 +37,7 @@ from bench.commands import (
     reranked,
     saturated,
     scaled,
+    served,
     soaked,
     stderr,
 )
@@ -107,6 +109,19 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--rate", type=_positive, help="queries a second, in place of a round's at once")
     command.add_argument("--client", choices=RANKSTREAM, default="kafka-python")
     command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("server", help="measure the flows on the Qdrant server that QDRANT_BINARY names")
+    command.set_defaults(run=_server)
+    command.add_argument("--documents", type=_count, nargs="+", default=[20_000])
+    command.add_argument("--shards", type=_count, nargs="+", default=[1, 3], help="of a collection, on one node")
+    command.add_argument("--rates", type=_positive, nargs="+", default=[10.0], help="queries a second")
+    command.add_argument("--seconds", type=_positive, default=6, help="at each rate")
+    command.add_argument("--rounds", type=_count, default=3)
+    command.add_argument("--burst", type=_none_or_more, default=300, help="queries at once; 0: no burst")
+    command.add_argument("--warm-up", type=_count, default=50, help="queries before each round")
+    command.add_argument(
+        "--subject", choices=real_server.SUBJECTS, nargs="+", default=[*real_server.SUBJECTS], help="what is measured"
+    )
+    command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("scale", help="measure how cost grows with the limit and with replicas")
     command.set_defaults(run=lambda each: scaled(each.rounds, each.rate, each.client, each.json))
     command.add_argument("--rounds", type=_count, default=3)
@@ -154,6 +169,12 @@ def _flow(arguments: argparse.Namespace) -> int:
     if arguments.profile:
         return profile(plan, arguments.subject[0], arguments.json, arguments.flame)
     return flow(plan, arguments.subject, arguments.json, arguments.plot)
+
+
+def _server(arguments: argparse.Namespace) -> int:
+    plan = Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
+    scales = [real_server.Scale(documents, shards) for documents in arguments.documents for shards in arguments.shards]
+    return served(scales, arguments.subject, plan, arguments.json)
 
 
 def _soak(arguments: argparse.Namespace) -> int:

@@ -18,8 +18,10 @@ from bench import (
     models,
     paraphrases,
     payloads,
+    qdrant_server,
     quality,
     ranking,
+    real_server,
     recall,
     report,
     rerank_faults,
@@ -30,7 +32,7 @@ from bench.flame import draw
 from bench.machine import machine
 from bench.plot import plot
 from bench.profiling import sampling, thread_profiles
-from bench.rig import QDRANT_MS, RERANK_MS, rig
+from bench.rig import EMBED_MS, QDRANT_MS, RERANK_MS, rig
 from bench.rounds import Plan, compare, warm_up
 from bench.saturation import saturate
 from bench.soak import Soak, soak, sound
@@ -42,7 +44,7 @@ from schemas.settings import TelemetrySettings, load
 
 COMPARED = PEERS | RANKSTREAM
 SUBJECTS = COMPARED | VARIANTS
-BACKENDS = {"qdrant_ms": QDRANT_MS, "rerank_ms": RERANK_MS}
+BACKENDS: dict[str, Any] = {"qdrant_ms": QDRANT_MS, "rerank_ms": RERANK_MS}
 
 out = Console()
 stderr = Console(stderr=True)
@@ -228,6 +230,26 @@ def scaled(rounds: int, rate: float, client: str, as_json: bool) -> int:
         figures = scaling.scaling(started, RANKSTREAM[client], rounds, rate, stderr.print)
     _show({"machine": measured_on, "backends": BACKENDS, **figures}, as_json, report.scaling_table(figures))
     return 0
+
+
+def served(scales: Sequence[real_server.Scale], names: Sequence[str], plan: Plan, as_json: bool) -> int:
+    """Measure on a real Qdrant server; the exit code. Raises BenchError and BrokerError."""
+    binary = qdrant_server.named()
+    if binary is None:
+        stderr.print(f"{qdrant_server.VARIABLE} names no Qdrant server", style="red")
+        return 2
+    measured_on = machine()
+    indexes = [real_server.measure(binary, scale, names, plan, stderr.print) for scale in scales]
+    figures = {
+        "machine": measured_on,
+        "backends": {"rerank_ms": RERANK_MS, "embed_ms": EMBED_MS},
+        "rounds": plan.rounds,
+        "indexes": indexes,
+    }
+    _show(figures, as_json, *(table for each in indexes for table in report.server_tables(each)))
+    if lost := sum(each["lost"] for each in indexes):
+        stderr.print(f"{lost} queries without an answer", style="red")
+    return 1 if lost else 0
 
 
 def kept(writes: Sequence[float], as_json: bool) -> int:

@@ -52,7 +52,7 @@ def ratios(subjects: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     base = ASYNCIO if ASYNCIO in subjects else next(iter(subjects))
     theirs = rows(subjects[base])
     return {
-        name: {load: _beside(row, theirs[load]) for load, row in rows(report).items()}
+        name: {load: beside(row, theirs[load]) for load, row in rows(report).items()}
         for name, report in subjects.items()
         if name != base
     }
@@ -67,7 +67,9 @@ def goals(compared: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _beside(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+def beside(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of one load beside another subject's in the same rounds."""
+
     def paired(figure: str, make: Callable[[float, float], float]) -> dict[str, Any]:
         return spread([make(*pair) for pair in zip(ours[figure]["rounds"], theirs[figure]["rounds"], strict=True)])
 

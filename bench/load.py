@@ -18,17 +18,20 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from bench.accounting import machine_seconds, process_seconds
+from bench.corpus import corpus_events
 from bench.events import query_events, repeated_events
 from bench.figures import Measurement, Phase
 from operators.query.message import Origin
 from operators.query.result import result_id
 from schemas.result import RetrievalStage
+
+Corpus = Literal["vectors", "texts"]
 
 PATIENCE: Final = 30.0
 """Seconds without an answer after which the rest counts as lost."""
@@ -84,7 +87,15 @@ class _Tally:
 class Meter:
     """Sends to one topic, reads another, and watches what the processes between the two cost."""
 
-    def __init__(self, bootstrap: str, queries: str, results: str, watched: Mapping[str, Sequence[int]]) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        queries: str,
+        results: str,
+        watched: Mapping[str, Sequence[int]],
+        corpus: Corpus | None = None,
+    ) -> None:
+        self._corpus = corpus
         self._watched = {**watched, "load": [os.getpid()]}
         self._queries = queries
         # Nagle's algorithm and lingering would add waits that are the meter's own.
@@ -114,11 +125,7 @@ class Meter:
     def measure(self, phase: Phase) -> Measurement:
         """Load, wait for every answer, or PATIENCE for the next, then for second ones. Raises KafkaException."""
         run = uuid.uuid4().hex[:12]
-        events: Iterable[tuple[bytes, bytes]] = (
-            query_events(run, phase.count, phase.limit, phase.namespaces)
-            if phase.texts is None
-            else repeated_events(run, phase.texts)
-        )
+        events = self._events(run, phase)
         interval = 0.0
         if phase.rate is None:
             # A burst is made before it is sent; else each query is made while its time hasn't come.
@@ -160,6 +167,13 @@ class Meter:
         """Leave the broker."""
         self._producer.flush(_REQUEST)
         self._consumer.close()
+
+    def _events(self, run: str, phase: Phase) -> Iterable[tuple[bytes, bytes]]:
+        if phase.texts is not None:
+            return repeated_events(run, phase.texts)
+        if self._corpus is not None:
+            return corpus_events(run, phase.count, phase.limit, vectors=self._corpus == "vectors")
+        return query_events(run, phase.count, phase.limit, phase.namespaces)
 
     def _send(
         self, events: Iterable[tuple[bytes, bytes]], start: float, interval: float, tally: _Tally
@@ -247,13 +261,14 @@ def main() -> None:
         metavar="NAME=PID",
         help="a process to account for; those of a name together",
     )
+    parser.add_argument("--corpus", choices=get_args(Corpus), help="ask the corpus, with vectors or by texts alone")
     arguments = parser.parse_args()
     watched: dict[str, list[int]] = {}
     for name, _, pid in (each.partition("=") for each in arguments.watch):
         watched.setdefault(name, []).append(int(pid))
     # Nothing here makes cycles, and a collection would be a pause in somebody's latency.
     gc.disable()
-    meter = Meter(arguments.bootstrap, arguments.queries, arguments.results, watched)
+    meter = Meter(arguments.bootstrap, arguments.queries, arguments.results, watched, arguments.corpus)
     print("ready", flush=True)
     for line in sys.stdin:
         measurement = meter.measure(Phase(**orjson.loads(line)))

@@ -34,6 +34,20 @@ def ratios_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def server_tables(report: Mapping[str, Any]) -> list[Table]:
+    """Of an index on a real server: what a document costs, what a query costs, and the ratios."""
+    index = f"{report['documents']:,} documents, shards: {report['shards']}"
+    written = _table(f"A document, {index}", "indexer", "CPU, ms", "a second")
+    for name, row in report["indexing"].items():
+        written.add_row(name, _ranged(row["cpu_ms_per_document"], 2), _ranged(row["documents_per_s"], 0))
+    ratios = _table(f"CPU beside each other, {index}", "", "beside", "load", "ratio")
+    for row in report["indexing_ratios"]:
+        ratios.add_row(row["of"], row["to"], "documents", _ranged(row["cpu"], 2))
+    for row in report["ratios"]:
+        ratios.add_row(row["of"], row["to"], row["load"], _ranged(row["cpu"], 2))
+    return [written, figures_table(report), ratios]
+
+
 def scaling_table(report: Mapping[str, Any]) -> Table:
     """A row for each limit, by bursts, and for each number of replicas, at one rate."""
     shown = _table("How a query's cost grows", "", "CPU a query, ms", "p50, ms", "answered a second")

@@ -2,23 +2,24 @@
 
 import contextlib
 import re
-import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import orjson
 from confluent_kafka import Producer
 
 from bench.accounting import thread_seconds
+from bench.child import Child, running_child
 from bench.figures import BenchError, Measurement, Phase
-from bench.kafka.broker import REPOSITORY, Broker
+from bench.indexing import Indexing
+from bench.kafka.broker import Broker
 from bench.profiling import thread_names
 from bench.stubs import SERVED
 from bench.subject import Launch, Subject, Surroundings, environment
@@ -27,38 +28,11 @@ from schemas.settings import KafkaSettings, Topics
 
 QDRANT_MS: Final = 10
 RERANK_MS: Final = 30
+EMBED_MS: Final = 5
 
 _START_TIMEOUT: Final = 60.0
-_STOP_TIMEOUT: Final = 40.0
-_LOG_LINES: Final = 20
 _LIBRDKAFKA: Final = "librdkafka's"
 _NUMBER: Final = re.compile(r"-\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A process of the rig and the file that it logs to."""
-
-    name: str
-    process: subprocess.Popen[str]
-    log: Path
-
-    def failure(self, what: str) -> BenchError:
-        """An error that ends with the last lines of the log."""
-        lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-        return BenchError("\n".join([f"{self.name}: {what}", *lines]))
-
-    def line(self) -> str:
-        """The next line that it prints. Raises BenchError if it ends instead."""
-        assert self.process.stdout is not None
-        if not (line := self.process.stdout.readline()):
-            raise self.failure("ended before its answer")
-        return line
-
-    def check(self) -> None:
-        """Raise BenchError unless it runs."""
-        if (status := self.process.poll()) is not None:
-            raise self.failure(f"ended with status {status}")
 
 
 class Running:
@@ -103,22 +77,48 @@ class Running:
 
 
 class Rig:
-    """A broker and stub backends, on which subjects run, one start after another."""
+    """A broker and stub backends, on which subjects run, one start after another.
 
-    def __init__(self, broker: Broker, stubs: Child, directory: Path) -> None:
+    `qdrant`: address of a real server in place of the stub; queries are then of the corpus.
+    """
+
+    def __init__(self, broker: Broker, stubs: Child, directory: Path, qdrant: str | None = None) -> None:
         self._broker = broker
+        self._real = qdrant is not None
         self._stubs = stubs
         self._directory = directory
         self._starts = 0
         urls = dict(stubs.line().split() for _ in SERVED)
         self._qdrant, self._rerank, self._embed, self._otlp = (urls[name] for name in SERVED)
+        self._qdrant = qdrant or self._qdrant
 
     @contextlib.contextmanager
     def running(self, subject: Subject, replicas: int = 1, indexed: int = 0) -> Iterator[Running]:
-        """Start the subject on topics of this start alone; end it afterwards. Raises BenchError.
+        """Start the subject on topics of this start alone, with a load; end it afterwards. Raises BenchError.
 
         So many namespaces, which no load asks, have a watermark from the start.
         """
+        with self._started(subject, replicas, indexed) as (children, kafka, directory):
+            command = [sys.executable, "-m", "bench.load", "--bootstrap", self._broker.bootstrap]
+            command += ["--queries", kafka.topics.queries, "--results", kafka.topics.results]
+            if self._real:
+                command += ["--corpus", "texts" if subject.embeds else "vectors"]
+            watched = [f"subject={each.process.pid}" for each in children] + [f"stubs={self._stubs.process.pid}"]
+            command += [word for each in watched for word in ("--watch", each)]
+            with running_child("load generator", command, directory / "load.log", talk=True) as generator:
+                generator.line()
+                yield Running(children, generator)
+
+    @contextlib.contextmanager
+    def indexing(self, subject: Subject) -> Iterator[Indexing]:
+        """Start an indexer on topics of this start alone; end it afterwards. Raises BenchError."""
+        with self._started(subject) as ([child], kafka, _), contextlib.closing(Indexing(child, kafka)) as indexing:
+            yield indexing
+
+    @contextlib.contextmanager
+    def _started(
+        self, subject: Subject, replicas: int = 1, indexed: int = 0
+    ) -> Iterator[tuple[list[Child], KafkaSettings, Path]]:
         self._starts += 1
         name = f"{subject.name}-{self._starts}"
         directory = self._directory / name
@@ -144,16 +144,10 @@ class Rig:
                 around = Surroundings(kafka, self._qdrant, self._rerank, self._embed, self._otlp, place, replica)
                 launch = subject.launch(around)
                 variables = {**environment(), **launch.variables}
-                child = stack.enter_context(_child(subject.name, launch.command, place / "log", variables))
+                child = stack.enter_context(running_child(subject.name, launch.command, place / "log", variables))
                 _await_ready(child, launch)
                 children.append(child)
-            command = [sys.executable, "-m", "bench.load", "--bootstrap", self._broker.bootstrap]
-            command += ["--queries", kafka.topics.queries, "--results", kafka.topics.results]
-            watched = [f"subject={each.process.pid}" for each in children] + [f"stubs={self._stubs.process.pid}"]
-            command += [word for each in watched for word in ("--watch", each)]
-            generator = stack.enter_context(_child("load generator", command, directory / "load.log", talk=True))
-            generator.line()
-            yield Running(children, generator)
+            yield children, kafka, directory
 
 
 def _publish_watermarks(kafka: KafkaSettings, namespaces: int) -> None:
@@ -165,46 +159,18 @@ def _publish_watermarks(kafka: KafkaSettings, namespaces: int) -> None:
 
 
 @contextlib.contextmanager
-def rig(qdrant_ms: int = QDRANT_MS, rerank_ms: int = RERANK_MS) -> Iterator[Rig]:
-    """The rig, with backends that answer after so long, until the block ends. Raises BrokerError and BenchError."""
+def rig(qdrant_ms: int = QDRANT_MS, rerank_ms: int = RERANK_MS, qdrant: str | None = None) -> Iterator[Rig]:
+    """The rig, with backends that answer after so long, or a Qdrant server at an address, until the block ends.
+
+    Raises BrokerError and BenchError.
+    """
     with tempfile.TemporaryDirectory(prefix="rankstream-bench-") as scratch, Broker() as broker:
         directory = Path(scratch)
         command = [sys.executable, "-m", "bench.stubs"]
         command += ["--qdrant-latency-ms", str(qdrant_ms), "--rerank-latency-ms", str(rerank_ms)]
-        with _child("stub backends", command, directory / "stubs.log", talk=True) as stubs:
-            yield Rig(broker, stubs, directory)
-
-
-@contextlib.contextmanager
-def _child(
-    name: str, command: Sequence[str], log: Path, env: Mapping[str, str] | None = None, *, talk: bool = False
-) -> Iterator[Child]:
-    """Run `command` until the block ends, logging to `log`; with `talk`, through pipes and only errors to the log."""
-    with log.open("w") as file:
-        output: IO[str] | int = subprocess.PIPE if talk else file
-        # In a session of its own, so that Ctrl-C ends the bench first and its processes through it.
-        process = subprocess.Popen(
-            command,
-            cwd=REPOSITORY,
-            env=env,
-            stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
-            stdout=output,
-            stderr=file,
-            text=True,
-            start_new_session=True,
-        )
-    try:
-        yield Child(name, process, log)
-    finally:
-        process.terminate()
-        try:
-            process.wait(_STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        command += ["--embed-latency-ms", str(EMBED_MS)]
+        with running_child("stub backends", command, directory / "stubs.log", talk=True) as stubs:
+            yield Rig(broker, stubs, directory, qdrant)
 
 
 def _await_ready(child: Child, launch: Launch) -> None:

@@ -7,7 +7,6 @@ import argparse
 import asyncio
 import contextlib
 import functools
-import math
 import random
 import re
 import signal
@@ -17,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+import numpy as np
 import orjson
 from aiohttp import web
 from anyio.from_thread import start_blocking_portal
@@ -127,7 +127,7 @@ def embed_app(latency: float) -> web.Application:
         texts = orjson.loads(await request.read())["input"]
         await asyncio.sleep(latency)
         entries = (
-            b'{"object":"embedding","index":%d,"embedding":%b}' % (index, _vector(zlib.crc32(each.encode()) % POOL))
+            b'{"object":"embedding","index":%d,"embedding":%b}' % (index, _vector(zlib.crc32(each.encode())))
             for index, each in enumerate(texts)
         )
         return _json(b'{"object":"list","model":"stub","data":[' + b",".join(entries) + b"]}")
@@ -274,12 +274,10 @@ def _own_record(number: int) -> bytes:
     return b'{"id":"%b","payload":%b}' % (IDS[number].encode(), _payload(number))
 
 
-@functools.cache
+@functools.lru_cache(POOL)
 def _vector(number: int) -> bytes:
-    rng = random.Random(number)
-    values = [rng.gauss(0, 1) for _ in range(DIMENSION)]
-    length = math.hypot(*values)
-    return orjson.dumps([round(value / length, 6) for value in values])
+    values = np.random.default_rng(number).standard_normal(DIMENSION)
+    return orjson.dumps((values / np.linalg.norm(values)).round(6), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _json(body: bytes) -> web.Response:

@@ -45,10 +45,14 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One process that answers query events with result events, by its name in the report."""
+    """One process that answers query events with result events, or indexes documents, by its name in the report.
+
+    `embeds`: queries that it is asked on a real server come without vectors.
+    """
 
     name: str
     launch: Callable[[Surroundings], Launch]
+    embeds: bool = False
 
 
 def launch(
@@ -57,8 +61,11 @@ def launch(
     over: Mapping[str, Any] | None = None,
     variables: Mapping[str, str] | None = None,
     program: str = "flows.cli",
+    command: str = "run",
 ) -> Launch:
-    """Start the search flow on a Kafka client, whole sections of its settings from `over`, by the module `program`."""
+    """Start the search flow on a Kafka client, whole sections of its settings from `over`, by the module `program`; by
+    the command `index` the indexing flow.
+    """
     port = free_port()
     settings = {
         "kafka": {**around.kafka.model_dump(mode="json", exclude_unset=True), "client": client},
@@ -75,8 +82,8 @@ def launch(
     config = around.directory / "rankstream.yaml"
     # JSON is YAML.
     config.write_bytes(orjson.dumps(settings, option=orjson.OPT_INDENT_2))
-    command = [sys.executable, "-m", program, "run", "--config", str(config)]
-    return Launch(command, f"http://127.0.0.1:{port}/readyz", variables or {})
+    words = [sys.executable, "-m", program, command, "--config", str(config)]
+    return Launch(words, f"http://127.0.0.1:{port}/readyz", variables or {})
 
 
 RANKSTREAM: Final = {
@@ -85,7 +92,7 @@ RANKSTREAM: Final = {
 """The search flow by the Kafka client that it runs on."""
 
 
-def peer(module: str, around: Surroundings) -> Launch:
+def peer(module: str, around: Surroundings, collection: str = "documents") -> Launch:
     """Start a hand-written service."""
     kafka, port = around.kafka, free_port()
     place = Place(
@@ -94,8 +101,11 @@ def peer(module: str, around: Surroundings) -> Launch:
         queries=kafka.topics.queries,
         results=kafka.topics.results,
         dead_letters=kafka.topics.dead_letters,
+        documents=kafka.topics.documents,
         qdrant=around.qdrant,
+        collection=collection,
         rerank=around.rerank,
+        embed=around.embed,
         port=port,
     )
     return Launch(

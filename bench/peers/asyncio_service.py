@@ -34,7 +34,7 @@ class Service(ConsumerRebalanceListener):
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._backends = Backends(place.qdrant, place.rerank)
+        self._backends = Backends(place)
         self._producer = AIOKafkaProducer(bootstrap_servers=place.bootstrap, enable_idempotence=True)
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=place.bootstrap,

@@ -25,7 +25,7 @@ class Query(BaseModel):
 
 async def serve(place: Place) -> None:
     """Answer until told to end."""
-    backends = Backends(place.qdrant, place.rerank)
+    backends = Backends(place)
     broker = KafkaBroker(place.bootstrap, enable_idempotence=True, logger=None)
     app = FastStream(broker, logger=None)
 

@@ -11,15 +11,20 @@ from aiohttp import web
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A peer's surroundings: its broker, topics and group, its backends, and the port that reports it ready."""
+    """A peer's surroundings: its broker, topics and group, its backends and collection, and the port that reports it
+    ready.
+    """
 
     bootstrap: str
     group: str
     queries: str
     results: str
     dead_letters: str
+    documents: str
     qdrant: str
+    collection: str
     rerank: str
+    embed: str
     port: int
 
     @classmethod

@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.kafka.broker import Broker
+from bench.qdrant_server import named
 from tests import qdrant_server
 from tests.docs.pages import ROOT, Block, blocks
-from tests.qdrant_server import binary
 
 pytestmark = [pytest.mark.slow, pytest.mark.operate, pytest.mark.weights, pytest.mark.timeout(900)]
 
@@ -164,7 +164,7 @@ def test_a_collection_is_looked_at_and_mended(place: Place) -> None:
     check, look, again = of("reference/collections.md", "sh")
     place.run(check)
     assert "documents" in place.run(look)
-    if binary.named() is None:
+    if named() is None:
         # The stand-in of a Qdrant server removes no index.
         again = again._replace(text=again.text.partition("\n")[2])
     place.run(again)

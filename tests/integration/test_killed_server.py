@@ -12,8 +12,8 @@ import pytest
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
+from bench.qdrant_server import named, spawned
 from tests.integration.deployment import Deployment, assert_each_once, wait_until
-from tests.qdrant_server.binary import named, spawned
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker]
 

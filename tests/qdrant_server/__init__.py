@@ -5,7 +5,6 @@
 
 from tests.qdrant_server.access import Keys
 from tests.qdrant_server.behaviour import Behaviour
-from tests.qdrant_server.binary import running
-from tests.qdrant_server.web import application, serve
+from tests.qdrant_server.web import application, running, serve
 
 __all__ = ["Behaviour", "Keys", "application", "running", "serve"]

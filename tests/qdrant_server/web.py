@@ -12,6 +12,7 @@ from weakref import WeakSet
 import httpx
 from aiohttp import hdrs, web
 
+from bench.qdrant_server import named, started
 from bench.stubs import served
 from operators.clients.qdrant_edge.shards import Engine
 from tests.qdrant_server.behaviour import Behaviour
@@ -60,6 +61,14 @@ def serve(path: Path, behaviour: Behaviour | None = None, port: int = 0) -> Iter
     """Serve the engine over `path` from a thread of its own on a free port, or this one; yields the base URL."""
     behaviour = behaviour or Behaviour()
     with Engine(path) as engine, served(application(engine, behaviour), port, behaviour.keep_alive) as url:
+        yield url
+
+
+@contextmanager
+def running(path: Path) -> Iterator[str]:
+    """A Qdrant over `path` for tests that hold for the server and its stand-in alike; yields the base URL."""
+    binary = named()
+    with serve(path) if binary is None else started(binary, path) as url:
         yield url
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bench.qdrant_server import named, started
 from operators.clients.qdrant_edge.shards import Engine
 from tests.qdrant_server import Behaviour
-from tests.qdrant_server.binary import named, started
 from tests.qdrant_server.transport import ServerTransport
 from tests.stand_in.asking import Server, in_process
 

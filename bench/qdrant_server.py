@@ -1,4 +1,4 @@
-"""A real Qdrant server, if the machine has one: the tests that can then run on it in place of the stand-in."""
+"""A real Qdrant server, if the machine has one, for benchmarks and for tests that can run on one."""
 
 import os
 import subprocess
@@ -11,7 +11,6 @@ from typing import Final
 import httpx
 
 from bench.ports import free_port
-from tests.qdrant_server.web import serve
 
 VARIABLE: Final = "QDRANT_BINARY"
 """The environment's variable with the path of a `qdrant`."""
@@ -57,14 +56,6 @@ def spawned(
         finally:
             process.terminate()
             process.wait(30)
-
-
-@contextmanager
-def running(path: Path) -> Iterator[str]:
-    """A Qdrant over `path` for tests that hold for the server and its stand-in alike; yields the base URL."""
-    binary = named()
-    with serve(path) if binary is None else started(binary, path) as url:
-        yield url
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
