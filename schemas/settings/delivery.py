@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from schemas.fields import Index, Point
 from schemas.settings.kafka_options import Options, refusals
 from schemas.settings.ranking import Allowed
 from schemas.settings.section import (
@@ -400,13 +401,13 @@ class DeliverySettings(Section):
 class DocumentSettings(Section):
     """The form in which documents come."""
 
-    envelope: Literal["none", "debezium"] = Field(
+    envelope: Point[Literal["none", "debezium"]] = Field(
         default="none", description="debezium: rows that Debezium's event flattening wrote; none: document events."
     )
-    columns: dict[str, str] = Field(
+    columns: Point[dict[str, str]] = Field(
         default={}, description="Field of a document -> name that it has in the messages, such as a row's column."
     )
-    expire_after: dict[str, Annotated[float, Field(gt=0, le=1e10)]] = Field(
+    expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(
         default={},
         description="Namespace -> seconds from the version of a document until it expires, if it has no `expires_at`.",
     )

@@ -1,6 +1,5 @@
 """Sections `policies` and `firewall`: how a source is known, what it may ask, and which documents it may see."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -11,6 +10,7 @@ import orjson
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from schemas.errors import ConfigError
+from schemas.fields import Answer, Effect, Newer, NoEffect, content, digest
 from schemas.filters import FieldName, Filters
 from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
@@ -66,7 +66,7 @@ class SourcePolicy(Section):
     allowed_profiles: list[str] = Field(
         default=[], description="Allowed profiles; others are denied with the code policy_denied."
     )
-    reply_to: list[TopicPattern] = Field(
+    reply_to: NoEffect[list[TopicPattern]] = Field(
         default=[],
         description="Results topics that a query may choose, by name or by a pattern with `*` and `?`; one that chooses"
         " none is answered on kafka.topics.results in any case.",
@@ -85,17 +85,17 @@ class SourcePolicy(Section):
     required_labels: list[str] = Field(
         default=[], description="The firewall hides documents that lack one of these labels."
     )
-    filters: Filters = Field(
+    filters: Newer[Filters] = Field(
         default=[],
         description="Filters that a document must pass for the source to see it, as a query has them; they hold without"
         " the firewall, too.",
     )
-    hidden_fields: list[Annotated[FieldName, AfterValidator(_not_the_id)]] = Field(
+    hidden_fields: Newer[list[Annotated[FieldName, AfterValidator(_not_the_id)]]] = Field(
         default=[],
         description="Payload fields, with all that is inside them, that the source does not see: they are in no result,"
         " explanation or pool, and it may not filter, order or group by them.",
     )
-    returned: Returned | None = Field(
+    returned: Newer[Returned | None] = Field(
         default=None,
         description="Parts of documents that results have where a query's `return` does not say; null: the profile's.",
     )
@@ -105,16 +105,10 @@ class SourcePolicy(Section):
         """True if the policy hides documents when the firewall is on."""
         return self.clearance is not None or bool(self.blocked_labels or self.required_labels)
 
-    @property
-    def content(self) -> dict[str, Any]:
-        """All that can change an answer; what earlier versions do not know only where it is set."""
-        newer = {name for name in ("filters", "hidden_fields", "returned") if not getattr(self, name)}
-        return self.model_dump(mode="json", exclude={"reply_to", *newer})
-
     @cached_property
     def hash(self) -> str:
         """SHA-256 of all that can change an answer."""
-        return hashlib.sha256(orjson.dumps(self.content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return digest(content(self, Effect.ANSWER, Effect.ANSWER))
 
 
 class IdentitySettings(Section):
@@ -190,11 +184,11 @@ class PolicySettings(Section):
     The policies of the `files` are the one part of the settings that changes while a process runs: all at once.
     """
 
-    identity: IdentitySettings = IdentitySettings()
-    default: SourcePolicy = Field(
+    identity: Answer[IdentitySettings] = IdentitySettings()
+    default: Answer[SourcePolicy] = Field(
         default=SourcePolicy(), description="Policy of every source that `sources` does not list."
     )
-    sources: dict[str, SourcePolicy] = Field(
+    sources: Answer[dict[str, SourcePolicy]] = Field(
         default={}, description="Source -> its policy, which inherits nothing from `default`."
     )
     files: list[Path] = Field(

@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from schemas.fields import Newer
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize, Returned
 from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
@@ -43,28 +44,22 @@ class Profile(Section):
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="Relevance of a result at least; null: defaults.min_relevance."
     )
-    group_by: FieldName | None = Field(
+    group_by: Newer[FieldName | None] = Field(
         default=None, description="Field by which results are grouped; null: defaults.group_by."
     )
-    group_size: GroupSize | None = Field(
+    group_size: Newer[GroupSize | None] = Field(
         default=None, description="Documents of a group at most; 0: no groups; null: defaults.group_size."
     )
-    group_score: GroupScore | None = Field(
+    group_score: Newer[GroupScore | None] = Field(
         default=None, description="Score of a group: max, sum or avg; null: defaults.group_score."
     )
-    returned: Returned | None = Field(
+    returned: Newer[Returned | None] = Field(
         default=None,
         description="Parts of documents that results have: keys as a query's `return` has them; null: all of each.",
     )
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
         default=7.0, description="Half-life in days where no decay tier gives one; null: scores never decay."
     )
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """All that can change an answer; what earlier versions do not know only where it is set."""
-        newer = ("group_by", "group_size", "group_score", "returned")
-        return self.model_dump(mode="json", exclude={name for name in newer if getattr(self, name) is None})
 
 
 _SHIPPED: Final[Mapping[str, Mapping[str, Any]]] = {

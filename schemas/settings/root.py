@@ -1,16 +1,13 @@
 """The whole configuration, its small sections, and the hash of every value that can change an answer."""
 
-import hashlib
-from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-import orjson
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.errors import ConfigError
-from schemas.fields import refuse_switch
+from schemas.fields import Answer, Effect, Newer, Point, content, digest, merge, refuse_switch
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
@@ -19,7 +16,7 @@ from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaS
 from schemas.settings.policies import OPERATION, Check, FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import DecaySettings, Profiles, Recipes
-from schemas.settings.section import Amount, Count, ModelServer, Seconds, Secret, Section, matches
+from schemas.settings.section import Amount, Count, Seconds, Secret, Section, matches
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -40,7 +37,7 @@ class CacheSettings(Section):
     payload_mib: Amount = Field(
         default=64, description="MiB of documents' payloads, fetched again only when their points change; 0: no cache."
     )
-    threshold: Annotated[float, Field(gt=0, le=1)] = Field(
+    threshold: Answer[Annotated[float, Field(gt=0, le=1)]] = Field(
         default=0.92,
         description="Least cosine of two queries that share an answer in the semantic cache. Apart from fillers, their "
         "words must be the same, too.",
@@ -48,7 +45,7 @@ class CacheSettings(Section):
     per_scope: Count = Field(
         default=1000, description="Answers in the semantic cache for queries that differ in text and vector only."
     )
-    clock_bucket: Seconds = Field(
+    clock_bucket: Answer[Seconds] = Field(
         default=60.0, description="Seconds of a time bucket: answers that depend on the time are shared within one."
     )
     watermark_timeout: Annotated[float, Field(gt=0, le=10)] = Field(
@@ -81,20 +78,22 @@ DELIMITER: Final = "__"
 class Defaults(Section):
     """Values for queries and documents that do not name their own."""
 
-    namespace: str = Field(default="default", min_length=1, description="Namespace of events that name none.")
-    destination: str = Field(default="default", min_length=1, description="Destination of events that name none.")
-    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+    namespace: Point[str] = Field(default="default", min_length=1, description="Namespace of events that name none.")
+    destination: Point[str] = Field(
+        default="default", min_length=1, description="Destination of events that name none."
+    )
+    min_relevance: Answer[Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = Field(
         default=0.0,
         description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",
     )
-    group_by: FieldName | None = Field(
+    group_by: Answer[FieldName | None] = Field(
         default=None,
         description="Indexed field by which results are grouped, where neither query nor profile says it; null: none.",
     )
-    group_size: GroupSize = Field(
+    group_size: Answer[GroupSize] = Field(
         default=1, description="Documents of a group at most, where neither query nor profile says it; 0: no groups."
     )
-    group_score: GroupScore = Field(
+    group_score: Answer[GroupScore] = Field(
         default="max", description="Score of a group, where neither query nor profile says it: max, sum or avg."
     )
 
@@ -150,15 +149,15 @@ class Settings(BaseSettings):
     sparse_encoder: SparseEncoderSettings = SparseEncoderSettings()
     rerank: RerankSettings = RerankSettings()
     chat: ChatSettings = ChatSettings()
-    profiles: Profiles = {}
-    recipes: Recipes = {}
-    decay: DecaySettings = DecaySettings()
+    profiles: Answer[Profiles] = {}
+    recipes: Answer[Recipes] = {}
+    decay: Answer[DecaySettings] = DecaySettings()
     policies: PolicySettings = PolicySettings()
-    firewall: FirewallSettings = FirewallSettings()
+    firewall: Answer[FirewallSettings] = FirewallSettings()
     cache: CacheSettings = CacheSettings()
     cursor: CursorSettings = CursorSettings()
     defaults: Defaults = Defaults()
-    documents: DocumentSettings = DocumentSettings()
+    documents: Newer[DocumentSettings] = DocumentSettings()
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
     cache_dir: Path = Field(
@@ -274,70 +273,32 @@ class Settings(BaseSettings):
 
     def index_hash(self) -> str:
         """SHA-256 of every value that can change what the index stores of a document."""
-        return _hash(self._index_content())
+        return digest(self._index_content())
 
     def making_hash(self, collection: str) -> str:
         """SHA-256 of the settings by which documents are read, embedded and analysed for a Qdrant collection.
 
         Names of collections do not count, nor what may be changed for the documents to come.
         """
-        content = self._index_content()
-        shaping = {"dimension", "vectors", "context", "search_fields", "read_fields"}
-        return _hash(
-            {
-                **{name: content[name] for name in ("embedder", "sparse_encoder", "defaults")},
-                "qdrant": {name: value for name, value in content["qdrant"].items() if name in shaping},
-                "bm25": self.qdrant.analyser(collection).model_dump(mode="json"),
-                "documents": self.documents.model_dump(mode="json", include={"envelope", "columns"}),
-            }
-        )
+        analyser = content(self.qdrant.analyser(collection), Effect.POINT, Effect.POINT)
+        return digest({**self._points(), "bm25": analyser, "documents": content(self.documents, Effect.POINT)})
 
     def config_hash(self) -> str:
         """SHA-256 of every value that can change an answer: not of addresses, secrets and sizes of queues."""
-        return _hash(
-            {
-                **self._index_content(),
-                "min_relevance": self.defaults.min_relevance,
-                "group": self.defaults.model_dump(mode="json", include={"group_by", "group_size", "group_score"}),
-                "search": self.qdrant.search.model_dump(mode="json"),
-                "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
-                "rerank": {
-                    **_model(self.rerank, _JUDGING),
-                    **self.rerank.model_dump(include=_ADDED, exclude_defaults=True),
-                },
-                # An index of the other precision is searched as well.
-                **self.embedder.model_dump(include={"precision"}, exclude_defaults=True),
-                "chat": _model(self.chat, {"kind", "model", "max_tokens", "structured", "parameters"}),
-                "profiles": {name: each.content for name, each in self.profiles.items()},
-                "recipes": {name: each.hash for name, each in self.recipes.items()},
-                "decay": self.decay.model_dump(mode="json"),
-                "policies": {
-                    "identity": self.policies.identity.model_dump(mode="json"),
-                    "default": self.policies.default.content,
-                    "sources": {name: each.content for name, each in self.policies.sources.items()},
-                },
-                "firewall": self.firewall.model_dump(mode="json"),
-                "cache": self.cache.model_dump(mode="json", include={"clock_bucket", "threshold"}),
-            }
-        )
+        rest = content(self, Effect.ANSWER)
+        # As earlier releases wrote it, so that the digest is theirs.
+        defaults = rest.pop("defaults")
+        flat = {**rest.pop("qdrant"), **rest.pop("embedder", {}), "min_relevance": defaults.pop("min_relevance")}
+        return digest({**self._index_content(), **rest, **flat, "group": defaults})
 
     def _index_content(self) -> dict[str, Any]:
-        places = {"destinations", "collections", "indexes"}
-        made = {"vectors", "context", "bm25", "analysers", "columns", "idf", "search_fields", "read_fields"}
-        named = {"fields", "ids", "namespaces", "dimension", *places, *made}
-        return {
-            "format": _FORMAT,
-            "qdrant": self.qdrant.model_dump(mode="json", include=named),
-            "embedder": {
-                **_model(self.embedder, {"kind", "model"}),
-                **({"purposes": self.embedder.purposes} if self.embedder.purposes else {}),
-                **({"dimensions": self.embedder.dimensions} if self.embedder.dimensions is not None else {}),
-            },
-            "sparse_encoder": _model(self.sparse_encoder, {"kind", "model"}),
-            "defaults": self.defaults.model_dump(mode="json", include={"namespace", "destination"}),
-            # Without them the hash is that of 0.2.0.
-            **({"documents": self.documents.model_dump(mode="json")} if self.documents != DocumentSettings() else {}),
-        }
+        return merge({"format": _FORMAT, **self._points()}, content(self, Effect.INDEX))
+
+    def _points(self) -> dict[str, Any]:
+        points = content(self, Effect.POINT)
+        if self.embedder.purposes:
+            points["embedder"]["purposes"] = self.embedder.purposes
+        return points
 
 
 _FORMAT: Final = 6
@@ -347,24 +308,3 @@ _FORMAT: Final = 6
 4: texts and titles in NFC. 5: the title as one value; indexes of id and times; the ids of terms where a collection
 has several shards. 6: identifiers and pairs of characters as terms; searched fields; marks of a document's terms.
 """
-
-_APPROXIMATING: Final = {"shards", "m", "ef_construct", "quantization"}
-"""Keys of `create` that decide which of the nearest documents a search finds, and how rare its terms are."""
-
-_JUDGING: Final = {
-    *("kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"),
-    *("prompts", "instruction", "query_template", "document_template"),
-}
-
-_ADDED: Final = {"file", "precision", "omitted"}
-"""With their defaults the hash is that of 0.2.0."""
-
-
-def _model(section: ModelServer, judging: Set[str]) -> dict[str, Any]:
-    """The values of a model's section that can change an answer. Without a `body` its hash is that of 0.2.0."""
-    values: dict[str, Any] = section.model_dump(mode="json", include=set(judging))
-    return {**values, "body": section.body} if section.body else values
-
-
-def _hash(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

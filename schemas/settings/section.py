@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from schemas.fields import refuse_switch
+from schemas.fields import Newer, Point, refuse_switch
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -184,6 +184,16 @@ _TEXTS: Final = frozenset(
 )
 
 
+Body = Annotated[
+    JsonObject,
+    AfterValidator(_not_ours),
+    Field(
+        description="Further fields of each request's body; an object is merged into one of the same name, and null"
+        " leaves a field out."
+    ),
+]
+
+
 class ModelServer(Backend):
     """The section of a model behind a server, whose requests may need more than others of its kind."""
 
@@ -195,11 +205,7 @@ class ModelServer(Backend):
         repr=False,
         description="Query parameters of each request, such as api-version. Their values are not shown.",
     )
-    body: Annotated[JsonObject, AfterValidator(_not_ours)] = Field(
-        default={},
-        description="Further fields of each request's body; an object is merged into one of the same name, and null"
-        " leaves a field out.",
-    )
+    body: Newer[Point[Body]] = Field(default={})
 
     @model_validator(mode="after")
     def _names_its_kind(self) -> Self:
