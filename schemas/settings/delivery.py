@@ -2,7 +2,7 @@
 
 import socket
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, TypeVar
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -21,9 +21,8 @@ from schemas.settings.section import (
     Url,
     is_pattern,
     matches,
+    sound,
 )
-
-S = TypeVar("S", bound=Section)
 
 DeliveryMode = Literal["exactly_once", "at_least_once"]
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -64,7 +63,7 @@ class TlsSettings(Section):
             problems.append("certificate_file and key_file need each other")
         if self.key_file is None and _names_given(self, ("key_password", "key_password_file")):
             problems.append("key_password needs key_file")
-        return _sound(self, problems)
+        return sound(self, problems)
 
 
 class SaslSettings(Section):
@@ -105,11 +104,11 @@ class SaslSettings(Section):
     def _whole(self) -> Self:
         if self.mechanism is None:
             unused = _names_given(self, (*_PASSWORD, *_TOKEN))
-            return _sound(self, [f"{', '.join(unused)}: set without mechanism"] if unused else [])
+            return sound(self, [f"{', '.join(unused)}: set without mechanism"] if unused else [])
         oauth = self.mechanism == "OAUTHBEARER"
         unused = _names_given(self, _PASSWORD if oauth else _TOKEN)
         problems = [f"{', '.join(unused)}: not for {self.mechanism}"] if unused else []
-        return _sound(self, problems + (self._token_problems() if oauth else self._password_problems()))
+        return sound(self, problems + (self._token_problems() if oauth else self._password_problems()))
 
     def _password_problems(self) -> list[str]:
         absent = [] if self.username else ["username"]
@@ -172,7 +171,7 @@ class SchemaRegistrySettings(Section):
             problems.append("logical_cluster needs a token")
         if (self.certificate_file is None) != (self.key_file is None):
             problems.append("certificate_file and key_file need each other")
-        return _sound(self, problems)
+        return sound(self, problems)
 
 
 def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> list[str]:
@@ -189,12 +188,6 @@ def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> 
 
 def _names_given(section: Section, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if getattr(section, name) not in (None, {})]
-
-
-def _sound(section: S, problems: list[str]) -> S:
-    if problems:
-        raise ValueError("; ".join(problems))
-    return section
 
 
 class Topics(Section):
@@ -234,7 +227,7 @@ class Topics(Section):
         roles: dict[str, list[str]] = {}
         for role in (name for name in type(self).model_fields if name != "reply_to"):
             roles.setdefault(getattr(self, role), []).append(role)
-        return _sound(self, [f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1])
+        return sound(self, [f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1])
 
 
 class KafkaSettings(Section):
@@ -335,7 +328,7 @@ class KafkaSettings(Section):
             problems.append("max_poll_interval must be session_timeout at least")
         for key in ("options", "consumer_options", "producer_options"):
             problems += refusals(key, getattr(self, key))
-        return _sound(self, problems)
+        return sound(self, problems)
 
     @property
     def indexing(self) -> Self:

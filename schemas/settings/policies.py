@@ -16,7 +16,7 @@ from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
 from schemas.settings.document import read
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import Section, TopicPattern
+from schemas.settings.section import DESTINATIONS, Reference, Section, TopicPattern, matches, sound
 from schemas.wording import MAX_WORDED, explain_problem
 
 Tier = Literal["public", "internal", "confidential", "restricted"]
@@ -27,6 +27,21 @@ TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 OPERATION: Final = "read"
 """The operation of every query; there is no other."""
 
+_Profiles = Annotated[list[str], Reference("not in profiles", lambda settings, name: name in settings.profiles)]
+_Parts = Annotated[
+    list[str],
+    Reference(
+        "not in qdrant.collections",
+        lambda settings, name: any(name in each for each in settings.qdrant.collections.values()),
+    ),
+]
+_Operations = Annotated[list[str], Reference(f"no operation; there is {OPERATION}", lambda _, name: name == OPERATION)]
+_QUERIES: Final = Reference("not kafka.topics.queries", lambda settings, name: name == settings.kafka.topics.queries)
+_REPLIES: Final = Reference(
+    "neither kafka.topics.results nor one of kafka.topics.reply_to",
+    lambda settings, name: matches(name, (settings.kafka.topics.results, *settings.kafka.topics.reply_to)),
+)
+
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Bytes of all files of policies."""
 
@@ -36,12 +51,12 @@ _SUFFIXES: Final = {".json", ".yaml", ".yml"}
 class Deny(Section):
     """Requests that a source may not make. This list overrides the lists that allow."""
 
-    destinations: list[str] = Field(default=[], description="Denied destinations.")
-    collections: list[str] = Field(default=[], description="Denied collections.")
+    destinations: Annotated[list[str], DESTINATIONS] = Field(default=[], description="Denied destinations.")
+    collections: _Parts = Field(default=[], description="Denied collections.")
     namespaces: list[str] = Field(default=[], description="Denied namespaces.")
-    operations: list[str] = Field(default=[], description="Denied operations.")
-    retrieval_modes: list[str] = Field(default=[], description="Denied profiles: retrieval_mode_not_allowed.")
-    profiles: list[str] = Field(default=[], description="Denied profiles: policy_denied.")
+    operations: _Operations = Field(default=[], description="Denied operations.")
+    retrieval_modes: _Profiles = Field(default=[], description="Denied profiles: retrieval_mode_not_allowed.")
+    profiles: _Profiles = Field(default=[], description="Denied profiles: policy_denied.")
 
 
 def _not_the_id(name: str) -> str:
@@ -54,19 +69,19 @@ class SourcePolicy(Section):
     """Requests that one source may make. An empty list allows all."""
 
     read: bool = Field(default=True, description="Whether the source may query at all.")
-    destinations: list[str] = Field(default=[], description="Allowed destinations.")
-    collections: list[str] = Field(
+    destinations: Annotated[list[str], DESTINATIONS] = Field(default=[], description="Allowed destinations.")
+    collections: _Parts = Field(
         default=[], description="Allowed collections; if the list is not empty, a query must name one of them."
     )
     namespaces: list[str] = Field(default=[], description="Allowed namespaces.")
-    operations: list[str] = Field(default=[], description="Allowed operations; `read` is the only one.")
-    retrieval_modes: list[str] = Field(
+    operations: _Operations = Field(default=[], description="Allowed operations; `read` is the only one.")
+    retrieval_modes: _Profiles = Field(
         default=[], description="Allowed profiles; others are denied with the code retrieval_mode_not_allowed."
     )
-    allowed_profiles: list[str] = Field(
+    allowed_profiles: _Profiles = Field(
         default=[], description="Allowed profiles; others are denied with the code policy_denied."
     )
-    reply_to: NoEffect[list[TopicPattern]] = Field(
+    reply_to: NoEffect[Annotated[list[TopicPattern], _REPLIES]] = Field(
         default=[],
         description="Results topics that a query may choose, by name or by a pattern with `*` and `?`; one that chooses"
         " none is answered on kafka.topics.results in any case.",
@@ -120,7 +135,7 @@ class IdentitySettings(Section):
     header: Annotated[str, Field(min_length=1)] | None = Field(
         default=None, description="For header: name of the Kafka header that a trusted gateway sets."
     )
-    topics: dict[str, str] = Field(
+    topics: Annotated[dict[str, str], _QUERIES] = Field(
         default={}, description="For topic: topic -> source; queries of other topics have no source."
     )
 
@@ -132,9 +147,7 @@ class IdentitySettings(Section):
         problems += [
             f"{settings[by]} is set, but by: {self.by} doesn't use it" for by in given if by != self.by and given[by]
         ]
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
+        return sound(self, problems)
 
 
 Check = Callable[[str, SourcePolicy], None]

@@ -10,12 +10,15 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from schemas.document import COLUMNS, FILTERED, INDEXED
 from schemas.fields import Answer, Index, Point
 from schemas.filters import FIELD, INDEXABLE, KEY, rename
-from schemas.settings.section import Backend, Count, Seconds, Section, Url
+from schemas.settings.section import DESTINATIONS, Backend, Count, Reference, Seconds, Section, Url
 from schemas.wording import unknown
 
 Neighbours = Annotated[int, Field(ge=0, le=16)]
 
 
+_PHYSICAL: Final = Reference(
+    "not a Qdrant collection of destinations or collections", lambda settings, name: name in settings.qdrant.physical
+)
 _GROUPING: Final = frozenset({"keyword", "integer", "bool"})
 """Types of indexes that tell values apart, by which results can be grouped."""
 
@@ -268,7 +271,7 @@ class QdrantSettings(Backend):
     destinations: Index[dict[str, str]] = Field(
         default={"default": "documents"}, min_length=1, description="Destination -> Qdrant collection."
     )
-    collections: Index[dict[str, dict[str, str]]] = Field(
+    collections: Index[Annotated[dict[str, dict[str, str]], DESTINATIONS]] = Field(
         default={}, description="Destination -> a query's `collection` -> Qdrant collection, to keep parts separate."
     )
     fields: Index[dict[str, str]] = Field(
@@ -289,7 +292,7 @@ class QdrantSettings(Backend):
     indexes: Index[dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]]] = Field(
         default={}, description="Payload field -> type of its index; add the fields that queries filter or order by."
     )
-    owned: list[str] = Field(
+    owned: Annotated[list[str], _PHYSICAL] = Field(
         default=[],
         description="Qdrant collections that rankstream may write to although their metadata do not say that it created"
         " them. Default: none; every other collection that exists is only read. Name a collection of `destinations` or"
@@ -300,7 +303,7 @@ class QdrantSettings(Backend):
     context: Point[ContextSettings] = ContextSettings()
     search: SearchSettings = SearchSettings()
     bm25: Index[Bm25Settings] = Bm25Settings()
-    analysers: Index[dict[str, Bm25Settings]] = Field(
+    analysers: Index[Annotated[dict[str, Bm25Settings], _PHYSICAL]] = Field(
         default={}, description="Qdrant collection -> its own analyser and formula, in place of `bm25`."
     )
     search_fields: Point[dict[str, Weight]] = Field(
@@ -338,10 +341,8 @@ class QdrantSettings(Backend):
 
     @model_validator(mode="after")
     def _check_collections(self) -> Self:
-        if unknown := sorted(self.collections.keys() - self.destinations.keys()):
-            raise ValueError(f"collections: {', '.join(unknown)}: not in destinations")
         for destination, parts in self.collections.items():
-            held = [self.destinations[destination], *parts.values()]
+            held = [self.destinations.get(destination), *parts.values()]
             if len(set(held)) < len(held):
                 # A point's id tells destinations apart, and not their parts.
                 raise ValueError(f"collections: {destination}: two parts in one Qdrant collection")
@@ -371,10 +372,6 @@ class QdrantSettings(Backend):
             raise ValueError(f"columns: {', '.join(unwritable)}: a name is one word")
         if len({name.lower() for name in self.column_names}) < len(self.column_names):
             raise ValueError("columns: two names differ in their case only")
-        if unknown := sorted(self.analysers.keys() - {*self.physical}):
-            raise ValueError(f"analysers: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
-        if unknown := sorted({*self.owned} - {*self.physical}):
-            raise ValueError(f"owned: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
         return self
 
     @model_validator(mode="after")

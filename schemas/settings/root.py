@@ -1,5 +1,6 @@
 """The whole configuration, its small sections, and the hash of every value that can change an answer."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -13,10 +14,10 @@ from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
-from schemas.settings.policies import OPERATION, Check, FirewallSettings, PolicySettings, SourcePolicy
+from schemas.settings.policies import FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
-from schemas.settings.ranking import DecaySettings, Profiles, Recipes
-from schemas.settings.section import Amount, Count, Seconds, Secret, Section, matches
+from schemas.settings.ranking import GROUPING, DecaySettings, Profiles, Recipes
+from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling, sound
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -79,14 +80,14 @@ class Defaults(Section):
     """Values for queries and documents that do not name their own."""
 
     namespace: Point[str] = Field(default="default", min_length=1, description="Namespace of events that name none.")
-    destination: Point[str] = Field(
+    destination: Point[Annotated[str, DESTINATIONS]] = Field(
         default="default", min_length=1, description="Destination of events that name none."
     )
     min_relevance: Answer[Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = Field(
         default=0.0,
         description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",
     )
-    group_by: Answer[FieldName | None] = Field(
+    group_by: Answer[Annotated[FieldName | None, GROUPING]] = Field(
         default=None,
         description="Indexed field by which results are grouped, where neither query nor profile says it; null: none.",
     )
@@ -188,76 +189,39 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        for name, profile in self.profiles.items():
-            if profile.recipe not in self.recipes:
-                raise ValueError(f"profiles.{name}.recipe: not a recipe; there are {', '.join(sorted(self.recipes))}")
-        for path, field in [
-            ("defaults", self.defaults.group_by),
-            *((f"profiles.{name}", profile.group_by) for name, profile in self.profiles.items()),
-        ]:
-            if field is not None and not self.qdrant.of_another_tool and field not in self.qdrant.grouping_fields:
-                raise ValueError(f"{path}.group_by: {field}: nothing to group by; add it to qdrant.indexes")
-        if self.defaults.destination not in {*self.qdrant.destinations, Defaults().destination}:
-            raise ValueError("defaults.destination: not in qdrant.destinations")
-        if unknown := sorted(self.decay.destinations.keys() - self.qdrant.destinations.keys()):
-            raise ValueError(f"decay.destinations: {', '.join(unknown)}: not in qdrant.destinations")
+        return sound(self, [*dangling(self, self), *self._contradictions()])
+
+    def _contradictions(self) -> Iterator[str]:
         for destination, tiers in self.decay.collections.items():
             if unknown := sorted(tiers.keys() - self.qdrant.collections.get(destination, {}).keys()):
-                raise ValueError(f"decay.collections.{destination}: {', '.join(unknown)}: not in qdrant.collections")
-        asking = [name for name, recipe in self.recipes.items() if recipe.asks_chat]
+                yield f"decay.collections.{destination}: {', '.join(unknown)}: not in qdrant.collections"
         if self.chat.kind == "none":
-            if asking:
-                raise ValueError(f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none")
+            if asking := [name for name, recipe in self.recipes.items() if recipe.asks_chat]:
+                yield f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none"
             if self.rerank.kind == "chat":
-                raise ValueError("rerank.kind: chat asks a chat model, and chat.kind is none")
+                yield "rerank.kind: chat asks a chat model, and chat.kind is none"
         learned, encoder = self.qdrant.vectors.learned, self.sparse_encoder
         if encoder.served and learned is None:
-            raise ValueError(f"sparse_encoder.kind: {encoder.kind} needs a vector, and qdrant.vectors.learned is null")
+            yield f"sparse_encoder.kind: {encoder.kind} needs a vector, and qdrant.vectors.learned is null"
         if learned is not None and not encoder.served:
-            raise ValueError(f"qdrant.vectors.learned: {learned} needs an encoder, and sparse_encoder.kind is none")
+            yield f"qdrant.vectors.learned: {learned} needs an encoder, and sparse_encoder.kind is none"
         if self.rerank.kind == "late_interaction" and self.embedder.served:
-            raise ValueError(
+            yield (
                 f"rerank.kind: late_interaction reads token vectors, and embedder.kind {self.embedder.kind} gives none;"
                 " name another reranker, or none"
             )
-        return self
 
     @model_validator(mode="after")
-    def _check_policies(self) -> Self:
-        if unknown := sorted(self.policies.identity.topics.keys() - {self.kafka.topics.queries}):
-            raise ValueError(f"policies.identity.topics: {', '.join(unknown)}: not kafka.topics.queries")
-        check = self.policy_check()
-        for path, policy in self.policies.by_path.items():
-            check(f"policies.{path}", policy)
+    def _read_policies(self) -> Self:
         try:
-            self.policies.read_files(check)
+            self.policies.read_files(self.check_policy)
         except ConfigError as error:
             raise ValueError(str(error)) from error
         return self
 
-    def policy_check(self) -> Check:
-        """Refuses a policy with an unknown name: it would protect something else than its author meant."""
-        parts = {name for each in self.qdrant.collections.values() for name in each}
-        topics = (self.kafka.topics.results, *self.kafka.topics.reply_to)
-
-        def check(path: str, policy: SourcePolicy) -> None:
-            denied = policy.deny
-            modes = {*policy.retrieval_modes, *policy.allowed_profiles, *denied.retrieval_modes, *denied.profiles}
-            if unknown := sorted(modes - self.profiles.keys()):
-                raise ValueError(f"{path}: {', '.join(unknown)}: not in profiles")
-            if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
-                raise ValueError(f"{path}: {', '.join(unknown)}: not in qdrant.destinations")
-            if unknown := sorted({*policy.collections, *denied.collections} - parts):
-                raise ValueError(f"{path}: {', '.join(unknown)}: not in qdrant.collections")
-            if unknown := sorted({*policy.operations, *denied.operations} - {OPERATION}):
-                raise ValueError(f"{path}: {', '.join(unknown)}: no operation; there is {OPERATION}")
-            if unknown := sorted(each for each in {*policy.reply_to} if not matches(each, topics)):
-                raise ValueError(
-                    f"{path}.reply_to: {', '.join(unknown)}: neither kafka.topics.results nor one of"
-                    " kafka.topics.reply_to"
-                )
-
-        return check
+    def check_policy(self, path: str, policy: SourcePolicy) -> None:
+        """Refuse a policy with an unknown name: it would protect something else than its author meant."""
+        sound(policy, dangling(policy, self, f"{path}."))
 
     @classmethod
     def settings_customise_sources(

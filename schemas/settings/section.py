@@ -1,11 +1,11 @@
 """The base of every section of the configuration, and the types of its values."""
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, Self, get_args
+from typing import Annotated, Any, Final, NamedTuple, Self, TypeVar, get_args
 
 import orjson
 from pydantic import (
@@ -20,6 +20,8 @@ from pydantic import (
 )
 
 from schemas.fields import Newer, Point, refuse_switch
+
+S = TypeVar("S", bound=BaseModel)
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -63,6 +65,41 @@ def is_pattern(name: str) -> bool:
     return "*" in name or "?" in name
 
 
+class Reference(NamedTuple):
+    """Names that other settings have, as the value of a setting; `wrong` is said of those that they do not `have`."""
+
+    wrong: str
+    have: Callable[[Any, str], bool]
+
+
+DESTINATIONS: Final = Reference(
+    "not in qdrant.destinations", lambda settings, name: name in settings.qdrant.destinations
+)
+
+
+def dangling(section: BaseModel, settings: Any, path: str = "") -> Iterator[str]:
+    """A problem for each setting in a section with names that refer to nothing. Its default may."""
+    for key, field in type(section).model_fields.items():
+        if (value := getattr(section, key)) == field.get_default():
+            continue
+        here = f"{path}{key}"
+        for name, each in value.items() if isinstance(value, dict) else [("", value)]:
+            if isinstance(each, BaseModel):
+                yield from dangling(each, settings, f"{here}.{name}." if name else f"{here}.")
+        alone = isinstance(value, str)
+        for mark in (each for each in field.metadata if isinstance(each, Reference)):
+            if wrong := sorted(name for name in ([value] if alone else value) if not mark.have(settings, name)):
+                # A text in the wrong place may be a secret.
+                yield f"{here}: {mark.wrong}" if alone else f"{here}: {', '.join(wrong)}: {mark.wrong}"
+
+
+def sound(section: S, problems: Iterable[str]) -> S:
+    """The section. Raises ValueError with the problems, if there are any."""
+    if said := "; ".join(problems):
+        raise ValueError(said)
+    return section
+
+
 class Section(BaseModel):
     """A section: an unknown key is an error, numbers are finite, and values do not change after the start."""
 
@@ -84,10 +121,8 @@ class Section(BaseModel):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        secrets = self.secrets()
-        if secrets and (twice := [name for name in sorted(secrets & self.model_fields_set) if self._both(name)]):
-            raise ValueError("; ".join(f"{name} and {name}_file are both set" for name in twice))
-        return self
+        given = sorted(self.secrets() & self.model_fields_set)
+        return sound(self, (f"{name} and {name}_file are both set" for name in given if self._both(name)))
 
     def secret(self, name: str) -> str | None:
         """The secret without surrounding white space, read from its file if one is configured.
