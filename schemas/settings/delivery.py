@@ -10,6 +10,7 @@ from schemas.fields import Index, Point
 from schemas.settings.kafka_options import Options, refusals
 from schemas.settings.ranking import Allowed
 from schemas.settings.section import (
+    AS_WRITTEN,
     Count,
     KafkaHeader,
     Seconds,
@@ -91,7 +92,7 @@ class SaslSettings(Section):
         description="For OAUTHBEARER with IAM of Amazon MSK: region of the cluster. Tokens are signed with the default"
         " credentials of AWS; it needs the extra `msk`.",
     )
-    extensions: Extensions = Field(
+    extensions: Annotated[Extensions, AS_WRITTEN] = Field(
         default={},
         description="For OAUTHBEARER: SASL extensions that are sent with the token, such as logicalCluster and"
         " identityPoolId of Confluent Cloud.",

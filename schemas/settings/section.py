@@ -1,6 +1,7 @@
 """The base of every section of the configuration, and the types of its values."""
 
 import errno
+import re
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cache
@@ -14,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    PlainSerializer,
     SecretStr,
     field_validator,
     model_validator,
@@ -32,8 +34,13 @@ Concurrency = Annotated[
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
 """Without user, password and query: they would be a secret that is no Secret."""
 
-TokenUrl = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$")]
-"""An issuer's, whose query is a part of its address; it is masked where it is shown."""
+MASK: Final = "***"
+TokenUrl = Annotated[
+    str,
+    Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$"),
+    PlainSerializer(lambda url: re.sub(r"\?.*", f"?{MASK}", url), when_used="json-unless-none"),
+]
+"""An issuer's, whose query is a part of its address, and may be a key: as JSON it is masked."""
 
 
 def _no_path(name: str) -> str:
@@ -54,6 +61,9 @@ Secret = Annotated[
 ]
 """Given by the environment, or by the file that the section's key `<name>_file` names; never in the YAML."""
 
+AS_WRITTEN: Final = "as written"
+"""Mark of a map of the user's, in which the name of a secret is a secret's, too."""
+
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """True if the name is one of the patterns, or fits one."""
@@ -63,6 +73,18 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 def is_pattern(name: str) -> bool:
     """True if more than one name may fit."""
     return "*" in name or "?" in name
+
+
+@cache
+def secrets(section: type[BaseModel]) -> frozenset[tuple[str, ...]]:
+    """The paths of all secrets in a section. Names that users choose, such as those of fields, may be the same."""
+    found: set[tuple[str, ...]] = set()
+    for name, field in section.model_fields.items():
+        if SecretStr in get_args(field.annotation):
+            found.add((name,))
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found |= {(name, *path) for path in secrets(field.annotation)}
+    return frozenset(found)
 
 
 class Reference(NamedTuple):
@@ -107,21 +129,9 @@ class Section(BaseModel):
 
     _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
-    @classmethod
-    @cache
-    def secrets(cls) -> frozenset[str]:
-        """The names of the secrets of this section and of the sections inside it."""
-        found: set[str] = set()
-        for name, field in cls.model_fields.items():
-            if SecretStr in get_args(field.annotation):
-                found.add(name)
-            elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-                found |= field.annotation.secrets()
-        return frozenset(found)
-
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        given = sorted(self.secrets() & self.model_fields_set)
+        given = sorted(name for name, *below in secrets(type(self)) if not below and name in self.model_fields_set)
         return sound(self, (f"{name} and {name}_file are both set" for name in given if self._both(name)))
 
     def secret(self, name: str) -> str | None:
@@ -204,7 +214,7 @@ def _writable(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return values
 
 
-JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_writable)]
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_writable), AS_WRITTEN]
 """Fields of requests that a server gets as they are written."""
 
 
