@@ -280,15 +280,6 @@ class LlmRerank(DistanceStage):
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
 LATER: tuple[type[RecipeStage], ...] = (
-    Coverage,
-    Dedupe,
-    Rerank,
-    Feedback,
-    Smoothing,
-    Reflections,
-    Composite,
-    Temporal,
-    Wishes,
-    Versions,
+    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, Reflections, Composite, Temporal, Wishes, Versions),
     *DISTANCE,
 )

@@ -1,6 +1,7 @@
 """Sections `kafka`, `delivery` and `limits`: the broker, the guarantee of delivery, and bounds on queries."""
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -103,31 +104,22 @@ class SaslSettings(Section):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
+        return sound(self, self._problems())
+
+    def _problems(self) -> Iterator[str]:
         if self.mechanism is None:
-            unused = _names_given(self, (*_PASSWORD, *_TOKEN))
-            return sound(self, [f"{', '.join(unused)}: set without mechanism"] if unused else [])
-        oauth = self.mechanism == "OAUTHBEARER"
-        unused = _names_given(self, _PASSWORD if oauth else _TOKEN)
-        problems = [f"{', '.join(unused)}: not for {self.mechanism}"] if unused else []
-        return sound(self, problems + (self._token_problems() if oauth else self._password_problems()))
-
-    def _password_problems(self) -> list[str]:
-        absent = [] if self.username else ["username"]
-        if not _names_given(self, ("password", "password_file")):
-            absent.append("password or password_file")
-        return [f"{self.mechanism} needs {' and '.join(absent)}"] if absent else []
-
-    def _token_problems(self) -> list[str]:
-        sources = _names_given(self, _SOURCES)
-        if len(sources) != 1:
-            return [f"OAUTHBEARER needs one of {', '.join(_SOURCES)}"]
-        if sources != ["token_url"]:
-            unused = _names_given(self, _CLIENT)
-            return [f"{', '.join(unused)}: not with {sources[0]}"] if unused else []
-        absent = [] if self.client_id else ["client_id"]
-        if not _names_given(self, ("client_secret", "client_secret_file")):
-            absent.append("client_secret or client_secret_file")
-        return [f"token_url needs {' and '.join(absent)}"] if absent else []
+            yield from _find_unused(self, (*_PASSWORD, *_TOKEN), "set without mechanism")
+        elif self.mechanism != "OAUTHBEARER":
+            yield from _find_unused(self, _TOKEN, f"not for {self.mechanism}")
+            yield from _find_absent(self, self.mechanism, ("username",), ("password", "password_file"))
+        else:
+            yield from _find_unused(self, _PASSWORD, "not for OAUTHBEARER")
+            if len(sources := _names_given(self, _SOURCES)) != 1:
+                yield f"OAUTHBEARER needs one of {', '.join(_SOURCES)}"
+            elif sources == ["token_url"]:
+                yield from _find_absent(self, "token_url", ("client_id",), ("client_secret", "client_secret_file"))
+            else:
+                yield from _find_unused(self, _CLIENT, f"not with {sources[0]}")
 
 
 class SchemaRegistrySettings(Section):
@@ -160,10 +152,8 @@ class SchemaRegistrySettings(Section):
     def _whole(self) -> Self:
         password = _names_given(self, ("password", "password_file"))
         token = _names_given(self, ("token", "token_file"))
-        problems = []
         needing = tuple(name for name in type(self).model_fields if name not in ("url", "request_timeout"))
-        if self.url is None and (unused := _names_given(self, needing)):
-            problems.append(f"{', '.join(unused)}: set without url")
+        problems = [*_find_unused(self, needing, "set without url")] if self.url is None else []
         if (self.username is None) != (not password):
             problems.append("username and password, or password_file, need each other")
         if token and self.username is not None:
@@ -189,6 +179,16 @@ def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> 
 
 def _names_given(section: Section, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if getattr(section, name) not in (None, {})]
+
+
+def _find_unused(section: Section, names: tuple[str, ...], why: str) -> Iterator[str]:
+    if given := _names_given(section, names):
+        yield f"{', '.join(given)}: {why}"
+
+
+def _find_absent(section: Section, needing: str, *needed: tuple[str, ...]) -> Iterator[str]:
+    if absent := [names for names in needed if all(getattr(section, name) in (None, "") for name in names)]:
+        yield f"{needing} needs {' and '.join(map(' or '.join, absent))}"
 
 
 class Topics(Section):
