@@ -1,13 +1,15 @@
-"""The types of fields that several events have, and readers for those that name a query's caller.
+"""The types of fields that several events have, readers for those that name a query's caller, and effects of settings.
 
 Times on the wire are RFC 3339 with an offset, or Unix seconds; never without an offset.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
 from functools import cache
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 import orjson
 from pydantic import (
@@ -21,6 +23,8 @@ from pydantic import (
     TypeAdapter,
     ValidationInfo,
 )
+
+T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 1
 MAX_METADATA_BYTES: Final = 4096
@@ -186,3 +190,46 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         beneath = merged.get(name)
         merged[name] = merge(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
     return merged
+
+
+class Effect(Enum):
+    """Changes by a setting: of answers alone, of the index, or of each point that is made of a document."""
+
+    NONE = auto()
+    ANSWER = auto()
+    INDEX = auto()
+    POINT = auto()
+
+
+_NEWER: Final = "newer"
+
+NoEffect = Annotated[T, Effect.NONE]
+Answer = Annotated[T, Effect.ANSWER]
+Index = Annotated[T, Effect.INDEX]
+Point = Annotated[T, Effect.POINT]
+Newer = Annotated[T, _NEWER]
+"""Its default does not count, so that digests are those of releases without the setting."""
+
+
+def content(section: BaseModel, effect: Effect, inherited: Effect = Effect.NONE) -> dict[str, Any]:
+    """The values, as JSON, of the settings in a section that have this effect; `inherited` is the section's own."""
+    found: dict[str, Any] = {}
+    dumped = section.model_dump(mode="json")
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        own = next((each for each in field.metadata if isinstance(each, Effect)), inherited)
+        if _NEWER in field.metadata and value == field.get_default():
+            continue
+        if isinstance(value, BaseModel):
+            if inside := content(value, effect, own):
+                found[name] = inside
+        elif own is effect:
+            sections = value.items() if isinstance(value, dict) else ()
+            inside = {key: content(each, effect, own) for key, each in sections if isinstance(each, BaseModel)}
+            found[name] = inside or dumped[name]
+    return found
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """SHA-256 of the values."""
+    return hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).hexdigest()

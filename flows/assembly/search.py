@@ -278,7 +278,7 @@ def _policy_check(settings: Settings, fields: FieldMap) -> Check:
 
     A collection of another tool may not be able to answer a policy's filter.
     """
-    of_names = settings.policy_check()
+    of_names = settings.check_policy
 
     def check(path: str, policy: SourcePolicy) -> None:
         of_names(path, policy)

@@ -114,7 +114,7 @@ def start_with_settings(settings: Settings, index: Path | None) -> Iterator[Embe
     with EmbeddedBroker() as broker:
         own: dict[str, Section] = {"delivery": DeliverySettings(**_DELIVERY)}
         if index is not None:
-            asked = settings.qdrant.model_dump(exclude={"url", "path", "create", "timeout", *settings.qdrant.secrets()})
+            asked = settings.qdrant.model_dump(exclude={"url", "path", "create", "timeout", "api_key"})
             if "fuzzy" not in settings.qdrant.vectors.model_fields_set:
                 asked["vectors"] |= _VECTORS
             own["qdrant"] = QdrantSettings(**asked, path=index, timeout=_TIMEOUT)

@@ -67,7 +67,6 @@ class Rrf(WeighingStage):
 
     @property
     def legs(self) -> Legs:
-        """Those of the weights."""
         return self.list_legs(self.weights)
 
 
@@ -99,7 +98,6 @@ class Score(WeighingStage):
 
     @property
     def legs(self) -> Legs:
-        """Those of the weights."""
         return self.list_legs(self.weights)
 
 
@@ -123,7 +121,6 @@ class Dbsf(WeighingStage):
 
     @property
     def legs(self) -> Legs:
-        """Those of the weights."""
         return self.list_legs(self.weights)
 
 
@@ -132,7 +129,6 @@ class OneLeg(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """Only that leg."""
         return (self.name,)
 
 
@@ -152,6 +148,7 @@ class Weighted(FusionStage):
     """The five-signal blend: a weighted sum of the signals that can be computed, their weights scaled to sum to 1."""
 
     name: ClassVar = "weighted"
+    unasked: ClassVar[Legs] = (STRUCTURED,)
     keyword_weight: Weight = Field(default=0.30, description="Weight of the BM25 score; 0: the leg is not asked.")
     vector_weight: Weight = Field(default=0.55, description="Weight of the cosine; 0: the leg is not asked.")
     recency_weight: Weight = Field(default=0.10, description="Weight of the age.")
@@ -164,18 +161,11 @@ class Weighted(FusionStage):
 
     @property
     def legs(self) -> Legs:
-        """The legs with a weight; if there is none, the newest documents."""
         asked = (VECTOR,) * (self.vector_weight > 0) + (KEYWORD,) * (self.keyword_weight > 0)
         return asked or self.unasked
 
     @property
-    def unasked(self) -> Legs:
-        """The newest documents: recency and priority need no leg."""
-        return (STRUCTURED,)
-
-    @property
     def reads(self) -> frozenset[str]:
-        """Timestamps and priority; edges only if the graph has a weight."""
         fields = {"id", "created_at", "updated_at", "cycle", "priority"}
         return frozenset(fields | {"edges"} if self.graph_weight else fields)
 
@@ -206,20 +196,12 @@ class Decay(DecayTier, FusionStage):
 
     model_config = RecipeStage.model_config
     name: ClassVar = "decay"
+    unasked: ClassVar[Legs] = (STRUCTURED,)
+    FIELDS: ClassVar = frozenset({"id", "created_at"})
     neutral: Literal["bound"] | Share = Field(
         default="bound",
         description="Cosine of a candidate without one; bound: the vector leg's smallest, .5 where it was not asked.",
     )
-
-    @property
-    def unasked(self) -> Legs:
-        """The newest documents: age needs no leg."""
-        return (STRUCTURED,)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The timestamp, and the id that breaks ties."""
-        return frozenset({"id", "created_at"})
 
 
 FUSION: tuple[type[FusionStage], ...] = (Rrf, Score, Linear, Dbsf, Weighted, Decay, VectorLeg, KeywordLeg)

@@ -11,18 +11,17 @@ Rules
 The shipped recipes are there in every installation. A deployment may add recipes, and redefine these.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-import orjson
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from schemas.errors import problem
+from schemas.fields import digest
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.stages import (
     LATER,
@@ -262,8 +261,7 @@ class Recipe:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the stages and all parameters: recipes of one hash rank candidates in the same way."""
-        content = {"stages": list(self.parameters.items()), MAX_DISTANCE: self.max_distance}
-        return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return digest({"stages": list(self.parameters.items()), MAX_DISTANCE: self.max_distance})
 
 
 def _distance(value: object) -> float | None:

@@ -25,15 +25,20 @@ class RecipeStage(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: ClassVar[str]
+    FIELDS: ClassVar[frozenset[str]] = NOTHING
+    """Payload fields of the stage, whatever its parameters are."""
 
     @property
     def reads(self) -> frozenset[str]:
         """The payload fields that the stage reads."""
-        return NOTHING
+        return self.FIELDS
 
 
 class FusionStage(RecipeStage):
     """A stage that fuses the hits of the legs into one list. Every recipe begins with one."""
+
+    unasked: ClassVar[Legs] = ()
+    """The legs of a query that has nothing to search by. None: such a query finds nothing."""
 
     limit: Limit = 0
 
@@ -41,11 +46,6 @@ class FusionStage(RecipeStage):
     def legs(self) -> Legs:
         """The legs that the stage needs."""
         return VECTOR, KEYWORD
-
-    @property
-    def unasked(self) -> Legs:
-        """The legs of a query that has nothing to search by. None: such a query finds nothing."""
-        return ()
 
 
 class DistanceStage(RecipeStage):
@@ -105,25 +105,17 @@ class Dedupe(RecipeStage):
     """Deduplication: of candidates with the same content the first one stays."""
 
     name: ClassVar = "dedupe"
+    FIELDS: ClassVar = frozenset({CONTENT})
     limit: Limit = 0
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The fingerprint of the content, which the index stores."""
-        return frozenset({CONTENT})
 
 
 class Coverage(RecipeStage):
     """Exact words first: a document's score grows by the evidence of the query's words that it has."""
 
     name: ClassVar = "coverage"
+    FIELDS: ClassVar = frozenset({MARKS})
     weight: Weight = Field(default=0.5, description="Greatest gain.")
     rarity: Shape = Field(default=3.0, description="Exponent of a word's rarity: how much more the rare words say.")
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The marks of the document's terms."""
-        return frozenset({MARKS})
 
 
 class Rerank(RecipeStage):
@@ -150,6 +142,7 @@ class Reflections(RecipeStage):
     """The ranking of documents of the type `reflection`."""
 
     name: ClassVar = "reflections"
+    FIELDS: ClassVar = frozenset({"type"})
     include_reflections: bool = Field(default=True, description="false: drop them; a query's own field overrides it.")
     reflection_boost: Annotated[
         float, Field(ge=0, le=MOST_BOOST, allow_inf_nan=False, description="Factor for the score of each reflection.")
@@ -160,11 +153,6 @@ class Reflections(RecipeStage):
     )
     half_life_days: Span = Field(default=7.0, description="Days in which recency halves.")
     half_life_cycles: Span = Field(default=50.0, description="Cycles in which it halves, with `current_cycle`.")
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The type of the document."""
-        return frozenset({"type"})
 
 
 class Composite(RecipeStage):
@@ -185,7 +173,6 @@ class Composite(RecipeStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fields of those terms that have a weight."""
         fields: set[str] = set()
         if self.recency or self.quality:
             fields |= {"accessed_at", "updated_at", "created_at"}
@@ -200,17 +187,13 @@ class Temporal(RecipeStage):
     """A bonus for documents of the time that the query names (its temporal expression)."""
 
     name: ClassVar = "temporal"
+    FIELDS: ClassVar = CREATED_AT
     boost: float = Field(
         default=0.40, ge=-1e6, le=1e6, allow_inf_nan=False, description="Greatest bonus; 0 or less: none."
     )
     extractor: Literal["rules", "chat"] = Field(
         default="rules", description="rules: English phrases and ISO dates; chat: the chat model, in any language."
     )
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The timestamp."""
-        return CREATED_AT
 
 
 class Wishes(RecipeStage):
@@ -234,6 +217,7 @@ class Versions(RecipeStage):
     """Facts that change: of the first candidates, those that say the same and match alike exchange their scores."""
 
     name: ClassVar = "versions"
+    FIELDS: ClassVar = CREATED_AT | {MARKS}
     similarity: Annotated[float, Field(ge=0.25, le=1)] = Field(
         default=0.57, description="Least similarity of the terms of two versions."
     )
@@ -241,11 +225,6 @@ class Versions(RecipeStage):
     candidates: Annotated[int, Field(ge=2, le=200)] = Field(
         default=10, description="Candidates that are compared; the others follow in their order."
     )
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The marks of the document's terms, and the timestamp."""
-        return CREATED_AT | {MARKS}
 
 
 _PRESETS: Final[Mapping[str, Mapping[str, float]]] = {"identity": {"k": 1.2, "lambda": 365.0, "floor": 0.6}}
@@ -255,6 +234,7 @@ class WeibullDecay(DistanceStage):
     """Older documents get a greater distance: distance / (floor + (1 - floor) * exp(-(age / lambda)^k))."""
 
     name: ClassVar = "weibull_decay"
+    FIELDS: ClassVar = CREATED_AT
     preset: Literal["identity"] | None = Field(
         default=None, description="Parameters to use where none is given; identity: k 1.2, lambda 365, floor 0.6."
     )
@@ -270,38 +250,25 @@ class WeibullDecay(DistanceStage):
         preset = given.get("preset") if isinstance(given, dict) else None
         return {**_PRESETS.get(preset, {}), **given} if isinstance(preset, str) else given
 
-    @property
-    def reads(self) -> frozenset[str]:
-        """The timestamp."""
-        return CREATED_AT
-
 
 class KeywordBoost(DistanceStage):
     """Documents that contain words of the query get a smaller distance: distance * (1 - weight * overlap)."""
 
     name: ClassVar = "keyword_boost"
+    FIELDS: ClassVar = TEXTS
     weight: Share = Field(default=0.30, description="Greatest reduction, as a share of the distance.")
     stop_words: list[Annotated[str, StringConstraints(min_length=1)]] | None = Field(
         default=None, max_length=10_000, description="Words that do not count; null: a list for English."
     )
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The text columns."""
-        return TEXTS
 
 
 class ImportanceBoost(DistanceStage):
     """Important documents get a smaller distance: distance * (1 - weight * importance)."""
 
     name: ClassVar = "importance_boost"
+    FIELDS: ClassVar = IMPORTANCE
     weight: Share = Field(default=0.15, description="Greatest reduction, as a share of the distance.")
     importance_scale: Scale = 5
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The importance."""
-        return IMPORTANCE
 
 
 class LlmRerank(DistanceStage):
@@ -313,15 +280,6 @@ class LlmRerank(DistanceStage):
 
 DISTANCE: tuple[type[DistanceStage], ...] = (WeibullDecay, KeywordBoost, ImportanceBoost, LlmRerank)
 LATER: tuple[type[RecipeStage], ...] = (
-    Coverage,
-    Dedupe,
-    Rerank,
-    Feedback,
-    Smoothing,
-    Reflections,
-    Composite,
-    Temporal,
-    Wishes,
-    Versions,
+    *(Coverage, Dedupe, Rerank, Feedback, Smoothing, Reflections, Composite, Temporal, Wishes, Versions),
     *DISTANCE,
 )

@@ -6,26 +6,27 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
 
-from schemas.settings.section import Amount, Concurrency, Count, JsonObject, ModelServer, Seconds, Url
+from schemas.fields import Answer, Newer, Point
+from schemas.settings.section import Amount, Body, Concurrency, Count, JsonObject, ModelServer, Seconds, Url
 
 
 class EmbedderSettings(ModelServer):
     """The embedder: MiniLM in this process, a server, or none (queries and documents then bring their own vectors)."""
 
-    kind: Literal["minilm", "openai", "tei", "cohere", "voyage", "nim", "none"] = Field(
+    kind: Point[Literal["minilm", "openai", "tei", "cohere", "voyage", "nim", "none"]] = Field(
         default="minilm",
         description="minilm: in this process; openai, tei, cohere, voyage, nim: a server at `url`; none: no embedder.",
     )
     url: Url | None = Field(default=None, description="Address of the server, for all kinds but minilm and none.")
-    model: str = Field(
+    model: Point[str] = Field(
         default="all-MiniLM-L6-v2", description="Model name; sent to all servers but tei, recorded in results."
     )
-    precision: Literal["auto", "int8", "float32"] = Field(
+    precision: Newer[Answer[Literal["auto", "int8", "float32"]]] = Field(
         default="auto",
         description="For minilm: bits of its products; auto: int8 where the processor has instructions for it (VNNI,"
         " AMX, dot products of Arm), float32 elsewhere.",
     )
-    dimensions: Count | None = Field(
+    dimensions: Newer[Point[Count | None]] = Field(
         default=None,
         description="Components to ask the server for, of models that can shorten their vectors; null: not asked for."
         " It must equal qdrant.dimension.",
@@ -114,13 +115,13 @@ _INPUT_TYPES: Final[Mapping[str, Mapping[str, str]]] = {
 class SparseEncoderSettings(ModelServer):
     """The sparse encoder: a model such as SPLADE or BGE-M3 behind a server, for the leg learned; or none."""
 
-    kind: Literal["tei", "openai", "none"] = Field(
+    kind: Point[Literal["tei", "openai", "none"]] = Field(
         default="none",
         description="tei: /embed_sparse of text-embeddings-inference; openai: /embeddings whose embeddings are objects"
         " of token ids and weights, as SGLang and Xinference have it; none: no sparse encoder.",
     )
     url: Url | None = Field(default=None, description="Address of the server, without the kind's path.")
-    model: str = Field(
+    model: Point[str] = Field(
         default="", description="Model name; sent to servers of kind openai, recorded in results. All kinds need it."
     )
     timeout: Seconds = Field(default=2.0, description="Seconds to encode a query, its wait in the queue included.")
@@ -145,47 +146,49 @@ class SparseEncoderSettings(ModelServer):
 class RerankSettings(ModelServer):
     """The reranker: late interaction, a cross-encoder in this process or behind a server, a chat model, or none."""
 
-    kind: Literal[
-        "late_interaction",
-        "onnx",
-        "cohere",
-        "jina",
-        "voyage",
-        "mixedbread",
-        "dashscope",
-        "nim",
-        "tei",
-        "tei_predict",
-        "vllm",
-        "vllm_score",
-        "sglang",
-        "infinity",
-        "llama_server",
-        "xinference",
-        "localai",
-        "chat",
-        "none",
+    kind: Answer[
+        Literal[
+            "late_interaction",
+            "onnx",
+            "cohere",
+            "jina",
+            "voyage",
+            "mixedbread",
+            "dashscope",
+            "nim",
+            "tei",
+            "tei_predict",
+            "vllm",
+            "vllm_score",
+            "sglang",
+            "infinity",
+            "llama_server",
+            "xinference",
+            "localai",
+            "chat",
+            "none",
+        ]
     ] = Field(default="late_interaction", description="Reranker; docs/reference/reranking.md compares them.")
     url: Url | None = Field(
         default=None, description="Server address, without the kind's path, such as /rerank, /score or /predict."
     )
-    path: Path | None = Field(default=None, description="For onnx: directory of the exported model.")
-    file: str | None = Field(
+    path: Answer[Path | None] = Field(default=None, description="For onnx: directory of the exported model.")
+    file: Newer[Answer[str | None]] = Field(
         default=None,
         description="For onnx: name of the graph's file in the directory or its folder onnx; null: by `precision`.",
     )
-    precision: Literal["auto", "int8", "float32"] = Field(
+    precision: Newer[Answer[Literal["auto", "int8", "float32"]]] = Field(
         default="auto",
         description="For onnx: int8: a file of 8 bits for the processor, such as model_qint8_avx512_vnni.onnx or"
         " model_quantized.onnx, or else model.onnx, quantised once; float32: model.onnx; auto: a file of 8 bits if"
         " there is one and the processor has instructions for it, model.onnx as it is elsewhere.",
     )
-    model: str = Field(default="", description="Model name that the server is asked for.")
-    mode: Literal["order", "pick"] = Field(
+    model: Answer[str] = Field(default="", description="Model name that the server is asked for.")
+    mode: Answer[Literal["order", "pick"]] = Field(
         default="order", description="For chat: order all relevant candidates, or pick one and put it first."
     )
-    idf: bool = Field(default=True, description="For late_interaction: rare tokens of a query weigh more.")
-    on_the_fly: bool = Field(
+    idf: Answer[bool] = Field(default=True, description="For late_interaction: rare tokens of a query weigh more.")
+    on_the_fly: Answer[bool] = Field(
         default=False,
         description="For late_interaction: compute the token vectors of candidates that the index keeps none of, within"
         " the query's time. Default: false, such a query is not reranked. Set it if few documents bring own vectors.",
@@ -199,36 +202,37 @@ class RerankSettings(ModelServer):
     max_concurrency: Concurrency | None = Field(
         default=None, description="Calls in flight; 0 or less: no bound. Default: onnx 1, vllm_score 2, others 16."
     )
-    max_doc_chars: Amount = Field(default=0, description="Code points read of a document; 0: all of them.")
-    max_batch_chars: Amount = Field(
+    max_doc_chars: Answer[Amount] = Field(default=0, description="Code points read of a document; 0: all of them.")
+    max_batch_chars: Answer[Amount] = Field(
         default=0, description="Code points of query and documents in a call; 0: no bound. Stay in the context."
     )
     trusted: bool = Field(
         default=False, description="For vllm_score and tei_predict: one call may mix documents of several namespaces."
     )
-    omitted: Literal["keep", "drop"] = Field(
+    omitted: Newer[Answer[Literal["keep", "drop"]]] = Field(
         default="keep",
         description="Documents that a cross-encoder's answer leaves out. keep: a fault of the server, they follow"
         " behind the others; drop: they are irrelevant, for servers that leave these out.",
     )
-    prompts: Literal["none", "qwen3"] = Field(
+    prompts: Answer[Literal["none", "qwen3"]] = Field(
         default="none",
         description="Templates of a model family, for servers that send texts to the model as they are: Qwen3-Reranker"
         " on vLLM.",
     )
-    instruction: Annotated[str, StringConstraints(max_length=4096)] | None = Field(
+    instruction: Answer[Annotated[str, StringConstraints(max_length=4096)] | None] = Field(
         default=None,
         description="The task, for models that read one: it stands in the template of queries, or is a field of the"
         " request (sglang, dashscope).",
     )
-    query_template: str | None = Field(
+    query_template: Answer[str | None] = Field(
         default=None,
         description="Text to send for a query, with {query} and, where one is set, {instruction}; null: that of"
         " `prompts`.",
     )
-    document_template: str | None = Field(
+    document_template: Answer[str | None] = Field(
         default=None, description="Text to send for a document, with {document}; null: that of `prompts`."
     )
+    body: Newer[Answer[Body]] = Field(default={})
     cache: Amount = Field(
         default=50_000, description="Scores of rerankers and chat models to cache, by query and texts; 0: none."
     )
@@ -321,27 +325,28 @@ _CALLS: Final[Mapping[str, int]] = {
 class ChatSettings(ModelServer):
     """The chat model: it reranks, or recipes ask it to read the time in a query or to pick the best result."""
 
-    kind: Literal["openai", "openai_reasoning", "deepseek", "anthropic", "none"] = Field(
+    kind: Answer[Literal["openai", "openai_reasoning", "deepseek", "anthropic", "none"]] = Field(
         default="none",
         description="API of the server; openai: any server with /chat/completions; openai_reasoning: the same with"
         " max_completion_tokens and without temperature; deepseek: with json_object in place of a JSON schema.",
     )
     url: Url | None = Field(default=None, description="Address with the API's version, such as https://host/v1.")
-    model: str = Field(default="", description="Model name that the server is asked for.")
-    max_tokens: Count = Field(
+    model: Answer[str] = Field(default="", description="Model name that the server is asked for.")
+    max_tokens: Answer[Count] = Field(
         default=1024,
         description="Most tokens of an answer, a model's thoughts included; an answer that is cut is rejected.",
     )
-    structured: Literal["none", "json_schema", "tool"] = Field(
+    structured: Answer[Literal["none", "json_schema", "tool"]] = Field(
         default="json_schema",
         description="Structured output: by a JSON schema (response_format; output_config), or by a tool that the model"
         " must call; none: for servers that have neither, the prompt alone asks for JSON.",
     )
-    parameters: JsonObject = Field(
+    parameters: Answer[JsonObject] = Field(
         default={},
         description="Parameters of each request, such as top_p or reasoning_effort; null leaves one out, such as"
         " temperature: null.",
     )
+    body: Newer[Answer[Body]] = Field(default={})
     timeout: Seconds = Field(default=5.0, description="Seconds for a completion, its wait in the queue included.")
     max_concurrency: Concurrency = Field(default=16, description="Completions in flight, for each stage that asks.")
 

@@ -1,14 +1,17 @@
 """Sections `kafka`, `delivery` and `limits`: the broker, the guarantee of delivery, and bounds on queries."""
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, TypeVar
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from schemas.fields import Index, Point
 from schemas.settings.kafka_options import Options, refusals
 from schemas.settings.ranking import Allowed
 from schemas.settings.section import (
+    AS_WRITTEN,
     Count,
     KafkaHeader,
     Seconds,
@@ -20,9 +23,8 @@ from schemas.settings.section import (
     Url,
     is_pattern,
     matches,
+    sound,
 )
-
-S = TypeVar("S", bound=Section)
 
 DeliveryMode = Literal["exactly_once", "at_least_once"]
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -63,7 +65,7 @@ class TlsSettings(Section):
             problems.append("certificate_file and key_file need each other")
         if self.key_file is None and _names_given(self, ("key_password", "key_password_file")):
             problems.append("key_password needs key_file")
-        return _sound(self, problems)
+        return sound(self, problems)
 
 
 class SaslSettings(Section):
@@ -91,7 +93,7 @@ class SaslSettings(Section):
         description="For OAUTHBEARER with IAM of Amazon MSK: region of the cluster. Tokens are signed with the default"
         " credentials of AWS; it needs the extra `msk`.",
     )
-    extensions: Extensions = Field(
+    extensions: Annotated[Extensions, AS_WRITTEN] = Field(
         default={},
         description="For OAUTHBEARER: SASL extensions that are sent with the token, such as logicalCluster and"
         " identityPoolId of Confluent Cloud.",
@@ -102,31 +104,22 @@ class SaslSettings(Section):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
+        return sound(self, self._problems())
+
+    def _problems(self) -> Iterator[str]:
         if self.mechanism is None:
-            unused = _names_given(self, (*_PASSWORD, *_TOKEN))
-            return _sound(self, [f"{', '.join(unused)}: set without mechanism"] if unused else [])
-        oauth = self.mechanism == "OAUTHBEARER"
-        unused = _names_given(self, _PASSWORD if oauth else _TOKEN)
-        problems = [f"{', '.join(unused)}: not for {self.mechanism}"] if unused else []
-        return _sound(self, problems + (self._token_problems() if oauth else self._password_problems()))
-
-    def _password_problems(self) -> list[str]:
-        absent = [] if self.username else ["username"]
-        if not _names_given(self, ("password", "password_file")):
-            absent.append("password or password_file")
-        return [f"{self.mechanism} needs {' and '.join(absent)}"] if absent else []
-
-    def _token_problems(self) -> list[str]:
-        sources = _names_given(self, _SOURCES)
-        if len(sources) != 1:
-            return [f"OAUTHBEARER needs one of {', '.join(_SOURCES)}"]
-        if sources != ["token_url"]:
-            unused = _names_given(self, _CLIENT)
-            return [f"{', '.join(unused)}: not with {sources[0]}"] if unused else []
-        absent = [] if self.client_id else ["client_id"]
-        if not _names_given(self, ("client_secret", "client_secret_file")):
-            absent.append("client_secret or client_secret_file")
-        return [f"token_url needs {' and '.join(absent)}"] if absent else []
+            yield from _find_unused(self, (*_PASSWORD, *_TOKEN), "set without mechanism")
+        elif self.mechanism != "OAUTHBEARER":
+            yield from _find_unused(self, _TOKEN, f"not for {self.mechanism}")
+            yield from _find_absent(self, self.mechanism, ("username",), ("password", "password_file"))
+        else:
+            yield from _find_unused(self, _PASSWORD, "not for OAUTHBEARER")
+            if len(sources := _names_given(self, _SOURCES)) != 1:
+                yield f"OAUTHBEARER needs one of {', '.join(_SOURCES)}"
+            elif sources == ["token_url"]:
+                yield from _find_absent(self, "token_url", ("client_id",), ("client_secret", "client_secret_file"))
+            else:
+                yield from _find_unused(self, _CLIENT, f"not with {sources[0]}")
 
 
 class SchemaRegistrySettings(Section):
@@ -159,10 +152,8 @@ class SchemaRegistrySettings(Section):
     def _whole(self) -> Self:
         password = _names_given(self, ("password", "password_file"))
         token = _names_given(self, ("token", "token_file"))
-        problems = []
         needing = tuple(name for name in type(self).model_fields if name not in ("url", "request_timeout"))
-        if self.url is None and (unused := _names_given(self, needing)):
-            problems.append(f"{', '.join(unused)}: set without url")
+        problems = [*_find_unused(self, needing, "set without url")] if self.url is None else []
         if (self.username is None) != (not password):
             problems.append("username and password, or password_file, need each other")
         if token and self.username is not None:
@@ -171,7 +162,7 @@ class SchemaRegistrySettings(Section):
             problems.append("logical_cluster needs a token")
         if (self.certificate_file is None) != (self.key_file is None):
             problems.append("certificate_file and key_file need each other")
-        return _sound(self, problems)
+        return sound(self, problems)
 
 
 def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> list[str]:
@@ -190,10 +181,14 @@ def _names_given(section: Section, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if getattr(section, name) not in (None, {})]
 
 
-def _sound(section: S, problems: list[str]) -> S:
-    if problems:
-        raise ValueError("; ".join(problems))
-    return section
+def _find_unused(section: Section, names: tuple[str, ...], why: str) -> Iterator[str]:
+    if given := _names_given(section, names):
+        yield f"{', '.join(given)}: {why}"
+
+
+def _find_absent(section: Section, needing: str, *needed: tuple[str, ...]) -> Iterator[str]:
+    if absent := [names for names in needed if all(getattr(section, name) in (None, "") for name in names)]:
+        yield f"{needing} needs {' and '.join(map(' or '.join, absent))}"
 
 
 class Topics(Section):
@@ -233,7 +228,7 @@ class Topics(Section):
         roles: dict[str, list[str]] = {}
         for role in (name for name in type(self).model_fields if name != "reply_to"):
             roles.setdefault(getattr(self, role), []).append(role)
-        return _sound(self, [f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1])
+        return sound(self, [f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1])
 
 
 class KafkaSettings(Section):
@@ -334,7 +329,7 @@ class KafkaSettings(Section):
             problems.append("max_poll_interval must be session_timeout at least")
         for key in ("options", "consumer_options", "producer_options"):
             problems += refusals(key, getattr(self, key))
-        return _sound(self, problems)
+        return sound(self, problems)
 
     @property
     def indexing(self) -> Self:
@@ -400,13 +395,13 @@ class DeliverySettings(Section):
 class DocumentSettings(Section):
     """The form in which documents come."""
 
-    envelope: Literal["none", "debezium"] = Field(
+    envelope: Point[Literal["none", "debezium"]] = Field(
         default="none", description="debezium: rows that Debezium's event flattening wrote; none: document events."
     )
-    columns: dict[str, str] = Field(
+    columns: Point[dict[str, str]] = Field(
         default={}, description="Field of a document -> name that it has in the messages, such as a row's column."
     )
-    expire_after: dict[str, Annotated[float, Field(gt=0, le=1e10)]] = Field(
+    expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(
         default={},
         description="Namespace -> seconds from the version of a document until it expires, if it has no `expires_at`.",
     )

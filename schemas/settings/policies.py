@@ -1,6 +1,5 @@
 """Sections `policies` and `firewall`: how a source is known, what it may ask, and which documents it may see."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -11,12 +10,13 @@ import orjson
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from schemas.errors import ConfigError
+from schemas.fields import Answer, Effect, Newer, NoEffect, content, digest
 from schemas.filters import FieldName, Filters
 from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
 from schemas.settings.document import read
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import Section, TopicPattern
+from schemas.settings.section import DESTINATIONS, Reference, Section, TopicPattern, matches, sound
 from schemas.wording import MAX_WORDED, explain_problem
 
 Tier = Literal["public", "internal", "confidential", "restricted"]
@@ -27,6 +27,21 @@ TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 OPERATION: Final = "read"
 """The operation of every query; there is no other."""
 
+_Profiles = Annotated[list[str], Reference("not in profiles", lambda settings, name: name in settings.profiles)]
+_Parts = Annotated[
+    list[str],
+    Reference(
+        "not in qdrant.collections",
+        lambda settings, name: any(name in each for each in settings.qdrant.collections.values()),
+    ),
+]
+_Operations = Annotated[list[str], Reference(f"no operation; there is {OPERATION}", lambda _, name: name == OPERATION)]
+_QUERIES: Final = Reference("not kafka.topics.queries", lambda settings, name: name == settings.kafka.topics.queries)
+_REPLIES: Final = Reference(
+    "neither kafka.topics.results nor one of kafka.topics.reply_to",
+    lambda settings, name: matches(name, (settings.kafka.topics.results, *settings.kafka.topics.reply_to)),
+)
+
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Bytes of all files of policies."""
 
@@ -36,12 +51,12 @@ _SUFFIXES: Final = {".json", ".yaml", ".yml"}
 class Deny(Section):
     """Requests that a source may not make. This list overrides the lists that allow."""
 
-    destinations: list[str] = Field(default=[], description="Denied destinations.")
-    collections: list[str] = Field(default=[], description="Denied collections.")
+    destinations: Annotated[list[str], DESTINATIONS] = Field(default=[], description="Denied destinations.")
+    collections: _Parts = Field(default=[], description="Denied collections.")
     namespaces: list[str] = Field(default=[], description="Denied namespaces.")
-    operations: list[str] = Field(default=[], description="Denied operations.")
-    retrieval_modes: list[str] = Field(default=[], description="Denied profiles: retrieval_mode_not_allowed.")
-    profiles: list[str] = Field(default=[], description="Denied profiles: policy_denied.")
+    operations: _Operations = Field(default=[], description="Denied operations.")
+    retrieval_modes: _Profiles = Field(default=[], description="Denied profiles: retrieval_mode_not_allowed.")
+    profiles: _Profiles = Field(default=[], description="Denied profiles: policy_denied.")
 
 
 def _not_the_id(name: str) -> str:
@@ -54,19 +69,19 @@ class SourcePolicy(Section):
     """Requests that one source may make. An empty list allows all."""
 
     read: bool = Field(default=True, description="Whether the source may query at all.")
-    destinations: list[str] = Field(default=[], description="Allowed destinations.")
-    collections: list[str] = Field(
+    destinations: Annotated[list[str], DESTINATIONS] = Field(default=[], description="Allowed destinations.")
+    collections: _Parts = Field(
         default=[], description="Allowed collections; if the list is not empty, a query must name one of them."
     )
     namespaces: list[str] = Field(default=[], description="Allowed namespaces.")
-    operations: list[str] = Field(default=[], description="Allowed operations; `read` is the only one.")
-    retrieval_modes: list[str] = Field(
+    operations: _Operations = Field(default=[], description="Allowed operations; `read` is the only one.")
+    retrieval_modes: _Profiles = Field(
         default=[], description="Allowed profiles; others are denied with the code retrieval_mode_not_allowed."
     )
-    allowed_profiles: list[str] = Field(
+    allowed_profiles: _Profiles = Field(
         default=[], description="Allowed profiles; others are denied with the code policy_denied."
     )
-    reply_to: list[TopicPattern] = Field(
+    reply_to: NoEffect[Annotated[list[TopicPattern], _REPLIES]] = Field(
         default=[],
         description="Results topics that a query may choose, by name or by a pattern with `*` and `?`; one that chooses"
         " none is answered on kafka.topics.results in any case.",
@@ -85,17 +100,17 @@ class SourcePolicy(Section):
     required_labels: list[str] = Field(
         default=[], description="The firewall hides documents that lack one of these labels."
     )
-    filters: Filters = Field(
+    filters: Newer[Filters] = Field(
         default=[],
         description="Filters that a document must pass for the source to see it, as a query has them; they hold without"
         " the firewall, too.",
     )
-    hidden_fields: list[Annotated[FieldName, AfterValidator(_not_the_id)]] = Field(
+    hidden_fields: Newer[list[Annotated[FieldName, AfterValidator(_not_the_id)]]] = Field(
         default=[],
         description="Payload fields, with all that is inside them, that the source does not see: they are in no result,"
         " explanation or pool, and it may not filter, order or group by them.",
     )
-    returned: Returned | None = Field(
+    returned: Newer[Returned | None] = Field(
         default=None,
         description="Parts of documents that results have where a query's `return` does not say; null: the profile's.",
     )
@@ -105,16 +120,10 @@ class SourcePolicy(Section):
         """True if the policy hides documents when the firewall is on."""
         return self.clearance is not None or bool(self.blocked_labels or self.required_labels)
 
-    @property
-    def content(self) -> dict[str, Any]:
-        """All that can change an answer; what earlier versions do not know only where it is set."""
-        newer = {name for name in ("filters", "hidden_fields", "returned") if not getattr(self, name)}
-        return self.model_dump(mode="json", exclude={"reply_to", *newer})
-
     @cached_property
     def hash(self) -> str:
         """SHA-256 of all that can change an answer."""
-        return hashlib.sha256(orjson.dumps(self.content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return digest(content(self, Effect.ANSWER, Effect.ANSWER))
 
 
 class IdentitySettings(Section):
@@ -126,7 +135,7 @@ class IdentitySettings(Section):
     header: Annotated[str, Field(min_length=1)] | None = Field(
         default=None, description="For header: name of the Kafka header that a trusted gateway sets."
     )
-    topics: dict[str, str] = Field(
+    topics: Annotated[dict[str, str], _QUERIES] = Field(
         default={}, description="For topic: topic -> source; queries of other topics have no source."
     )
 
@@ -138,9 +147,7 @@ class IdentitySettings(Section):
         problems += [
             f"{settings[by]} is set, but by: {self.by} doesn't use it" for by in given if by != self.by and given[by]
         ]
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
+        return sound(self, problems)
 
 
 Check = Callable[[str, SourcePolicy], None]
@@ -190,11 +197,11 @@ class PolicySettings(Section):
     The policies of the `files` are the one part of the settings that changes while a process runs: all at once.
     """
 
-    identity: IdentitySettings = IdentitySettings()
-    default: SourcePolicy = Field(
+    identity: Answer[IdentitySettings] = IdentitySettings()
+    default: Answer[SourcePolicy] = Field(
         default=SourcePolicy(), description="Policy of every source that `sources` does not list."
     )
-    sources: dict[str, SourcePolicy] = Field(
+    sources: Answer[dict[str, SourcePolicy]] = Field(
         default={}, description="Source -> its policy, which inherits nothing from `default`."
     )
     files: list[Path] = Field(

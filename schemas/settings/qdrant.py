@@ -8,13 +8,17 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from schemas.document import COLUMNS, FILTERED, INDEXED
+from schemas.fields import Answer, Index, Point
 from schemas.filters import FIELD, INDEXABLE, KEY, rename
-from schemas.settings.section import Backend, Count, Seconds, Section, Url
+from schemas.settings.section import DESTINATIONS, Backend, Count, Reference, Seconds, Section, Url
 from schemas.wording import unknown
 
 Neighbours = Annotated[int, Field(ge=0, le=16)]
 
 
+_PHYSICAL: Final = Reference(
+    "not a Qdrant collection of destinations or collections", lambda settings, name: name in settings.qdrant.physical
+)
 _GROUPING: Final = frozenset({"keyword", "integer", "bool"})
 """Types of indexes that tell values apart, by which results can be grouped."""
 
@@ -61,7 +65,7 @@ class ContextSettings(Section):
 class CreateSettings(Section):
     """The creation of a collection that does not exist. A collection that exists keeps what it was created with."""
 
-    shards: Count = Field(
+    shards: Answer[Count] = Field(
         default=1,
         description="Shards of the collection. Default: 1. Set more for a collection that outgrows one node of a Qdrant"
         " cluster: the rarity of a term is then counted in each shard, and keyword rankings change.",
@@ -86,18 +90,18 @@ class CreateSettings(Section):
         description="Whether dense and token vectors are read from disk. Default: null, in memory as far as it"
         " suffices. Set true if the vectors are larger than the memory, and then quantization too.",
     )
-    m: Annotated[int, Field(ge=4, le=128)] | None = Field(
+    m: Answer[Annotated[int, Field(ge=4, le=128)] | None] = Field(
         default=None,
         description="Links of a point in the HNSW index of the dense vector. Default: null, as the server is"
         " configured, mostly 16. Raise it if documents are missed whatever `qdrant.search.hnsw_ef` is; the index then"
         " takes more memory.",
     )
-    ef_construct: Annotated[int, Field(ge=4, le=10_000)] | None = Field(
+    ef_construct: Answer[Annotated[int, Field(ge=4, le=10_000)] | None] = Field(
         default=None,
         description="Candidates that building the HNSW index looks at for each point. Default: null, as the server is"
         " configured, mostly 100. Raise it for a better index that takes longer to build.",
     )
-    quantization: Literal["none", "scalar", "binary", "turbo"] = Field(
+    quantization: Answer[Literal["none", "scalar", "binary", "turbo"]] = Field(
         default="none",
         description="Compressed copy of the dense vectors, which searches read first and which stays in memory: scalar,"
         " 8 bits a component; turbo, 4 bits, for Qdrant 1.19 or newer; binary, 1 bit, for 1024 components or more."
@@ -247,7 +251,7 @@ DEFAULT_FIELDS: Final = dict.fromkeys(COLUMNS, 1.0)
 class SearchSettings(Section):
     """The search of Qdrant's vector index."""
 
-    hnsw_ef: Count | None = Field(
+    hnsw_ef: Answer[Count | None] = Field(
         default=384,
         description="Candidates that a search of the vector leg looks at in Qdrant's HNSW index: more find more of the"
         " nearest documents, and take longer. Default: 384; null: Qdrant's own, ef_construct of the index, mostly 100."
@@ -263,46 +267,46 @@ class QdrantSettings(Backend):
     timeout: Seconds = Field(default=2.0, description="Seconds for a search, its wait in the queue included.")
     max_batch: Count = Field(default=64, description="Searches in one request.")
     max_concurrency: Count = Field(default=8, description="Requests in flight for one leg of one collection.")
-    dimension: int = Field(default=384, ge=1, le=65_536, description="Length of the embedder's vectors.")
-    destinations: dict[str, str] = Field(
+    dimension: Point[int] = Field(default=384, ge=1, le=65_536, description="Length of the embedder's vectors.")
+    destinations: Index[dict[str, str]] = Field(
         default={"default": "documents"}, min_length=1, description="Destination -> Qdrant collection."
     )
-    collections: dict[str, dict[str, str]] = Field(
+    collections: Index[Annotated[dict[str, dict[str, str]], DESTINATIONS]] = Field(
         default={}, description="Destination -> a query's `collection` -> Qdrant collection, to keep parts separate."
     )
-    fields: dict[str, str] = Field(
+    fields: Index[dict[str, str]] = Field(
         default={},
         description="Field as rankstream calls it -> its path in the payloads of collections that another tool filled,"
         " such as text: page_content or namespace: metadata.tenant. Default: none, the names are rankstream's own.",
     )
-    ids: Literal["payload", "uuid", "integer"] = Field(
+    ids: Index[Literal["payload", "uuid", "integer"]] = Field(
         default="payload",
         description="Where a document's id is: in its payload, or it is the point's own id, a UUID or an integer."
         " Default: payload.",
     )
-    namespaces: Literal["payload", "none"] = Field(
+    namespaces: Index[Literal["payload", "none"]] = Field(
         default="payload",
         description="Where a document's namespace is: in its payload; or none: all documents are in defaults.namespace."
         " Default: payload.",
     )
-    indexes: dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]] = Field(
+    indexes: Index[dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]]] = Field(
         default={}, description="Payload field -> type of its index; add the fields that queries filter or order by."
     )
-    owned: list[str] = Field(
+    owned: Annotated[list[str], _PHYSICAL] = Field(
         default=[],
         description="Qdrant collections that rankstream may write to although their metadata do not say that it created"
         " them. Default: none; every other collection that exists is only read. Name a collection of `destinations` or"
         " `collections` here if no other program writes to it.",
     )
     create: CreateSettings = CreateSettings()
-    vectors: Vectors = Vectors()
-    context: ContextSettings = ContextSettings()
+    vectors: Point[Vectors] = Vectors()
+    context: Point[ContextSettings] = ContextSettings()
     search: SearchSettings = SearchSettings()
-    bm25: Bm25Settings = Bm25Settings()
-    analysers: dict[str, Bm25Settings] = Field(
+    bm25: Index[Bm25Settings] = Bm25Settings()
+    analysers: Index[Annotated[dict[str, Bm25Settings], _PHYSICAL]] = Field(
         default={}, description="Qdrant collection -> its own analyser and formula, in place of `bm25`."
     )
-    search_fields: dict[str, Weight] = Field(
+    search_fields: Point[dict[str, Weight]] = Field(
         default={"title": 1.0, "text": 1.0},
         min_length=1,
         max_length=MOST_FIELDS,
@@ -310,7 +314,7 @@ class QdrantSettings(Backend):
         " Default: title and text, alike. attributes.colour is a field of an object; of an array each element counts."
         " Add the fields of part numbers and brands. They are part of the index: after a change, index again.",
     )
-    read_fields: list[str] = Field(
+    read_fields: Point[list[str]] = Field(
         default=["title", "text"],
         min_length=1,
         max_length=MOST_FIELDS,
@@ -318,12 +322,12 @@ class QdrantSettings(Backend):
         " Add what describes a document in words, before a long text. They are part of the index: after a change, index"
         " again.",
     )
-    columns: dict[str, str] = Field(
+    columns: Index[dict[str, str]] = Field(
         default={"title": "title", "text": "text", "content": "text", "essence": "title"},
         description="Column name in keyword expressions (title:pasta), in any case -> one of search_fields, which have"
         " their own names, too.",
     )
-    idf: Literal["namespace", "collection"] = Field(
+    idf: Index[Literal["namespace", "collection"]] = Field(
         default="namespace", description="Documents over which a term's rarity (IDF) is counted."
     )
 
@@ -337,10 +341,8 @@ class QdrantSettings(Backend):
 
     @model_validator(mode="after")
     def _check_collections(self) -> Self:
-        if unknown := sorted(self.collections.keys() - self.destinations.keys()):
-            raise ValueError(f"collections: {', '.join(unknown)}: not in destinations")
         for destination, parts in self.collections.items():
-            held = [self.destinations[destination], *parts.values()]
+            held = [self.destinations.get(destination), *parts.values()]
             if len(set(held)) < len(held):
                 # A point's id tells destinations apart, and not their parts.
                 raise ValueError(f"collections: {destination}: two parts in one Qdrant collection")
@@ -370,10 +372,6 @@ class QdrantSettings(Backend):
             raise ValueError(f"columns: {', '.join(unwritable)}: a name is one word")
         if len({name.lower() for name in self.column_names}) < len(self.column_names):
             raise ValueError("columns: two names differ in their case only")
-        if unknown := sorted(self.analysers.keys() - {*self.physical}):
-            raise ValueError(f"analysers: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
-        if unknown := sorted({*self.owned} - {*self.physical}):
-            raise ValueError(f"owned: {', '.join(unknown)}: not a Qdrant collection of destinations or collections")
         return self
 
     @model_validator(mode="after")

@@ -15,20 +15,27 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from schemas.fields import Newer
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize, Returned
 from schemas.recipes import DEFAULT, MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import Dbsf, DecayTier, Rrf, Score
 from schemas.recipes.recipe import STAGES
-from schemas.settings.section import Section
+from schemas.settings.section import DESTINATIONS, Reference, Section
 
 BALANCED: Final = "balanced"
+
+GROUPING: Final = Reference(
+    "nothing to group by; add it to qdrant.indexes",
+    lambda settings, name: settings.qdrant.of_another_tool or name in settings.qdrant.grouping_fields,
+)
+_RECIPES: Final = Reference("not in recipes", lambda settings, name: name in settings.recipes)
 
 
 class Profile(Section):
     """A trade of quality against time, chosen by a query by name."""
 
-    recipe: str = Field(default=DEFAULT, description="Recipe of queries that name none.")
+    recipe: Annotated[str, _RECIPES] = Field(default=DEFAULT, description="Recipe of queries that name none.")
     semantic: bool = Field(default=True, description="Embed query texts; false: only a query's own vector is searched.")
     over_sample: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=100,
@@ -43,28 +50,22 @@ class Profile(Section):
     min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="Relevance of a result at least; null: defaults.min_relevance."
     )
-    group_by: FieldName | None = Field(
+    group_by: Newer[Annotated[FieldName | None, GROUPING]] = Field(
         default=None, description="Field by which results are grouped; null: defaults.group_by."
     )
-    group_size: GroupSize | None = Field(
+    group_size: Newer[GroupSize | None] = Field(
         default=None, description="Documents of a group at most; 0: no groups; null: defaults.group_size."
     )
-    group_score: GroupScore | None = Field(
+    group_score: Newer[GroupScore | None] = Field(
         default=None, description="Score of a group: max, sum or avg; null: defaults.group_score."
     )
-    returned: Returned | None = Field(
+    returned: Newer[Returned | None] = Field(
         default=None,
         description="Parts of documents that results have: keys as a query's `return` has them; null: all of each.",
     )
     half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
         default=7.0, description="Half-life in days where no decay tier gives one; null: scores never decay."
     )
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """All that can change an answer; what earlier versions do not know only where it is set."""
-        newer = ("group_by", "group_size", "group_score", "returned")
-        return self.model_dump(mode="json", exclude={name for name in newer if getattr(self, name) is None})
 
 
 _SHIPPED: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -161,7 +162,9 @@ Allowed = dict[Annotated[str, AfterValidator(_parameter)], Between]
 class DecaySettings(Section):
     """Decay tiers that override the parameters of a recipe's stage `decay`, field by field."""
 
-    destinations: dict[str, DecayTier] = Field(default={}, description="Destination -> its tier.")
+    destinations: Annotated[dict[str, DecayTier], DESTINATIONS] = Field(
+        default={}, description="Destination -> its tier."
+    )
     collections: dict[str, dict[str, DecayTier]] = Field(
         default={}, description="Destination -> collection -> its tier, which overrides the destination's."
     )

@@ -8,12 +8,12 @@ repeats a value, for it may be a secret.
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 import orjson
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
@@ -21,7 +21,7 @@ from schemas.errors import ConfigError
 from schemas.fields import merge
 from schemas.settings.document import read
 from schemas.settings.root import DELIMITER, PREFIX, Settings
-from schemas.settings.section import Backend, Section
+from schemas.settings.section import AS_WRITTEN, MASK, secrets
 from schemas.wording import Loc, explain_problem, holds_names, likely, names
 
 _OF_SERVICES: Final = re.compile(r".*_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
@@ -148,42 +148,19 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
     raise ConfigError("\n".join(wrong))
 
 
-@cache
-def secrets() -> frozenset[tuple[str, ...]]:
-    """The paths of all secrets. Names that users choose, such as those of fields and policies, may be the same."""
-    return frozenset(_secrets_of(Settings, ()))
-
-
-def _secrets_of(section: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for name, field in section.model_fields.items():
-        if SecretStr in get_args(field.annotation):
-            yield (*path, name)
-        elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from _secrets_of(field.annotation, (*path, name))
+def _field(path: Loc) -> tuple[FieldInfo, Loc]:
+    """The setting that the value at `path` is, or is in, and the rest of the path."""
+    field = FieldInfo(annotation=Settings)
+    while path and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+        field, path = field.annotation.model_fields.get(str(path[0]), FieldInfo()), path[1:]
+    return field, path
 
 
 def _is_secret(path: Loc) -> bool:
     """True for the path of a secret, and for one of the same name in what a server gets as the user writes it."""
-    known = secrets()
-    written = path[:3] == _EXTENSIONS or (path[0] in _backends() and path[1:2] in {("body",), ("parameters",)})
-    return path in known or (written and path[-1] in {each[-1] for each in known})
-
-
-@cache
-def _backends() -> frozenset[str]:
-    sections = {name: field.annotation for name, field in Settings.model_fields.items()}
-    return frozenset(name for name, each in sections.items() if isinstance(each, type) and issubclass(each, Backend))
-
-
-MASK: Final = "***"
-
-_EXTENSIONS: Final = ("kafka", "sasl", "extensions")
-_ISSUER: Final = ("kafka", "sasl", "token_url")
-"""A URL that may have a query, in which a key may be."""
-
-
-_MASKED: Final = frozenset({"headers", "query"})
-"""Mappings of a backend's section whose values may be keys."""
+    field, below = _field(path)
+    named = bool(below) and AS_WRITTEN in field.metadata and path[-1] in {each[-1] for each in secrets(Settings)}
+    return named or path in secrets(Settings)
 
 
 class Value(NamedTuple):
@@ -202,14 +179,13 @@ def effective(file: Path | None) -> list[Value]:
     variables = _variables()
     dumped = settings.model_dump(mode="json")
     dumped["recipes"] = {name: recipe.definition for name, recipe in settings.recipes.items()}
-    backends = _backends()
     found = []
     for path, value in _leaves(dumped, ()):
-        is_query = path == _ISSUER and value is not None and "?" in value
-        secret = _is_secret(path) or is_query or (path[0] in backends and len(path) > 2 and path[1] in _MASKED)
-        if secret and value is not None:
-            value = f"{value.partition('?')[0]}?{MASK}" if is_query else MASK
-        found.append(Value(path, value, _source(path, document, variables), secret))
+        field, below = _field(path)
+        # What no text of the settings shows, such as the values of headers, may be keys.
+        secret = _is_secret(path) or (bool(below) and not field.repr)
+        shown = MASK if secret and value is not None else value
+        found.append(Value(path, shown, _source(path, document, variables), secret or str(shown).endswith(f"?{MASK}")))
     return found
 
 

@@ -1,25 +1,23 @@
 """The whole configuration, its small sections, and the hash of every value that can change an answer."""
 
-import hashlib
-from collections.abc import Mapping, Set
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-import orjson
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.errors import ConfigError
-from schemas.fields import refuse_switch
+from schemas.fields import Answer, Effect, Newer, Point, content, digest, merge, refuse_switch
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
 from schemas.settings.backends import ChatSettings, EmbedderSettings, RerankSettings, SparseEncoderSettings
 from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaSettings, Limits
-from schemas.settings.policies import OPERATION, Check, FirewallSettings, PolicySettings, SourcePolicy
+from schemas.settings.policies import FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
-from schemas.settings.ranking import DecaySettings, Profiles, Recipes
-from schemas.settings.section import Amount, Count, ModelServer, Seconds, Secret, Section, matches
+from schemas.settings.ranking import GROUPING, DecaySettings, Profiles, Recipes
+from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling, sound
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -40,7 +38,7 @@ class CacheSettings(Section):
     payload_mib: Amount = Field(
         default=64, description="MiB of documents' payloads, fetched again only when their points change; 0: no cache."
     )
-    threshold: Annotated[float, Field(gt=0, le=1)] = Field(
+    threshold: Answer[Annotated[float, Field(gt=0, le=1)]] = Field(
         default=0.92,
         description="Least cosine of two queries that share an answer in the semantic cache. Apart from fillers, their "
         "words must be the same, too.",
@@ -48,7 +46,7 @@ class CacheSettings(Section):
     per_scope: Count = Field(
         default=1000, description="Answers in the semantic cache for queries that differ in text and vector only."
     )
-    clock_bucket: Seconds = Field(
+    clock_bucket: Answer[Seconds] = Field(
         default=60.0, description="Seconds of a time bucket: answers that depend on the time are shared within one."
     )
     watermark_timeout: Annotated[float, Field(gt=0, le=10)] = Field(
@@ -81,20 +79,22 @@ DELIMITER: Final = "__"
 class Defaults(Section):
     """Values for queries and documents that do not name their own."""
 
-    namespace: str = Field(default="default", min_length=1, description="Namespace of events that name none.")
-    destination: str = Field(default="default", min_length=1, description="Destination of events that name none.")
-    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+    namespace: Point[str] = Field(default="default", min_length=1, description="Namespace of events that name none.")
+    destination: Point[Annotated[str, DESTINATIONS]] = Field(
+        default="default", min_length=1, description="Destination of events that name none."
+    )
+    min_relevance: Answer[Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = Field(
         default=0.0,
         description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",
     )
-    group_by: FieldName | None = Field(
+    group_by: Answer[Annotated[FieldName | None, GROUPING]] = Field(
         default=None,
         description="Indexed field by which results are grouped, where neither query nor profile says it; null: none.",
     )
-    group_size: GroupSize = Field(
+    group_size: Answer[GroupSize] = Field(
         default=1, description="Documents of a group at most, where neither query nor profile says it; 0: no groups."
     )
-    group_score: GroupScore = Field(
+    group_score: Answer[GroupScore] = Field(
         default="max", description="Score of a group, where neither query nor profile says it: max, sum or avg."
     )
 
@@ -150,15 +150,15 @@ class Settings(BaseSettings):
     sparse_encoder: SparseEncoderSettings = SparseEncoderSettings()
     rerank: RerankSettings = RerankSettings()
     chat: ChatSettings = ChatSettings()
-    profiles: Profiles = {}
-    recipes: Recipes = {}
-    decay: DecaySettings = DecaySettings()
+    profiles: Answer[Profiles] = {}
+    recipes: Answer[Recipes] = {}
+    decay: Answer[DecaySettings] = DecaySettings()
     policies: PolicySettings = PolicySettings()
-    firewall: FirewallSettings = FirewallSettings()
+    firewall: Answer[FirewallSettings] = FirewallSettings()
     cache: CacheSettings = CacheSettings()
     cursor: CursorSettings = CursorSettings()
     defaults: Defaults = Defaults()
-    documents: DocumentSettings = DocumentSettings()
+    documents: Newer[DocumentSettings] = DocumentSettings()
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
     cache_dir: Path = Field(
@@ -189,155 +189,79 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        for name, profile in self.profiles.items():
-            if profile.recipe not in self.recipes:
-                raise ValueError(f"profiles.{name}.recipe: not a recipe; there are {', '.join(sorted(self.recipes))}")
-        for path, field in [
-            ("defaults", self.defaults.group_by),
-            *((f"profiles.{name}", profile.group_by) for name, profile in self.profiles.items()),
-        ]:
-            if field is not None and not self.qdrant.of_another_tool and field not in self.qdrant.grouping_fields:
-                raise ValueError(f"{path}.group_by: {field}: nothing to group by; add it to qdrant.indexes")
-        if self.defaults.destination not in {*self.qdrant.destinations, Defaults().destination}:
-            raise ValueError("defaults.destination: not in qdrant.destinations")
-        if unknown := sorted(self.decay.destinations.keys() - self.qdrant.destinations.keys()):
-            raise ValueError(f"decay.destinations: {', '.join(unknown)}: not in qdrant.destinations")
+        return sound(self, [*dangling(self, self), *self._contradictions()])
+
+    def _contradictions(self) -> Iterator[str]:
         for destination, tiers in self.decay.collections.items():
             if unknown := sorted(tiers.keys() - self.qdrant.collections.get(destination, {}).keys()):
-                raise ValueError(f"decay.collections.{destination}: {', '.join(unknown)}: not in qdrant.collections")
-        asking = [name for name, recipe in self.recipes.items() if recipe.asks_chat]
+                yield f"decay.collections.{destination}: {', '.join(unknown)}: not in qdrant.collections"
         if self.chat.kind == "none":
-            if asking:
-                raise ValueError(f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none")
+            if asking := [name for name, recipe in self.recipes.items() if recipe.asks_chat]:
+                yield f"recipes: {', '.join(asking)} ask a chat model, and chat.kind is none"
             if self.rerank.kind == "chat":
-                raise ValueError("rerank.kind: chat asks a chat model, and chat.kind is none")
+                yield "rerank.kind: chat asks a chat model, and chat.kind is none"
         learned, encoder = self.qdrant.vectors.learned, self.sparse_encoder
         if encoder.served and learned is None:
-            raise ValueError(f"sparse_encoder.kind: {encoder.kind} needs a vector, and qdrant.vectors.learned is null")
+            yield f"sparse_encoder.kind: {encoder.kind} needs a vector, and qdrant.vectors.learned is null"
         if learned is not None and not encoder.served:
-            raise ValueError(f"qdrant.vectors.learned: {learned} needs an encoder, and sparse_encoder.kind is none")
+            yield f"qdrant.vectors.learned: {learned} needs an encoder, and sparse_encoder.kind is none"
         if self.rerank.kind == "late_interaction" and self.embedder.served:
-            raise ValueError(
+            yield (
                 f"rerank.kind: late_interaction reads token vectors, and embedder.kind {self.embedder.kind} gives none;"
                 " name another reranker, or none"
             )
-        return self
 
     @model_validator(mode="after")
-    def _check_policies(self) -> Self:
-        if unknown := sorted(self.policies.identity.topics.keys() - {self.kafka.topics.queries}):
-            raise ValueError(f"policies.identity.topics: {', '.join(unknown)}: not kafka.topics.queries")
-        check = self.policy_check()
-        for path, policy in self.policies.by_path.items():
-            check(f"policies.{path}", policy)
+    def _read_policies(self) -> Self:
         try:
-            self.policies.read_files(check)
+            self.policies.read_files(self.check_policy)
         except ConfigError as error:
             raise ValueError(str(error)) from error
         return self
 
-    def policy_check(self) -> Check:
-        """Refuses a policy with an unknown name: it would protect something else than its author meant."""
-        parts = {name for each in self.qdrant.collections.values() for name in each}
-        topics = (self.kafka.topics.results, *self.kafka.topics.reply_to)
-
-        def check(path: str, policy: SourcePolicy) -> None:
-            denied = policy.deny
-            modes = {*policy.retrieval_modes, *policy.allowed_profiles, *denied.retrieval_modes, *denied.profiles}
-            if unknown := sorted(modes - self.profiles.keys()):
-                raise ValueError(f"{path}: {', '.join(unknown)}: not in profiles")
-            if unknown := sorted({*policy.destinations, *denied.destinations} - self.qdrant.destinations.keys()):
-                raise ValueError(f"{path}: {', '.join(unknown)}: not in qdrant.destinations")
-            if unknown := sorted({*policy.collections, *denied.collections} - parts):
-                raise ValueError(f"{path}: {', '.join(unknown)}: not in qdrant.collections")
-            if unknown := sorted({*policy.operations, *denied.operations} - {OPERATION}):
-                raise ValueError(f"{path}: {', '.join(unknown)}: no operation; there is {OPERATION}")
-            if unknown := sorted(each for each in {*policy.reply_to} if not matches(each, topics)):
-                raise ValueError(
-                    f"{path}.reply_to: {', '.join(unknown)}: neither kafka.topics.results nor one of"
-                    " kafka.topics.reply_to"
-                )
-
-        return check
+    def check_policy(self, path: str, policy: SourcePolicy) -> None:
+        """Refuse a policy with an unknown name: it would protect something else than its author meant."""
+        sound(policy, dangling(policy, self, f"{path}."))
 
     @classmethod
     def settings_customise_sources(
         cls,
         settings_cls: type[BaseSettings],  # noqa: ARG003  the signature is pydantic-settings'
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        *_: Any,
+        **__: Any,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment is read with the file."""
         return (init_settings,)
 
     def index_hash(self) -> str:
         """SHA-256 of every value that can change what the index stores of a document."""
-        return _hash(self._index_content())
+        return digest(self._index_content())
 
     def making_hash(self, collection: str) -> str:
         """SHA-256 of the settings by which documents are read, embedded and analysed for a Qdrant collection.
 
         Names of collections do not count, nor what may be changed for the documents to come.
         """
-        content = self._index_content()
-        shaping = {"dimension", "vectors", "context", "search_fields", "read_fields"}
-        return _hash(
-            {
-                **{name: content[name] for name in ("embedder", "sparse_encoder", "defaults")},
-                "qdrant": {name: value for name, value in content["qdrant"].items() if name in shaping},
-                "bm25": self.qdrant.analyser(collection).model_dump(mode="json"),
-                "documents": self.documents.model_dump(mode="json", include={"envelope", "columns"}),
-            }
-        )
+        analyser = content(self.qdrant.analyser(collection), Effect.POINT, Effect.POINT)
+        return digest({**self._points(), "bm25": analyser, "documents": content(self.documents, Effect.POINT)})
 
     def config_hash(self) -> str:
         """SHA-256 of every value that can change an answer: not of addresses, secrets and sizes of queues."""
-        return _hash(
-            {
-                **self._index_content(),
-                "min_relevance": self.defaults.min_relevance,
-                "group": self.defaults.model_dump(mode="json", include={"group_by", "group_size", "group_score"}),
-                "search": self.qdrant.search.model_dump(mode="json"),
-                "create": self.qdrant.create.model_dump(mode="json", include=_APPROXIMATING),
-                "rerank": {
-                    **_model(self.rerank, _JUDGING),
-                    **self.rerank.model_dump(include=_ADDED, exclude_defaults=True),
-                },
-                # An index of the other precision is searched as well.
-                **self.embedder.model_dump(include={"precision"}, exclude_defaults=True),
-                "chat": _model(self.chat, {"kind", "model", "max_tokens", "structured", "parameters"}),
-                "profiles": {name: each.content for name, each in self.profiles.items()},
-                "recipes": {name: each.hash for name, each in self.recipes.items()},
-                "decay": self.decay.model_dump(mode="json"),
-                "policies": {
-                    "identity": self.policies.identity.model_dump(mode="json"),
-                    "default": self.policies.default.content,
-                    "sources": {name: each.content for name, each in self.policies.sources.items()},
-                },
-                "firewall": self.firewall.model_dump(mode="json"),
-                "cache": self.cache.model_dump(mode="json", include={"clock_bucket", "threshold"}),
-            }
-        )
+        rest = content(self, Effect.ANSWER)
+        # As earlier releases wrote it, so that the digest is theirs.
+        defaults = rest.pop("defaults")
+        flat = {**rest.pop("qdrant"), **rest.pop("embedder", {}), "min_relevance": defaults.pop("min_relevance")}
+        return digest({**self._index_content(), **rest, **flat, "group": defaults})
 
     def _index_content(self) -> dict[str, Any]:
-        places = {"destinations", "collections", "indexes"}
-        made = {"vectors", "context", "bm25", "analysers", "columns", "idf", "search_fields", "read_fields"}
-        named = {"fields", "ids", "namespaces", "dimension", *places, *made}
-        return {
-            "format": _FORMAT,
-            "qdrant": self.qdrant.model_dump(mode="json", include=named),
-            "embedder": {
-                **_model(self.embedder, {"kind", "model"}),
-                **({"purposes": self.embedder.purposes} if self.embedder.purposes else {}),
-                **({"dimensions": self.embedder.dimensions} if self.embedder.dimensions is not None else {}),
-            },
-            "sparse_encoder": _model(self.sparse_encoder, {"kind", "model"}),
-            "defaults": self.defaults.model_dump(mode="json", include={"namespace", "destination"}),
-            # Without them the hash is that of 0.2.0.
-            **({"documents": self.documents.model_dump(mode="json")} if self.documents != DocumentSettings() else {}),
-        }
+        return merge({"format": _FORMAT, **self._points()}, content(self, Effect.INDEX))
+
+    def _points(self) -> dict[str, Any]:
+        points = content(self, Effect.POINT)
+        if self.embedder.purposes:
+            points["embedder"]["purposes"] = self.embedder.purposes
+        return points
 
 
 _FORMAT: Final = 6
@@ -347,24 +271,3 @@ _FORMAT: Final = 6
 4: texts and titles in NFC. 5: the title as one value; indexes of id and times; the ids of terms where a collection
 has several shards. 6: identifiers and pairs of characters as terms; searched fields; marks of a document's terms.
 """
-
-_APPROXIMATING: Final = {"shards", "m", "ef_construct", "quantization"}
-"""Keys of `create` that decide which of the nearest documents a search finds, and how rare its terms are."""
-
-_JUDGING: Final = {
-    *("kind", "path", "model", "mode", "idf", "on_the_fly", "max_doc_chars", "max_batch_chars"),
-    *("prompts", "instruction", "query_template", "document_template"),
-}
-
-_ADDED: Final = {"file", "precision", "omitted"}
-"""With their defaults the hash is that of 0.2.0."""
-
-
-def _model(section: ModelServer, judging: Set[str]) -> dict[str, Any]:
-    """The values of a model's section that can change an answer. Without a `body` its hash is that of 0.2.0."""
-    values: dict[str, Any] = section.model_dump(mode="json", include=set(judging))
-    return {**values, "body": section.body} if section.body else values
-
-
-def _hash(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

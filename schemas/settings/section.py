@@ -1,11 +1,12 @@
 """The base of every section of the configuration, and the types of its values."""
 
 import errno
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, Self, get_args
+from typing import Annotated, Any, Final, NamedTuple, Self, TypeVar, get_args
 
 import orjson
 from pydantic import (
@@ -14,12 +15,15 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    PlainSerializer,
     SecretStr,
     field_validator,
     model_validator,
 )
 
-from schemas.fields import refuse_switch
+from schemas.fields import Newer, Point, refuse_switch
+
+S = TypeVar("S", bound=BaseModel)
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -30,8 +34,13 @@ Concurrency = Annotated[
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
 """Without user, password and query: they would be a secret that is no Secret."""
 
-TokenUrl = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$")]
-"""An issuer's, whose query is a part of its address; it is masked where it is shown."""
+MASK: Final = "***"
+TokenUrl = Annotated[
+    str,
+    Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$"),
+    PlainSerializer(lambda url: re.sub(r"\?.*", f"?{MASK}", url), when_used="json-unless-none"),
+]
+"""An issuer's, whose query is a part of its address, and may be a key: as JSON it is masked."""
 
 
 def _no_path(name: str) -> str:
@@ -52,6 +61,9 @@ Secret = Annotated[
 ]
 """Given by the environment, or by the file that the section's key `<name>_file` names; never in the YAML."""
 
+AS_WRITTEN: Final = "as written"
+"""Mark of a map of the user's, in which the name of a secret is a secret's, too."""
+
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """True if the name is one of the patterns, or fits one."""
@@ -63,6 +75,53 @@ def is_pattern(name: str) -> bool:
     return "*" in name or "?" in name
 
 
+@cache
+def secrets(section: type[BaseModel]) -> frozenset[tuple[str, ...]]:
+    """The paths of all secrets in a section. Names that users choose, such as those of fields, may be the same."""
+    found: set[tuple[str, ...]] = set()
+    for name, field in section.model_fields.items():
+        if SecretStr in get_args(field.annotation):
+            found.add((name,))
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found |= {(name, *path) for path in secrets(field.annotation)}
+    return frozenset(found)
+
+
+class Reference(NamedTuple):
+    """Names that other settings have, as the value of a setting; `wrong` is said of those that they do not `have`."""
+
+    wrong: str
+    have: Callable[[Any, str], bool]
+
+
+DESTINATIONS: Final = Reference(
+    "not in qdrant.destinations", lambda settings, name: name in settings.qdrant.destinations
+)
+
+
+def dangling(section: BaseModel, settings: Any, path: str = "") -> Iterator[str]:
+    """A problem for each setting in a section with names that refer to nothing. Its default may."""
+    for key, field in type(section).model_fields.items():
+        if (value := getattr(section, key)) == field.get_default():
+            continue
+        here = f"{path}{key}"
+        for name, each in value.items() if isinstance(value, dict) else [("", value)]:
+            if isinstance(each, BaseModel):
+                yield from dangling(each, settings, f"{here}.{name}." if name else f"{here}.")
+        alone = isinstance(value, str)
+        for mark in (each for each in field.metadata if isinstance(each, Reference)):
+            if wrong := sorted(name for name in ([value] if alone else value) if not mark.have(settings, name)):
+                # A text in the wrong place may be a secret.
+                yield f"{here}: {mark.wrong}" if alone else f"{here}: {', '.join(wrong)}: {mark.wrong}"
+
+
+def sound(section: S, problems: Iterable[str]) -> S:
+    """The section. Raises ValueError with the problems, if there are any."""
+    if said := "; ".join(problems):
+        raise ValueError(said)
+    return section
+
+
 class Section(BaseModel):
     """A section: an unknown key is an error, numbers are finite, and values do not change after the start."""
 
@@ -70,24 +129,10 @@ class Section(BaseModel):
 
     _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
-    @classmethod
-    @cache
-    def secrets(cls) -> frozenset[str]:
-        """The names of the secrets of this section and of the sections inside it."""
-        found: set[str] = set()
-        for name, field in cls.model_fields.items():
-            if SecretStr in get_args(field.annotation):
-                found.add(name)
-            elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-                found |= field.annotation.secrets()
-        return frozenset(found)
-
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        secrets = self.secrets()
-        if secrets and (twice := [name for name in sorted(secrets & self.model_fields_set) if self._both(name)]):
-            raise ValueError("; ".join(f"{name} and {name}_file are both set" for name in twice))
-        return self
+        given = sorted(name for name, *below in secrets(type(self)) if not below and name in self.model_fields_set)
+        return sound(self, (f"{name} and {name}_file are both set" for name in given if self._both(name)))
 
     def secret(self, name: str) -> str | None:
         """The secret without surrounding white space, read from its file if one is configured.
@@ -169,7 +214,7 @@ def _writable(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return values
 
 
-JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_writable)]
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_writable), AS_WRITTEN]
 """Fields of requests that a server gets as they are written."""
 
 
@@ -184,6 +229,16 @@ _TEXTS: Final = frozenset(
 )
 
 
+Body = Annotated[
+    JsonObject,
+    AfterValidator(_not_ours),
+    Field(
+        description="Further fields of each request's body; an object is merged into one of the same name, and null"
+        " leaves a field out."
+    ),
+]
+
+
 class ModelServer(Backend):
     """The section of a model behind a server, whose requests may need more than others of its kind."""
 
@@ -195,11 +250,7 @@ class ModelServer(Backend):
         repr=False,
         description="Query parameters of each request, such as api-version. Their values are not shown.",
     )
-    body: Annotated[JsonObject, AfterValidator(_not_ours)] = Field(
-        default={},
-        description="Further fields of each request's body; an object is merged into one of the same name, and null"
-        " leaves a field out.",
-    )
+    body: Newer[Point[Body]] = Field(default={})
 
     @model_validator(mode="after")
     def _names_its_kind(self) -> Self:

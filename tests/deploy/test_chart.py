@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from schemas.settings import Settings, load
-from schemas.settings.reading import secrets
+from schemas.settings.section import secrets
 from tests.deploy.chart import CHART, RELEASE, SETS, VALUES, Rendered, render, rendered, run
 from tests.deploy.files import EXAMPLE, PROJECT
 
@@ -199,10 +199,10 @@ def test_the_chart_knows_every_secret_of_the_configuration() -> None:
     """A new secret of the configuration can be given to the chart, and is refused in the ConfigMap."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     known = set(schema["properties"]["secrets"]["propertyNames"]["enum"])
-    assert known == {".".join(path) for path in secrets()}
+    assert known == {".".join(path) for path in secrets(Settings)}
     [listed] = re.findall(r'range \$path := splitList " " "(.*?)"', (CHART / "templates" / "_checks.tpl").read_text())
     assert set(listed.split()) == known
     [names] = re.findall(r"(?m)has \$name \(list (.*?)\)", (CHART / "templates" / "_checks.tpl").read_text())
-    assert set(re.findall(r'"(\w+)"', names)) == {path[-1] for path in secrets()}
+    assert set(re.findall(r'"(\w+)"', names)) == {path[-1] for path in secrets(Settings)}
     comment = (CHART / "values.yaml").read_text()
     assert all(key in comment for key in known)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from schemas.settings import load
-from schemas.settings.reading import secrets
+from schemas.settings import Settings, load
 from schemas.settings.root import MIN_SECRET
+from schemas.settings.section import secrets
 from tests.deploy.api_server import serving
 from tests.deploy.chart import NAMESPACE, RELEASE, SETS, Rendered, render, rendered
 from tests.deploy.files import FLOWS
@@ -32,7 +32,7 @@ def test_no_secret_is_in_the_configmap(chart: Rendered) -> None:
         inner = (names(each) for each in section.values() if isinstance(each, dict))
         return set(section).union(*inner)
 
-    known = {path[-1] for path in secrets()}
+    known = {path[-1] for path in secrets(Settings)}
     assert not names(yaml.safe_load(chart.configuration)) & known
     for workload in chart.workloads:
         for name, variable in workload.variables.items():

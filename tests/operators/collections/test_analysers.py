@@ -181,11 +181,10 @@ def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path
         ({"columns": {"body": "content"}}, "columns: body: not one of search_fields"),
         ({"columns": {"my title": "title"}}, "columns: my title: a name is one word"),
         ({"columns": {"Title": "title", "title": "text"}}, "columns: two names differ in their case only"),
-        ({"analysers": {"elsewhere": GERMAN}}, "analysers: elsewhere: not a Qdrant collection"),
     ],
 )
 def test_what_the_configuration_must_be(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
-    """Columns are those of documents under names that a query can hold, analysers are of collections that there are."""
+    """Columns are those of documents under names that a query can hold."""
     with pytest.raises(ValidationError, match=problem):
         configured(tmp_path, **changes)
 

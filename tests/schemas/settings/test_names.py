@@ -142,14 +142,20 @@ PARTS = "qdrant: {url: http://q, collections: {default: {secret: s, open: o}}}\n
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        ("default: {deny: {collections: [secrt, open]}}", "policies.default: secrt: not in qdrant.collections"),
-        ("default: {collections: [secret, a, b]}", "policies.default: a, b: not in qdrant.collections"),
-        ("sources: {web: {collections: [s]}}", "policies.sources.web: s: not in qdrant.collections"),
-        ("default: {deny: {operations: [Read]}}", "policies.default: Read: no operation; there is read"),
-        ("default: {operations: [query]}", "policies.default: query: no operation; there is read"),
+        (
+            "default: {deny: {collections: [secrt, open]}}",
+            "policies.default.deny.collections: secrt: not in qdrant.collections",
+        ),
+        ("default: {collections: [secret, a, b]}", "policies.default.collections: a, b: not in qdrant.collections"),
+        ("sources: {web: {collections: [s]}}", "policies.sources.web.collections: s: not in qdrant.collections"),
+        (
+            "default: {deny: {operations: [Read]}}",
+            "policies.default.deny.operations: Read: no operation; there is read",
+        ),
+        ("default: {operations: [query]}", "policies.default.operations: query: no operation; there is read"),
         (
             "sources: {web: {deny: {operations: [read, write]}}}",
-            "policies.sources.web: write: no operation; there is read",
+            "policies.sources.web.deny.operations: write: no operation; there is read",
         ),
     ],
 )

@@ -164,7 +164,7 @@ def refused_files(*files: Path, **sections: Any) -> str:
 
 def reread(settings: Settings) -> bool:
     """True if the files were others."""
-    return settings.policies.read_files(settings.policy_check())
+    return settings.policies.read_files(settings.check_policy)
 
 
 def mount(directory: Path, version: str, files: dict[str, str]) -> None:
@@ -212,7 +212,7 @@ def test_a_policy_of_a_file_is_the_same_as_of_the_configuration(policy: SourcePo
         ("a.json", '{"a": {"red": true}}', "a.json: a.red: no such key; did you mean read?"),
         ("a.json", '{"a": {"read": 2}}', "a.json: a.read: Input should be a valid boolean"),
         ("a.json", '{"a": {"filters": [{"field": "x"}]}}', "a.json: a.filters.0: one of eq, any_of"),
-        ("a.json", '{"a": {"allowed_profiles": ["dep"]}}', "a.json: a: dep: not in profiles"),
+        ("a.json", '{"a": {"allowed_profiles": ["dep"]}}', "a.json: a.allowed_profiles: dep: not in profiles"),
         ("a.json", '{"a": {"reply_to": ["x"]}}', "a.json: a.reply_to: x: neither kafka.topics.results nor one of"),
         ("a.json", '{"a": {"namespaces": ["\\ud800"]}}', "a.json: a: str is not valid UTF-8"),
         ("a.json", '{"a": {"decay": {"half_life_days": NaN}}}', "a.json: a.decay.half_life_days: Input should be a"),
