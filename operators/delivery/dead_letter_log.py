@@ -18,8 +18,7 @@ from typing import Final
 import structlog
 
 from operators.delivery.output_record import Cause, OutputRecord
-from operators.query.message import Origin
-from operators.query.trace import Trace
+from operators.wire.message import Origin, Trace
 from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass
 from schemas.query import QueryEvent

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from operators.query.message import Message, Origin
-from operators.query.trace import Headers, Trace
+from operators.wire.message import Headers, Message, Origin, Trace
 from schemas.errors import DeadLetterClass
 
 _BATCH: Final = 61

@@ -35,9 +35,9 @@ from operators.delivery.ledger import Ledger, Transaction
 from operators.delivery.output_record import OutputRecord, by_message
 from operators.delivery.reply_topics import ReplyTopics
 from operators.delivery.way_out import WayOut
-from operators.query.trace import Trace
 from operators.runtime.batching.policy import divide
 from operators.telemetry.metrics import FlowMetrics
+from operators.wire.message import Trace
 from schemas.errors import RetriableDelivery
 
 log = structlog.stdlib.get_logger(__name__)

@@ -33,15 +33,14 @@ from operators.delivery.client import RecordRefused
 from operators.delivery.error_codes import Refusal, too_large
 from operators.delivery.output_record import Cause, Form, OutputRecord
 from operators.delivery.topics import DEFAULT_MAX
-from operators.query import cloud_event, shortening
 from operators.query.in_flight import InFlight
-from operators.query.message import Message, Origin, Rejected
-from operators.query.refusal import Caller, caller, refused_result
-from operators.query.reply import Replies, correlating
 from operators.query.result import clock, members, view_of
-from operators.query.trace import Headers, Trace
 from operators.runtime.stage import defect
 from operators.telemetry.traces import DEAD_LETTER, Signals
+from operators.wire import cloud_event, shortening
+from operators.wire.message import Headers, Message, Origin, Rejected, Trace
+from operators.wire.refusal import Caller, caller, refused_result
+from operators.wire.reply import Replies, correlating
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError, Reason
 from schemas.fields import unix_seconds

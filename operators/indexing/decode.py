@@ -11,9 +11,9 @@ from operators.access.filters import on_fields
 from operators.indexing import patch
 from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.indexing.rows import from_debezium, read_tombstone, rename
-from operators.query.cloud_event import open_event
 from operators.query.collection import Destinations
-from operators.query.message import Message, check_headers, sent_at
+from operators.wire.cloud_event import open_event
+from operators.wire.message import Message, check_headers, sent_at
 from schemas.document import (
     COLUMNS,
     DELETE_WHERE,

@@ -15,8 +15,8 @@ from operators.query.cursor import Cursor, CursorCodec
 from operators.query.in_flight import Query
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
-from operators.query.reply import Replies
-from operators.query.trace import Headers
+from operators.wire.message import Headers
+from operators.wire.reply import Replies
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.query import QueryEvent
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from operators.query import cloud_event
 from operators.query.in_flight import CacheLookup, InFlight
-from operators.query.message import Message, check_headers, sent_at
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
-from operators.query.reply import MAX_RETURNED, MAX_RETURNED_BYTES, fits
 from operators.telemetry.traces import Signals
+from operators.wire import cloud_event
+from operators.wire.message import Message, check_headers, sent_at
+from operators.wire.reply import MAX_RETURNED, MAX_RETURNED_BYTES, fits
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import check_dimension, validate
 from schemas.query import MAX_QUERY_PARTS, QueryEvent

@@ -17,14 +17,14 @@ from operators.delivery.way_out import WayOut
 from operators.query.canonical import Shape
 from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, Offset, result_digest
 from operators.query.in_flight import InFlight
-from operators.query.message import Rejected
 from operators.query.outcome import Answer, Page
 from operators.query.paging import MOST_SEEN
-from operators.query.result import clock, debug, page, pool, records_of, result, result_id, reuse_pool
+from operators.query.result import clock, debug, page, pool, records_of, result, reuse_pool
 from operators.query.search_bodies import depth
 from operators.runtime.stage import Batches, defect
 from operators.stages.answers import Answers
 from operators.stages.backend_stage import Queries
+from operators.wire.message import Rejected, result_id
 from schemas.result import RetrievalStage
 
 log = structlog.stdlib.get_logger(__name__)

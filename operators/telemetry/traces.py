@@ -28,10 +28,9 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
 
-from operators.query.message import Message
 from operators.query.outcome import Outcome
-from operators.query.trace import Attributes, Headers, Trace
 from operators.telemetry.metrics import FlowMetrics
+from operators.wire.message import Attributes, Headers, Message, Trace
 from schemas.errors import BackendError
 from schemas.headers import fold
 

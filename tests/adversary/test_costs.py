@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.indexing.decode import DocumentDecoder
-from operators.query.message import Message, Rejected
-from operators.query.refusal import caller
 from operators.runtime.stage import run_step
+from operators.wire.message import Message, Rejected
+from operators.wire.refusal import caller
 from schemas import event, wording
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent
 from schemas.headers import MAX_ATTRIBUTE_CHARS, MAX_ATTRIBUTES

@@ -12,7 +12,7 @@ import pytest
 
 from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
-from operators.query.cloud_event import from_envelope, from_headers
+from operators.wire.cloud_event import from_envelope, from_headers
 from schemas import headers as names
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment
 from tests.legible import is_plain, legible

@@ -19,10 +19,8 @@ from operators.query.collection import Capabilities, Destinations, Modifier
 from operators.query.cursor import CursorCodec
 from operators.query.in_flight import InFlight
 from operators.query.legs import Searches
-from operators.query.message import Message, Origin
 from operators.query.normalise import Normalised, Normaliser
 from operators.query.plan import Planner
-from operators.query.reply import Replies
 from operators.query.search import QueryBatch, Scroll, Search
 from operators.query.search_bodies import Bodies
 from operators.stages.admit import Admission
@@ -31,6 +29,8 @@ from operators.stages.decode import Decoder
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import QueryTrace, Signals
+from operators.wire.message import Message, Origin
+from operators.wire.reply import Replies
 from schemas.settings import Defaults, FirewallSettings, Limits, PolicySettings, QdrantSettings
 from schemas.settings.delivery import ReplySettings
 from schemas.settings.qdrant import Vectors

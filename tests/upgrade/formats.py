@@ -14,8 +14,7 @@ from typing import Any, Final
 from operators.delivery.tracker import encode
 from operators.indexing.watermark import watermark
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
-from operators.query.message import Origin
-from operators.query.result import result_id
+from operators.wire.message import Origin, result_id
 from schemas.document import point_id
 
 QUERY, STATE = bytes(range(16)), bytes(range(240, 256))

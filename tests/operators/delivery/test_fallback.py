@@ -12,7 +12,7 @@ from operators.delivery.error_codes import Refusal
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.replay import DeadLetter, to_record
 from operators.delivery.way_out import dead_letter
-from operators.query.message import Rejected
+from operators.wire.message import Rejected
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery
 from tests.operators.samples import message, output_record, trace, way_out

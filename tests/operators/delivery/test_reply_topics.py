@@ -9,7 +9,7 @@ import pytest
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.reply_topics import AWAY, MISSED, MOST, REMEMBERED, ReplyTopics
 from operators.delivery.topics import DEFAULT_MAX, TopicState
-from operators.query.message import Rejected
+from operators.wire.message import Rejected
 from schemas.errors import DeadLetterClass, RetriableDelivery
 from tests.operators.samples import message, output_record, trace, way_out
 

@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from operators.delivery import schema_registry
 from operators.delivery.avro import MAX_SCHEMA
 from operators.delivery.schema_registry import Deserialiser, SchemaRegistry
-from operators.query.message import Message
-from operators.query.refusal import caller
+from operators.wire.message import Message
+from operators.wire.refusal import caller
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RetriableDelivery
 from schemas.settings import DocumentSettings
 from schemas.settings.delivery import SchemaRegistrySettings

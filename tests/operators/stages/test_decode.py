@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from flows.assembly import query as assembly
 from operators.query.collection import Destinations
-from operators.query.message import Message
 from operators.stages.decode import Decoder
+from operators.wire.message import Message
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import MAX_DEPTH, parse
 from schemas.settings import Limits, load

@@ -13,10 +13,11 @@ from structlog.testing import capture_logs
 from operators.delivery.output_record import OutputRecord
 from operators.query.backend_answers import RerankScores
 from operators.query.in_flight import InFlight
-from operators.query.result import result_id, status_of
+from operators.query.result import status_of
 from operators.ranking.fusion import score
 from operators.ranking.pipeline import Ranked
 from operators.stages.publish import Publisher
+from operators.wire.message import result_id
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED
 from schemas.recipes.fusion import Score

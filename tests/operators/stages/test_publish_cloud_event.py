@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
 
 from operators.delivery.output_record import OutputRecord
-from operators.query.cloud_event import CloudEvent, Mode, from_envelope, from_headers
 from operators.query.in_flight import InFlight
-from operators.query.message import Rejected
-from operators.query.result import result_id
-from operators.query.trace import Headers
+from operators.wire.cloud_event import CloudEvent, Mode, from_envelope, from_headers
+from operators.wire.message import Headers, Rejected, result_id
 from schemas.errors import DeadLetterClass, InputError
 from schemas.result import ResultEvent
 from tests.operators.samples import decoder, message, origin, signals, way_out

@@ -12,10 +12,9 @@ from bytewax.testing import TestingSink, TestingSource
 
 from operators.delivery.output_record import OutputRecord
 from operators.query.in_flight import InFlight
-from operators.query.message import Rejected
-from operators.query.result import result_id
 from operators.runtime.stage import key
 from operators.stages.publish import Finaliser, publish
+from operators.wire.message import Rejected, result_id
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import answers, message, origin, query, way_out

@@ -7,11 +7,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, Tracer, get_current_span
 
 from operators.query.in_flight import InFlight
-from operators.query.message import Rejected
 from operators.runtime.stage import run_step
 from operators.stages.publish import Publisher
 from operators.telemetry import traces
 from operators.telemetry.traces import QueryTrace
+from operators.wire.message import Rejected
 from schemas.errors import BackendTimeout, DeadLetterClass, InputError, Reason
 from tests.operators.recorded import Recorded
 from tests.operators.samples import CURSORS, decoder, message, query, signals, way_out

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.cloud_event import CloudEvent, Mode, content_mode, from_envelope, from_headers, in_kind
 from operators.query.in_flight import InFlight
-from operators.query.message import Message
-from operators.query.trace import Headers
 from operators.stages.decode import Decoder
+from operators.wire.cloud_event import CloudEvent, Mode, content_mode, from_envelope, from_headers, in_kind
+from operators.wire.message import Headers, Message
 from schemas.errors import DeadLetterClass, InputError
 from tests.operators.samples import decoder, message
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from operators.query.trace import Headers
+from operators.wire.message import Headers
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.event import json_object, parse, readable

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from operators.query.trace import Headers
+from operators.wire.message import Headers
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.headers import fold

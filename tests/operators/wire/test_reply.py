@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.reply import MAX_RETURNED, MAX_RETURNED_BYTES, Replies, fits
+from operators.wire.reply import MAX_RETURNED, MAX_RETURNED_BYTES, Replies, fits
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings.delivery import ReplySettings
 

@@ -20,10 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from operators.query import cloud_event
-from operators.query.cloud_event import CloudEvent, Mode
-from operators.query.message import Message, Origin
-from operators.query.result import result_id
+from operators.wire import cloud_event
+from operators.wire.cloud_event import CloudEvent, Mode
+from operators.wire.message import Message, Origin, result_id
 from schemas import fields
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import whole
