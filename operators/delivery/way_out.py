@@ -39,8 +39,8 @@ from operators.runtime.stage import defect
 from operators.telemetry.traces import DEAD_LETTER, Signals
 from operators.wire import cloud_event, shortening
 from operators.wire.message import Headers, Message, Origin, Rejected, Trace
-from operators.wire.refusal import Caller, caller, refused_result
-from operators.wire.reply import Replies, correlating
+from operators.wire.parsing import Parsed, parse_refused
+from operators.wire.reply import Replies, correlating, refused_result
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError, Reason
 from schemas.fields import unix_seconds
@@ -94,7 +94,9 @@ class WayOut:
     def refuse(self, rejected: Rejected) -> list[OutputRecord]:
         """The records of a refused message, in the message's trace."""
         message = rejected.message
-        trace = rejected.trace if rejected.trace is not None else self._begin_trace(message)
+        trace = rejected.trace
+        if trace is None:
+            trace = self.signals.trace(message, parse_refused(message).trace, {})
         trace.rejected(rejected.kind)
         record = dead_letter(rejected, self.dead_letters, trace.trace_id)
         trace.send(self.dead_letters, DEAD_LETTER)
@@ -178,17 +180,19 @@ class WayOut:
 
         The short one has a key, which a topic that is compacted asks for.
         """
-        sent_by = caller(message) if message is not None else None
-        if message is None or sent_by is None or cause is None or trace is None:
+        if message is None or cause is None or trace is None:
             return []
-        event = refused_result(sent_by, message.origin, self.config_hash, cause.kind, cause.field, cause.reason)
-        topic, partition = self._choose_place(message, sent_by)
+        parsed = parse_refused(message)
+        if parsed.query_id is None:
+            return []
+        event = refused_result(parsed, message.origin, self.config_hash, cause.kind, cause.field, cause.reason)
+        topic, partition = self._choose_place(message, parsed)
         context = trace.send(topic, Status.INVALID)
         headers: Headers = context
         document: Mapping[str, Any] = event
-        if sent_by.envelope is not None:
+        if parsed.envelope is not None:
             time = _time(message.timestamp)
-            headers, document = cloud_event.result_message(sent_by.envelope, event, self.source, time, context)
+            headers, document = cloud_event.result_message(parsed.envelope, event, self.source, time, context)
         whole = OutputRecord(
             message.origin,
             topic,
@@ -206,14 +210,14 @@ class WayOut:
         least = correlating(self.replies.returning(message.headers, context)) + context
         return [whole, replace(whole, key=key, value=bare, headers=least, form=Form.SHORT_REFUSAL)]
 
-    def _choose_place(self, message: Message, sent_by: Caller) -> tuple[str, int | None]:
+    def _choose_place(self, message: Message, parsed: Parsed) -> tuple[str, int | None]:
         try:
-            chosen = self.replies.choose(sent_by.reply_to, message.headers)
+            chosen = self.replies.choose(parsed.text("reply_to"), message.headers)
         except InputError:
             return self.results, None
         topic = chosen.topic or self.results
-        named = chosen.topic is not None
-        if named and not may_reply(self.policies, sent_by.source, message.headers, message.origin.topic, topic):
+        named, source = chosen.topic is not None, parsed.text("source")
+        if named and not may_reply(self.policies, source, message.headers, message.origin.topic, topic):
             return self.results, None
         return topic, chosen.partition
 
@@ -242,11 +246,6 @@ class WayOut:
         """True for dead letters without a known limit; without one, other topics are taken to have Kafka's default."""
         limit = self.max_bytes.get(record.topic, None if record.topic == self.dead_letters else DEFAULT_MAX)
         return limit is None or record.size <= limit
-
-    def _begin_trace(self, message: Message) -> Trace:
-        """The trace of a message that could not be read as a query."""
-        headers = cloud_event.trace_headers_of_rejected(message.headers, lambda: _json(message.json))
-        return self.signals.trace(message, headers, {})
 
 
 def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputRecord:
@@ -308,13 +307,6 @@ def _why(origin: Origin, cause: Cause) -> Headers:
         (names.CLASS, cause.kind.encode()),
         (names.MESSAGE, cause.reason.encode("utf-8", "replace")),
     )
-
-
-def _json(value: bytes | None) -> object:
-    try:
-        return orjson.loads(value or b"")
-    except orjson.JSONDecodeError:
-        return None
 
 
 def _timestamp_ms(timestamp: float) -> int | None:

@@ -10,17 +10,20 @@ Rules
   describe the value, which is another one, the one by which sources are known, and those that the settings withhold.
 - More headers, or larger ones, than MAX_RETURNED and MAX_RETURNED_BYTES do not return, except those that hold the
   correlation id by a usual name, of at most MAX_CORRELATION_BYTES each.
+- A refused query has a result, too: without results, and with the reason.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from operators.wire.message import Headers
+from operators.wire.message import Headers, Origin, result_id
+from operators.wire.parsing import Parsed
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.headers import fold
+from schemas.result import Status, TotalRelation
 from schemas.settings.delivery import ReplySettings
 from schemas.settings.section import matches
 
@@ -127,6 +130,42 @@ def correlating(headers: Headers) -> Headers:
     """The headers that hold a correlation id, as far as they are within the bounds."""
     small = tuple(each for each in headers if fold(each[0]) in _CORRELATION and _size(each) <= MAX_CORRELATION_BYTES)
     return small if fits(small) else ()
+
+
+def refused_result(
+    parsed: Parsed, origin: Origin, config_hash: str, kind: DeadLetterClass, field: str | None, reason: str
+) -> dict[str, Any]:
+    """The result event of a refused query."""
+    return {
+        "schema_version": 1,
+        "query_id": parsed.query_id,
+        "result_id": result_id(origin),
+        "status": Status.INVALID,
+        "profile": None,
+        "retrieval_stage": None,
+        "results": [],
+        "total": 0,
+        "total_relation": TotalRelation.EQ,
+        "has_more": False,
+        "next_cursor": None,
+        "backends_used": [],
+        "semantic_unavailable": False,
+        "legs": [],
+        "degraded": [],
+        "warnings": [],
+        "removed_by_firewall": 0,
+        "provenance": {
+            "config_hash": config_hash,
+            "recipe": None,
+            "recipe_hash": None,
+            "models": {"embedder": None, "reranker": None},
+            "index_watermark": None,
+            "now": None,
+            "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
+        },
+        "metadata": parsed.metadata,
+        "error": {"class": kind, "field": field, "reason": reason},
+    }
 
 
 def _size(header: tuple[str, bytes]) -> int:
