@@ -17,8 +17,8 @@ from typing import Final
 
 import structlog
 
-from operators.delivery.output_record import Cause, OutputRecord
-from operators.wire.message import Origin, Trace
+from operators.delivery.output_record import OutputRecord
+from operators.wire.message import Cause, Origin, Trace
 from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass
 from schemas.query import QueryEvent

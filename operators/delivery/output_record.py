@@ -8,10 +8,9 @@ Kafka's variable-length numbers save.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final
 
-from operators.wire.message import Headers, Message, Origin, Trace
-from schemas.errors import DeadLetterClass
+from operators.wire.message import Cause, Headers, Message, Origin, Trace
 
 _BATCH: Final = 61
 _RECORD: Final = 36
@@ -33,15 +32,6 @@ class Form(Enum):
     WATERMARK = auto()
     DEAD_LETTER = auto()
     WITHOUT_PAYLOAD = auto()
-
-
-class Cause(NamedTuple):
-    """Why a message is refused: its class, the stage that rejected it, the field that is wrong, and the reason."""
-
-    kind: DeadLetterClass
-    stage: str
-    field: str | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

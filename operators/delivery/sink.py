@@ -235,7 +235,7 @@ class Delivery:
         began = self._began = time.monotonic()
         try:
             self._producer.prepare()
-            refused = {id(record): reason for record, reason in self._reply_topics.refuse(answers)}
+            misplaced = self._reply_topics.refuse(answers)
         except RetriableDelivery as error:
             self._note(began, committed=False)
             log.warning("producer is not ready", reason=str(error), retry_in_s=_RETRY)
@@ -243,13 +243,7 @@ class Delivery:
             return None
         finally:
             self._began = None
-        if not refused:
-            return answers
-        return [
-            form
-            for record in answers
-            for form in (self._way_out.redirect(record, refused[id(record)]) if id(record) in refused else [record])
-        ]
+        return self._way_out.redirect(answers, misplaced) if misplaced else answers
 
     def _note(self, began: float, *, committed: bool) -> None:
         if committed:

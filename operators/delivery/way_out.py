@@ -30,20 +30,20 @@ import orjson
 
 from operators.access.policy import may_reply
 from operators.delivery.client import RecordRefused
-from operators.delivery.error_codes import Refusal, too_large
-from operators.delivery.output_record import Cause, Form, OutputRecord
+from operators.delivery.error_codes import Refusal
+from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.topics import DEFAULT_MAX
 from operators.query.in_flight import InFlight
 from operators.query.result import clock, members, view_of
 from operators.runtime.stage import defect
 from operators.telemetry.traces import DEAD_LETTER, Signals
 from operators.wire import cloud_event, shortening
-from operators.wire.message import Headers, Message, Origin, Rejected, Trace
+from operators.wire.cloud_event import CloudEvent
+from operators.wire.message import Cause, Headers, Message, Origin, Rejected, Trace, sent_at
 from operators.wire.parsing import Parsed, parse_refused
 from operators.wire.reply import Replies, correlating, refused_result
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError, Reason
-from schemas.fields import unix_seconds
 from schemas.result import Status
 from schemas.settings import PolicySettings
 
@@ -51,6 +51,9 @@ _REPLY: Final = "reply"
 """The stage of dead letters in place of results that can't go where their queries chose."""
 
 _MAX_TIMESTAMP_MS: Final = 2**63 - 1
+
+Place = tuple[str, int | None]
+"""A topic and a partition; None: that of the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,49 +79,56 @@ class WayOut:
         self, query: InFlight, event: Mapping[str, Any], cursor: Callable[[int], str | None]
     ) -> list[OutputRecord]:
         """The records of an answered query; `cursor` gives that of the page after a number of its results."""
-        topic = query.asked.canonical.reply_to or self.results
-        context = query.trace.send(topic, event["status"])
-        record = self._write_result(query, topic, context, event)
+        asked = query.asked.canonical
+        place = (asked.reply_to or self.results, asked.reply_partition)
+        # The time of receiving is another one when the query is read again.
+        time = asked.now if asked.own_clock or query.message.timestamp >= 0 else None
+
+        def write(event: Mapping[str, Any]) -> OutputRecord:
+            return self._write(query.message, query.trace, place, context, event, query.envelope, time)
+
+        context = query.trace.send(place[0], event["status"])
+        record = write(event)
         if self._fits(record):
             return [record]
         query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
         view = view_of(query.asked.plan, sum(1 for _ in members(event)), query.retrieval.matcher, words=True)
-        short = shortening.shorten(
-            event, lambda each: self._fits(self._write_result(query, topic, context, each)), cursor, view.best
-        )
+        short = shortening.shorten(event, lambda each: self._fits(write(each)), cursor, view.best)
         if short is None:
-            return self._give_up(record, DeadLetterClass.TOO_LARGE, too_large(topic))
-        query.trace.send(topic, short["status"])
-        return [self._write_result(query, topic, context, short)]
+            return self._next_forms(record, Refusal.MESSAGE_TOO_LARGE)
+        query.trace.send(place[0], short["status"])
+        return [write(short)]
 
     def refuse(self, rejected: Rejected) -> list[OutputRecord]:
         """The records of a refused message, in the message's trace."""
-        message = rejected.message
-        trace = rejected.trace
+        message, trace = rejected.message, rejected.trace
         if trace is None:
             trace = self.signals.trace(message, parse_refused(message).trace, {})
         trace.rejected(rejected.kind)
-        record = dead_letter(rejected, self.dead_letters, trace.trace_id)
         trace.send(self.dead_letters, DEAD_LETTER)
-        cause = record.cause
-        if not self._fits(record):
-            record = without_payload(record, self.dead_letters)
-        return self._with_refusal(replace(record, trace=trace), message, cause)
+        letter = replace(dead_letter(rejected, self.dead_letters, trace.trace_id), trace=trace)
+        told = self._tell(message, letter.cause, trace)
+        return [*told, letter if self._fits(letter) else without_payload(letter, self.dead_letters)]
 
-    def redirect(self, record: OutputRecord, reason: str) -> list[OutputRecord]:
-        """The records in place of one that cannot go where its query chose, for this reason.
+    def redirect(self, records: Sequence[OutputRecord], misplaced: Mapping[int, str]) -> list[OutputRecord]:
+        """The records, with others in place of those that cannot go where their queries chose, by their `id`s.
 
         A result becomes a dead letter and its refusal, which goes to the results topic.
         """
-        if record.form is not Form.RESULT or record.message is None:
-            return [self._to_results(record)]
-        rejected = Rejected(record.message, DeadLetterClass.INVALID, _REPLY, reason, record.trace, "reply_to")
-        return [self._to_results(each) if each.form in _REFUSALS else each for each in self.refuse(rejected)]
+        return [
+            form
+            for record in records
+            for form in (self._redirect(record, misplaced[id(record)]) if id(record) in misplaced else [record])
+        ]
 
-    def _to_results(self, record: OutputRecord) -> OutputRecord:
+    def _redirect(self, record: OutputRecord, reason: str) -> list[OutputRecord]:
+        if record.form is Form.RESULT and record.message is not None:
+            return self.refuse(
+                Rejected(record.message, DeadLetterClass.INVALID, _REPLY, reason, record.trace, "reply_to")
+            )
         if record.trace is not None:
             record.trace.send(self.results, Status.INVALID)
-        return replace(record, topic=self.results, partition=None)
+        return [replace(record, topic=self.results, partition=None)]
 
     def fall_back(self, records: Sequence[OutputRecord], refused: RecordRefused) -> list[OutputRecord]:
         """The records, with their next form in place of those that were refused. Raises FatalDelivery without one."""
@@ -126,110 +136,93 @@ class WayOut:
         return [
             form
             for record in records
-            for form in (self._replace(record, refused.refusal) if id(record) in these else [record])
+            for form in (self._next_forms(record, refused.refusal) if id(record) in these else [record])
         ]
 
-    def _replace(self, record: OutputRecord, refusal: Refusal) -> list[OutputRecord]:
+    def _next_forms(self, record: OutputRecord, refusal: Refusal) -> list[OutputRecord]:
+        """The records in place of one that its topic refuses, or would."""
+        reason = (names.REFUSED, refusal.message(record.topic).encode())
         match record.form:
-            case Form.RESULT | Form.WATERMARK:
-                return self._give_up(record, refusal.kind, refusal.message(record.topic))
-            case Form.REFUSAL:
-                return self._write_refusals(record.message, record.cause, record.trace)[1:]
-            case Form.SHORT_REFUSAL:
-                return []
-            case Form.DEAD_LETTER:
-                return [self._reduce(record, refusal)]
             case Form.WITHOUT_PAYLOAD:
                 raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
-
-    def _reduce(self, record: OutputRecord, refusal: Refusal) -> OutputRecord:
-        reason = refusal.message(record.topic)
-        why = (names.REFUSED, reason.encode())
-        if record.timestamp_ms is not None and not refusal.of_size:
-            stamped = (names.TIMESTAMP, str(record.timestamp_ms).encode())
-            return replace(record, timestamp_ms=None, headers=(*record.headers, stamped, why))
-        if record.key is None and not refusal.of_size:
-            return replace(record, key=b"", headers=(*record.headers, why))
-        return without_payload(record, self.dead_letters, refusal.kind, reason)
-
-    def _give_up(self, record: OutputRecord, kind: DeadLetterClass, reason: str) -> list[OutputRecord]:
+            case Form.REFUSAL | Form.SHORT_REFUSAL:
+                return self._tell(record.message, record.cause, record.trace, _REFUSALS[record.form])
+            case Form.DEAD_LETTER if record.timestamp_ms is not None and not refusal.of_size:
+                stamped = (names.TIMESTAMP, str(record.timestamp_ms).encode())
+                return [replace(record, timestamp_ms=None, headers=(*record.headers, stamped, reason))]
+            case Form.DEAD_LETTER if record.key is None and not refusal.of_size:
+                return [replace(record, key=b"", headers=(*record.headers, reason))]
+        letter = without_payload(record, self.dead_letters, refusal)
+        if record.form is Form.DEAD_LETTER:
+            return [letter]
         if record.trace is not None:
             record.trace.send(self.dead_letters, DEAD_LETTER)
-            record.trace.rejected(kind)
-        last_form = without_payload(record, self.dead_letters, kind, reason)
-        return self._with_refusal(last_form, record.message, last_form.cause)
+            record.trace.rejected(refusal.kind)
+        return [*self._tell(record.message, letter.cause, record.trace), letter]
 
-    def _with_refusal(self, record: OutputRecord, message: Message | None, cause: Cause | None) -> list[OutputRecord]:
-        """The dead letter, behind the largest refusal that fits, if there is one."""
-        if not self.tells or message is None:
-            return [record]
+    def _tell(
+        self,
+        message: Message | None,
+        cause: Cause | None,
+        trace: Trace | None,
+        forms: Sequence[Form] = (Form.REFUSAL, Form.SHORT_REFUSAL),
+    ) -> list[OutputRecord]:
+        """The first of these forms of the result `invalid` that fits; none if the caller isn't legible."""
+        if not self.tells or message is None or cause is None or trace is None:
+            return []
         try:
-            forms = self._write_refusals(message, cause, record.trace)
+            parsed = parse_refused(message)
+            if parsed.query_id is None:
+                return []
+            for form in forms:
+                if self._fits(record := self._write_refusal(message, parsed, cause, trace, form)):
+                    return [record]
         except Exception as error:  # noqa: BLE001  reported; the letter accounts for the message
             defect("refusals", message, error)
-            return [record]
-        refusal = next((form for form in forms if self._fits(form)), None)
-        if refusal is not None:
-            return [refusal, record]
-        if forms and record.trace is not None:
-            record.trace.send(self.dead_letters, DEAD_LETTER)
-        return [record]
-
-    def _write_refusals(self, message: Message | None, cause: Cause | None, trace: Trace | None) -> list[OutputRecord]:
-        """The result `invalid` whole, and with no more than it needs; none if the caller isn't legible.
-
-        The short one has a key, which a topic that is compacted asks for.
-        """
-        if message is None or cause is None or trace is None:
             return []
-        parsed = parse_refused(message)
-        if parsed.query_id is None:
-            return []
-        event = refused_result(parsed, message.origin, self.config_hash, cause.kind, cause.field, cause.reason)
-        topic, partition = self._choose_place(message, parsed)
-        context = trace.send(topic, Status.INVALID)
-        headers: Headers = context
-        document: Mapping[str, Any] = event
-        if parsed.envelope is not None:
-            time = _time(message.timestamp)
-            headers, document = cloud_event.result_message(parsed.envelope, event, self.source, time, context)
-        whole = OutputRecord(
-            message.origin,
-            topic,
-            message.key,
-            orjson.dumps(document),
-            self.replies.returning(message.headers, headers) + headers,
-            trace,
-            partition=partition,
-            form=Form.REFUSAL,
-            cause=cause,
-            message=message,
-        )
-        bare = orjson.dumps({**event, "metadata": None})
-        key = short(message.key) or b""
-        least = correlating(self.replies.returning(message.headers, context)) + context
-        return [whole, replace(whole, key=key, value=bare, headers=least, form=Form.SHORT_REFUSAL)]
+        trace.send(self.dead_letters, DEAD_LETTER)
+        return []
 
-    def _choose_place(self, message: Message, parsed: Parsed) -> tuple[str, int | None]:
+    def _write_refusal(self, message: Message, parsed: Parsed, cause: Cause, trace: Trace, form: Form) -> OutputRecord:
+        """The result `invalid`. A short one has no more than it needs, and a key, which a compacted topic demands."""
+        place = self._choose_place(message, parsed) if cause.stage != _REPLY else (self.results, None)
+        context = trace.send(place[0], Status.INVALID)
+        event = refused_result(parsed, message.origin, self.config_hash, cause)
+        record = self._write(message, trace, place, context, event, parsed.envelope, _time(message))
+        record = replace(record, form=form, cause=cause)
+        if form is Form.REFUSAL:
+            return record
+        headers = correlating(self.replies.returning(message.headers, context)) + context
+        value = orjson.dumps({**event, "metadata": None})
+        return replace(record, key=short(message.key) or b"", value=value, headers=headers)
+
+    def _choose_place(self, message: Message, parsed: Parsed) -> Place:
+        """The place that a refused query chose, if its source may; else the results topic."""
+        source, headers = parsed.text("source"), message.headers
         try:
-            chosen = self.replies.choose(parsed.text("reply_to"), message.headers)
+            topic, partition, _ = self.replies.choose(parsed.text("reply_to"), headers)
         except InputError:
             return self.results, None
-        topic = chosen.topic or self.results
-        named, source = chosen.topic is not None, parsed.text("source")
-        if named and not may_reply(self.policies, source, message.headers, message.origin.topic, topic):
-            return self.results, None
-        return topic, chosen.partition
+        if topic is None:
+            return self.results, partition
+        may = may_reply(self.policies, source, headers, message.origin.topic, topic)
+        return (topic, partition) if may else (self.results, None)
 
-    def _write_result(self, query: InFlight, topic: str, context: Headers, event: Mapping[str, Any]) -> OutputRecord:
+    def _write(
+        self,
+        message: Message,
+        trace: Trace,
+        place: Place,
+        context: Headers,
+        event: Mapping[str, Any],
+        envelope: CloudEvent | None,
+        time: float | None,
+    ) -> OutputRecord:
         """The record of a result, in the kind of event that the query came as."""
-        asked, message = query.asked.canonical, query.message
+        topic, partition = place
         headers, document = context, event
-        if query.envelope is not None:
-            # The time of receiving is another one when the query is read again.
-            stable = asked.own_clock or message.timestamp >= 0
-            time = clock(asked.now) if stable else None
-            headers, document = cloud_event.result_message(query.envelope, event, self.source, time, context)
+        if envelope is not None:
+            headers, document = cloud_event.result_message(envelope, event, self.source, clock(time), context)
         headers = self.replies.returning(message.headers, headers) + headers
         return OutputRecord(
             message.origin,
@@ -237,8 +230,8 @@ class WayOut:
             message.key,
             orjson.dumps(document),
             headers,
-            query.trace,
-            partition=asked.reply_partition,
+            trace,
+            partition=partition,
             message=message,
         )
 
@@ -273,14 +266,9 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
     )
 
 
-def without_payload(
-    refused: OutputRecord, topic: str, kind: DeadLetterClass = DeadLetterClass.TOO_LARGE, reason: str | None = None
-) -> OutputRecord:
-    """The dead letter in place of a record that its topic doesn't take, for its size if no `reason` is given.
-
-    It has no value, and headers that name the message.
-    """
-    cause = Cause(kind, names.SENDING, reason=reason or too_large(refused.topic))
+def without_payload(refused: OutputRecord, topic: str, refusal: Refusal = Refusal.MESSAGE_TOO_LARGE) -> OutputRecord:
+    """The dead letter in place of a record that its topic refuses: headers that name the message, and no value."""
+    cause = Cause(refusal.kind, names.SENDING, reason=refusal.message(refused.topic))
     key, headers = short(refused.key) or b"", _why(refused.origin, cause)
     return OutputRecord(
         refused.origin, topic, key, None, headers, refused.trace, form=Form.WITHOUT_PAYLOAD, cause=cause
@@ -295,7 +283,8 @@ def short(key: bytes | None) -> bytes | None:
 _OLD: Final = 86_400.0
 """Seconds."""
 
-_REFUSALS: Final = frozenset({Form.REFUSAL, Form.SHORT_REFUSAL})
+_REFUSALS: Final = {Form.REFUSAL: (Form.SHORT_REFUSAL,), Form.SHORT_REFUSAL: ()}
+"""The further forms of a refusal."""
 
 
 def _why(origin: Origin, cause: Cause) -> Headers:
@@ -314,9 +303,9 @@ def _timestamp_ms(timestamp: float) -> int | None:
     return min(round(timestamp * 1000), _MAX_TIMESTAMP_MS) if timestamp >= 0 else None
 
 
-def _time(timestamp: float) -> str | None:
+def _time(message: Message) -> float | None:
     """Kafka's timestamp, which is the same when the message is read again; None if there is none, or it is no time."""
     try:
-        return clock(unix_seconds(timestamp)) if timestamp >= 0 else None
-    except ValueError:
+        return sent_at(message) if message.timestamp >= 0 else None
+    except InputError:
         return None

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from schemas.errors import DeadLetterClass, InputError
 from schemas.fields import unix_seconds
@@ -170,6 +170,15 @@ def sent_at(message: Message) -> float:
         return unix_seconds(message.sent)
     except ValueError as error:
         raise InputError(DeadLetterClass.INVALID, f"the message's timestamp: {error}") from error
+
+
+class Cause(NamedTuple):
+    """Why a message is refused: its class, the stage that rejected it, the field that is wrong, and the reason."""
+
+    kind: DeadLetterClass
+    stage: str
+    field: str | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

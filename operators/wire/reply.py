@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from operators.wire.message import Headers, Origin, result_id
+from operators.wire.message import Cause, Headers, Origin, result_id
 from operators.wire.parsing import Parsed
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, problem
@@ -132,9 +132,7 @@ def correlating(headers: Headers) -> Headers:
     return small if fits(small) else ()
 
 
-def refused_result(
-    parsed: Parsed, origin: Origin, config_hash: str, kind: DeadLetterClass, field: str | None, reason: str
-) -> dict[str, Any]:
+def refused_result(parsed: Parsed, origin: Origin, config_hash: str, cause: Cause) -> dict[str, Any]:
     """The result event of a refused query."""
     return {
         "schema_version": 1,
@@ -164,7 +162,7 @@ def refused_result(
             "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         },
         "metadata": parsed.metadata,
-        "error": {"class": kind, "field": field, "reason": reason},
+        "error": {"class": cause.kind, "field": cause.field, "reason": cause.reason},
     }
 
 

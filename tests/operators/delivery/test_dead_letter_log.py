@@ -13,9 +13,9 @@ from structlog.testing import capture_logs
 
 from operators.delivery import dead_letter_log
 from operators.delivery.dead_letter_log import INTERVAL, DeadLetterLog
-from operators.delivery.output_record import Cause, Form, OutputRecord
+from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.way_out import dead_letter, without_payload
-from operators.wire.message import Rejected
+from operators.wire.message import Cause, Rejected
 from schemas.document import DocumentEvent
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import json_object, validate
