@@ -213,7 +213,7 @@ class Delivery:
                 for refused in error.records:
                     reason, remedy = error.refusal.name, error.refusal.remedy
                     log.error("topic refused a record", topic=refused.topic, reason=reason, remedy=remedy)
-                answers = self._way_out.fall_back(answers, error)
+                answers = self._way_out.fall_back(answers, dict.fromkeys(map(id, error.records), error.refusal))
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
                 self._reply_topics.forget()
@@ -243,7 +243,7 @@ class Delivery:
             return None
         finally:
             self._began = None
-        return self._way_out.redirect(answers, misplaced) if misplaced else answers
+        return self._way_out.fall_back(answers, misplaced) if misplaced else answers
 
     def _note(self, began: float, *, committed: bool) -> None:
         if committed:

@@ -24,17 +24,17 @@ A dead letter says in a header why it has another form than its first.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import orjson
 
 from operators.access.policy import may_reply
-from operators.delivery.client import RecordRefused
 from operators.delivery.error_codes import Refusal
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.topics import DEFAULT_MAX
 from operators.query.in_flight import InFlight
-from operators.query.result import clock, members, view_of
+from operators.query.result import members, view_of
 from operators.runtime.stage import defect
 from operators.telemetry.traces import DEAD_LETTER, Signals
 from operators.wire import cloud_event, shortening
@@ -83,11 +83,8 @@ class WayOut:
         place = (asked.reply_to or self.results, asked.reply_partition)
         # The time of receiving is another one when the query is read again.
         time = asked.now if asked.own_clock or query.message.timestamp >= 0 else None
-
-        def write(event: Mapping[str, Any]) -> OutputRecord:
-            return self._write(query.message, query.trace, place, context, event, query.envelope, time)
-
         context = query.trace.send(place[0], event["status"])
+        write = partial(self._write, query.message, query.trace, place, context, query.envelope, time)
         record = write(event)
         if self._fits(record):
             return [record]
@@ -110,18 +107,19 @@ class WayOut:
         told = self._tell(message, letter.cause, trace)
         return [*told, letter if self._fits(letter) else without_payload(letter, self.dead_letters)]
 
-    def redirect(self, records: Sequence[OutputRecord], misplaced: Mapping[int, str]) -> list[OutputRecord]:
-        """The records, with others in place of those that cannot go where their queries chose, by their `id`s.
+    def fall_back(self, records: Sequence[OutputRecord], refused: Mapping[int, Refusal | str]) -> list[OutputRecord]:
+        """The records, with their next forms in place of those, by `id`, that a topic refuses or that have no place.
 
-        A result becomes a dead letter and its refusal, which goes to the results topic.
+        A `str` says why there is no such place as the query chose. Raises FatalDelivery if there is no further form.
         """
         return [
             form
             for record in records
-            for form in (self._redirect(record, misplaced[id(record)]) if id(record) in misplaced else [record])
+            for form in (self._next_forms(record, refused[id(record)]) if id(record) in refused else [record])
         ]
 
     def _redirect(self, record: OutputRecord, reason: str) -> list[OutputRecord]:
+        """A dead letter and a refusal in place of a result; a refusal goes to the results topic."""
         if record.form is Form.RESULT and record.message is not None:
             return self.refuse(
                 Rejected(record.message, DeadLetterClass.INVALID, _REPLY, reason, record.trace, "reply_to")
@@ -130,17 +128,10 @@ class WayOut:
             record.trace.send(self.results, Status.INVALID)
         return [replace(record, topic=self.results, partition=None)]
 
-    def fall_back(self, records: Sequence[OutputRecord], refused: RecordRefused) -> list[OutputRecord]:
-        """The records, with their next form in place of those that were refused. Raises FatalDelivery without one."""
-        these = set(map(id, refused.records))
-        return [
-            form
-            for record in records
-            for form in (self._next_forms(record, refused.refusal) if id(record) in these else [record])
-        ]
-
-    def _next_forms(self, record: OutputRecord, refusal: Refusal) -> list[OutputRecord]:
-        """The records in place of one that its topic refuses, or would."""
+    def _next_forms(self, record: OutputRecord, refusal: Refusal | str) -> list[OutputRecord]:
+        """The records in place of one that its topic refuses, or would, or that has no place."""
+        if isinstance(refusal, str):
+            return self._redirect(record, refusal)
         reason = (names.REFUSED, refusal.message(record.topic).encode())
         match record.form:
             case Form.WITHOUT_PAYLOAD:
@@ -188,7 +179,7 @@ class WayOut:
         place = self._choose_place(message, parsed) if cause.stage != _REPLY else (self.results, None)
         context = trace.send(place[0], Status.INVALID)
         event = refused_result(parsed, message.origin, self.config_hash, cause)
-        record = self._write(message, trace, place, context, event, parsed.envelope, _time(message))
+        record = self._write(message, trace, place, context, parsed.envelope, _time(message), event)
         record = replace(record, form=form, cause=cause)
         if form is Form.REFUSAL:
             return record
@@ -214,15 +205,15 @@ class WayOut:
         trace: Trace,
         place: Place,
         context: Headers,
-        event: Mapping[str, Any],
         envelope: CloudEvent | None,
         time: float | None,
+        event: Mapping[str, Any],
     ) -> OutputRecord:
         """The record of a result, in the kind of event that the query came as."""
         topic, partition = place
         headers, document = context, event
         if envelope is not None:
-            headers, document = cloud_event.result_message(envelope, event, self.source, clock(time), context)
+            headers, document = cloud_event.result_message(envelope, event, self.source, time, context)
         headers = self.replies.returning(message.headers, headers) + headers
         return OutputRecord(
             message.origin,

@@ -19,7 +19,7 @@ from typing import Any, Final
 from operators.wire.message import Headers
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
-from schemas.fields import unix_seconds
+from schemas.fields import rfc3339, unix_seconds
 from schemas.headers import fold
 
 _MEDIA_TYPE: Final = names.MEDIA_TYPE.encode()
@@ -187,37 +187,30 @@ def trace_headers(mode: Mode | None, headers: Headers, document: Mapping[str, An
     return (*(header for header in headers if fold(header[0]) != _TRACESTATE), *extension)
 
 
-def result_attributes(
-    event: CloudEvent, result_id: str, source: str, query_id: str, time: str | None, trace: Headers
-) -> dict[str, str]:
-    """The result's attributes: the same for the same query, except those of the trace.
+def result_message(
+    event: CloudEvent, result: Mapping[str, Any], source: str, time: float | None, trace: Headers
+) -> tuple[Headers, Mapping[str, Any]]:
+    """The headers, those of the trace included, and the value, as an object, of a result in kind.
 
-    A `query_id` that the specification doesn't take for a `subject` leaves that out.
+    The attributes are the same for the same query, except those of the trace. A `query_id` that the specification
+    doesn't take for a `subject` leaves that out. `time` is in Unix seconds.
     """
     attributes = {
         "specversion": names.SPECVERSION,
-        "id": result_id,
+        "id": result["result_id"],
         "source": source,
         "type": names.RESULT_TYPE,
         "datacontenttype": names.JSON,
         names.CAUSATION_ID: event.id,
         names.CAUSATION_SOURCE: event.source,
     }
-    if not _CONTROL.search(query_id):
-        attributes["subject"] = query_id
+    if not _CONTROL.search(result["query_id"]):
+        attributes["subject"] = result["query_id"]
     if time is not None:
-        attributes["time"] = time
+        attributes["time"] = rfc3339(time)
     if event.correlation_id is not None:
         attributes[names.CORRELATION_ID] = event.correlation_id
     attributes |= {name: value.decode("latin-1") for name, value in trace if name in _TRACE}
-    return attributes
-
-
-def result_message(
-    event: CloudEvent, result: Mapping[str, Any], source: str, time: str | None, trace: Headers
-) -> tuple[Headers, Mapping[str, Any]]:
-    """The headers, those of the trace included, and the value, as an object, of a result in kind."""
-    attributes = result_attributes(event, result["result_id"], source, result["query_id"], time, trace)
     headers, document = in_kind(event.mode, attributes, result)
     return trace + headers, document
 

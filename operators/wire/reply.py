@@ -39,10 +39,10 @@ _INTERNAL: Final = "__"
 """The beginning of the names of Kafka's own topics, to which a broker lets no client write."""
 
 _OWN: Final = ("traceparent", "tracestate", "baggage", names.CONTENT_TYPE)
-_OWN_PREFIXES: Final = (names.HEADER_PREFIX, names.ERROR_PREFIX, names.OWN_PREFIX)
 _OF_VALUE: Final = ("__typeid__", "__contenttypeid__", "contenttype", "content-encoding", "__value_schema_id")
-_OF_VALUE_PREFIX: Final = "apicurio.value."
-"""Headers of Spring, Confluent and Apicurio, which name the class, the form or the schema of the value."""
+"""Headers of Spring and Confluent, which name the class, the form or the schema of the value, as Apicurio's do."""
+
+_PREFIXES: Final = (names.HEADER_PREFIX, names.ERROR_PREFIX, names.OWN_PREFIX, "apicurio.value.")
 
 _CORRELATION: Final = frozenset(
     {
@@ -100,19 +100,18 @@ class Replies:
 
     def returning(self, headers: Headers, written: Headers) -> Headers:
         """The headers of a query that return together with those that are `written` on its result."""
-        ours = {fold(name) for name, _ in written}
-        own = tuple(header for header in headers if self._returns(fold(header[0]), ours))
-        return own if fits(own) else correlating(own)
-
-    def _returns(self, name: str, written: set[str]) -> bool:
-        return not (
-            name in written
-            or name in _OWN
-            or name in _OF_VALUE
-            or name.startswith((*_OWN_PREFIXES, _OF_VALUE_PREFIX))
-            or (self.identity is not None and name == fold(self.identity))
-            or matches(name, map(fold, self.settings.withheld_headers))
+        if not headers:
+            return ()
+        stays = {*_OWN, *_OF_VALUE, *(fold(name) for name, _ in written)}
+        if self.identity is not None:
+            stays.add(fold(self.identity))
+        withheld = [*map(fold, self.settings.withheld_headers)]
+        own = tuple(
+            header
+            for header in headers
+            if (name := fold(header[0])) not in stays and not name.startswith(_PREFIXES) and not matches(name, withheld)
         )
+        return own if fits(own) else correlating(own)
 
     def _admits(self, topic: str) -> bool:
         if topic in self.topics:
@@ -123,12 +122,17 @@ class Replies:
 
 def fits(headers: Headers) -> bool:
     """True if the headers are few and small enough to return."""
-    return len(headers) <= MAX_RETURNED and sum(map(_size, headers)) <= MAX_RETURNED_BYTES
+    bytes_ = sum(len(name.encode()) + len(content) for name, content in headers)
+    return len(headers) <= MAX_RETURNED and bytes_ <= MAX_RETURNED_BYTES
 
 
 def correlating(headers: Headers) -> Headers:
     """The headers that hold a correlation id, as far as they are within the bounds."""
-    small = tuple(each for each in headers if fold(each[0]) in _CORRELATION and _size(each) <= MAX_CORRELATION_BYTES)
+    small = tuple(
+        (name, content)
+        for name, content in headers
+        if fold(name) in _CORRELATION and len(name) + len(content) <= MAX_CORRELATION_BYTES
+    )
     return small if fits(small) else ()
 
 
@@ -164,10 +168,6 @@ def refused_result(parsed: Parsed, origin: Origin, config_hash: str, cause: Caus
         "metadata": parsed.metadata,
         "error": {"class": cause.kind, "field": cause.field, "reason": cause.reason},
     }
-
-
-def _size(header: tuple[str, bytes]) -> int:
-    return len(header[0].encode()) + len(header[1])
 
 
 def _find(headers: Headers, wanted: Sequence[str]) -> tuple[str, bytes] | None:

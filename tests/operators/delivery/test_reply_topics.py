@@ -141,7 +141,7 @@ def test_a_result_without_a_place_becomes_a_dead_letter_and_a_refusal() -> None:
     """The refusal goes to the results topic, with the query's headers; the dead letter has the query."""
     sent = result()
     assert sent.message is not None
-    told, letter = way_out().redirect([sent], {id(sent): "reply_to: there is no topic answers"})
+    told, letter = way_out().fall_back([sent], {id(sent): "reply_to: there is no topic answers"})
     assert (told.topic, told.partition, told.form) == ("results", None, Form.REFUSAL)
     assert told.headers[0] == ("kafka_correlationId", b"7")
     assert b'"reason":"reply_to: there is no topic answers"' in (told.value or b"")
@@ -154,7 +154,7 @@ def test_a_refusal_without_a_place_goes_to_the_results_topic() -> None:
     """It is the same otherwise, and its dead letter stays beside it."""
     sent = message({"query_id": "q", "reply_to": "answers", "limit": 2.5})
     told, _ = way_out().refuse(Rejected(sent, DeadLetterClass.INVALID, "decode", "wrong", trace=trace()))
-    (moved,) = way_out().redirect([told], {id(told): "reply_to: there is no topic answers"})
+    (moved,) = way_out().fall_back([told], {id(told): "reply_to: there is no topic answers"})
     assert (told.topic, moved.topic) == ("answers", "results")
     assert (moved.value, moved.form) == (told.value, told.form)
 

@@ -46,7 +46,7 @@ def event_of(output_record: OutputRecord) -> dict[str, Any]:
 
 def both(asked: InFlight, publisher: Publisher = PUBLISHER) -> list[OutputRecord]:
     """The records of a query's own answer: its result, its dead letter, or both."""
-    return publisher.records(asked, publisher.own(asked, publisher.answer(asked)))
+    return publisher.records(asked, publisher.answer(asked))
 
 
 def written(asked: InFlight, publisher: Publisher = PUBLISHER) -> OutputRecord:

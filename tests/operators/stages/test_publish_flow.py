@@ -83,7 +83,7 @@ def test_who_follows_is_answered_alike() -> None:
     to = finaliser()
     leader = led(to, 0)
     following(leader, 1, 2, metadata={"m": 1})
-    records = to.answer_records(leader)
+    records = to(leader)
     assert [record.origin for record in records] == [origin(0), origin(1), origin(2)]
     answers = events(records)
     assert [each["query_id"] for each in answers] == ["q0", "q1", "q2"]
@@ -107,7 +107,7 @@ def test_an_answer_that_cannot_be_kept_is_an_answer(monkeypatch: pytest.MonkeyPa
         raise KeyError("a defect")
 
     monkeypatch.setattr(to.answers, "put", broken)
-    assert [each["status"] for each in events(to.answer_records(leader))] == ["ok", "ok"]
+    assert [each["status"] for each in events(to(leader))] == ["ok", "ok"]
 
 
 def test_what_fails_for_one_fails_for_its_followers() -> None:
@@ -115,7 +115,7 @@ def test_what_fails_for_one_fails_for_its_followers() -> None:
     to = finaliser()
     leader = led(to, 0)
     (waiter,) = following(leader, 1)
-    records = to.dead(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why", leader.trace))
+    records = to(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why", leader.trace))
     refused, letters = records[::2], records[1::2]
     assert [(each["query_id"], each["status"]) for each in events(refused)] == [("q0", "invalid"), ("q1", "invalid")]
     assert [record.trace for record in refused] == [leader.trace, waiter.trace]
@@ -130,10 +130,10 @@ def test_what_fails_for_one_fails_for_its_followers() -> None:
 def test_a_kept_answer_is_the_next_querys() -> None:
     """A cached answer is served again at the same watermark, and says from where; at another it is computed again."""
     to = finaliser()
-    (first,) = events(to.answer_records(led(to, 0)))
+    (first,) = events(to(led(to, 0)))
     again = to.answers.look_up(query(1), ("0:7",))
     assert again.answered
-    (second,) = events(to.answer_records(again))
+    (second,) = events(to(again))
     assert (second["retrieval_stage"], second["query_id"]) == ("exact_cache", "q1")
     assert (second["results"], second["provenance"]) == (first["results"], first["provenance"])
     assert not to.answers.look_up(query(2), ("0:8",)).answered
