@@ -137,7 +137,7 @@ def _integer(digits: str) -> float:
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
-def readable(document: dict[str, Any]) -> None:
+def check_version(document: dict[str, Any]) -> None:
     """Raise InputError `unsupported_version` if this version doesn't read the event's schema version."""
     version = document.get("schema_version", SCHEMA_VERSION)
     # The schema refuses a version that is no integer.

@@ -38,8 +38,8 @@ class Form(Enum):
 class OutputRecord:
     """A record that ends a message, for `topic`. All records of one origin are delivered together.
 
-    `cause` is that of a refusal and of a dead letter. `message` is the query whose sender is told by this record: if
-    the topic refuses it, its other forms are made from the message.
+    `cause` is that of a refusal and of a dead letter. If its topic refuses the record, further forms are made from the
+    `message`.
     """
 
     origin: Origin

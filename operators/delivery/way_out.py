@@ -98,13 +98,12 @@ class WayOut:
 
     def refuse(self, rejected: Rejected) -> list[OutputRecord]:
         """The records of a refused message, in the message's trace."""
-        message, trace = rejected.message, rejected.trace
-        if trace is None:
-            trace = self.signals.trace(message, parse_refused(message).trace, {})
+        message, parsed = rejected.message, parse_refused(rejected.message)
+        trace = rejected.trace if rejected.trace is not None else self.signals.trace(message, parsed.trace, {})
         trace.rejected(rejected.kind)
         trace.send(self.dead_letters, DEAD_LETTER)
         letter = replace(dead_letter(rejected, self.dead_letters, trace.trace_id), trace=trace)
-        told = self._tell(message, letter.cause, trace)
+        told = self._tell(letter, parsed)
         return [*told, letter if self._fits(letter) else without_payload(letter, self.dead_letters)]
 
     def fall_back(self, records: Sequence[OutputRecord], refused: Mapping[int, Refusal | str]) -> list[OutputRecord]:
@@ -137,7 +136,7 @@ class WayOut:
             case Form.WITHOUT_PAYLOAD:
                 raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
             case Form.REFUSAL | Form.SHORT_REFUSAL:
-                return self._tell(record.message, record.cause, record.trace, _REFUSALS[record.form])
+                return self._tell(record, forms=_REFUSALS[record.form])
             case Form.DEAD_LETTER if record.timestamp_ms is not None and not refusal.of_size:
                 stamped = (names.TIMESTAMP, str(record.timestamp_ms).encode())
                 return [replace(record, timestamp_ms=None, headers=(*record.headers, stamped, reason))]
@@ -149,25 +148,25 @@ class WayOut:
         if record.trace is not None:
             record.trace.send(self.dead_letters, DEAD_LETTER)
             record.trace.rejected(refusal.kind)
-        return [*self._tell(record.message, letter.cause, record.trace), letter]
+        return [*self._tell(letter), letter]
 
     def _tell(
         self,
-        message: Message | None,
-        cause: Cause | None,
-        trace: Trace | None,
+        record: OutputRecord,
+        parsed: Parsed | None = None,
         forms: Sequence[Form] = (Form.REFUSAL, Form.SHORT_REFUSAL),
     ) -> list[OutputRecord]:
-        """The first of these forms of the result `invalid` that fits; none if the caller isn't legible."""
+        """The first of these forms of the result `invalid`, for a record's cause, that fits; none without a caller."""
+        message, cause, trace = record.message, record.cause, record.trace
         if not self.tells or message is None or cause is None or trace is None:
             return []
         try:
-            parsed = parse_refused(message)
+            parsed = parsed if parsed is not None else parse_refused(message)
             if parsed.query_id is None:
                 return []
             for form in forms:
-                if self._fits(record := self._write_refusal(message, parsed, cause, trace, form)):
-                    return [record]
+                if self._fits(told := self._write_refusal(message, parsed, cause, trace, form)):
+                    return [told]
         except Exception as error:  # noqa: BLE001  reported; the letter accounts for the message
             defect("refusals", message, error)
             return []
@@ -215,15 +214,9 @@ class WayOut:
         if envelope is not None:
             headers, document = cloud_event.result_message(envelope, event, self.source, time, context)
         headers = self.replies.returning(message.headers, headers) + headers
+        value = orjson.dumps(document)
         return OutputRecord(
-            message.origin,
-            topic,
-            message.key,
-            orjson.dumps(document),
-            headers,
-            trace,
-            partition=partition,
-            message=message,
+            message.origin, topic, message.key, value, headers, trace, partition=partition, message=message
         )
 
     def _fits(self, record: OutputRecord) -> bool:
@@ -238,31 +231,26 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
     Of an old message the timestamp is in a header.
     """
     message = rejected.message
-    stamp = _timestamp_ms(message.timestamp)
+    # A float of seconds rounds the latest possible times up.
+    stamp = min(round(message.timestamp * 1000), _MAX_TIMESTAMP_MS) if message.timestamp >= 0 else None
     old = stamp is not None and message.received - message.timestamp > _OLD
     stamped: Headers = ((names.TIMESTAMP, str(stamp).encode()),) if old else ()
     cause = Cause(rejected.kind, rejected.stage, rejected.field, rejected.reason[: names.MAX_MESSAGE_CHARS])
     traced: Headers = ((names.TRACE_ID, trace_id.encode()),) if trace_id else ()
     # A record without key and value can't be produced: the key becomes empty.
     key = b"" if message.key is None and message.value is None else message.key
-    return OutputRecord(
-        message.origin,
-        topic,
-        key,
-        message.value,
-        message.headers + _why(message.origin, cause) + traced + stamped,
-        timestamp_ms=None if old else stamp,
-        form=Form.DEAD_LETTER,
-        cause=cause,
-    )
+    headers = message.headers + _why(message.origin, cause) + traced + stamped
+    record = OutputRecord(message.origin, topic, key, message.value, headers, form=Form.DEAD_LETTER, cause=cause)
+    return replace(record, timestamp_ms=None if old else stamp, message=message)
 
 
 def without_payload(refused: OutputRecord, topic: str, refusal: Refusal = Refusal.MESSAGE_TOO_LARGE) -> OutputRecord:
     """The dead letter in place of a record that its topic refuses: headers that name the message, and no value."""
     cause = Cause(refusal.kind, names.SENDING, reason=refusal.message(refused.topic))
     key, headers = short(refused.key) or b"", _why(refused.origin, cause)
+    message, form = refused.message, Form.WITHOUT_PAYLOAD
     return OutputRecord(
-        refused.origin, topic, key, None, headers, refused.trace, form=Form.WITHOUT_PAYLOAD, cause=cause
+        refused.origin, topic, key, None, headers, refused.trace, form=form, cause=cause, message=message
     )
 
 
@@ -287,11 +275,6 @@ def _why(origin: Origin, cause: Cause) -> Headers:
         (names.CLASS, cause.kind.encode()),
         (names.MESSAGE, cause.reason.encode("utf-8", "replace")),
     )
-
-
-def _timestamp_ms(timestamp: float) -> int | None:
-    # A record without a timestamp can't be produced, and a float of seconds rounds the latest possible times up.
-    return min(round(timestamp * 1000), _MAX_TIMESTAMP_MS) if timestamp >= 0 else None
 
 
 def _time(message: Message) -> float | None:

@@ -73,12 +73,8 @@ class Publisher:
         records = records_of(results, outcome, asked.access_filter)
         return Answer(event, Page(asked.canonical.now, ends, retrieval.end), records)
 
-    def records(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
-        """The records of the query's answer, whichever query it was computed for."""
-        return self.way_out.answer(query, self.own(query, answer), partial(self._next, query, answer))
-
     def own(self, query: InFlight, answer: Answer) -> dict[str, Any]:
-        """The answer's event with this query's own fields."""
+        """The answer's event with this query's own fields, whichever query it was computed for."""
         asked, cache = query.asked.canonical, query.cache
         event = answer.event
         own = {
@@ -94,14 +90,14 @@ class Publisher:
         if asked.debug:
             own["debug"] = debug(query)
         if event["has_more"]:
-            own["next_cursor"] = self._next(query, answer, len(event["results"]))
+            own["next_cursor"] = self.next_cursor(query, answer, len(event["results"]))
             if own["next_cursor"] is None:
                 own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
             if cache.cached is not None and cache.cached.stage is RetrievalStage.SEMANTIC_CACHE:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
         return own
 
-    def _next(self, query: InFlight, answer: Answer, given: int) -> str | None:
+    def next_cursor(self, query: InFlight, answer: Answer, given: int) -> str | None:
         """The cursor after a number of results of a page; None if no cursor leads on from there."""
         asked, cache, page = query.asked.canonical, query.cache, answer.page
         position: Offset | After
@@ -130,13 +126,14 @@ class Finaliser:
     def __call__(self, item: InFlight | Rejected) -> list[OutputRecord]:
         """The records of a query or a refused message, and of its waiters: identical queries, which end alike."""
         waiters = self.answers.finish(item.message.origin)
-        refuse, records = self.publisher.way_out.refuse, list[OutputRecord]()
+        publisher, records = self.publisher, list[OutputRecord]()
+        way_out, refuse = publisher.way_out, publisher.way_out.refuse
         if isinstance(item, Rejected):
             alike = (replace(item, message=each.message, trace=each.trace) for each in waiters)
             return [record for each in (item, *alike) for record in refuse(each)]
         cached = item.cache.cached
         try:
-            answer = cached.served if cached is not None else self.publisher.answer(item)
+            answer = cached.served if cached is not None else publisher.answer(item)
         except Exception as error:  # noqa: BLE001  reported and accounted for
             return [record for each in (item, *waiters) for record in refuse(defect("publish", each, error))]
         try:
@@ -146,7 +143,8 @@ class Finaliser:
         for each in (item, *waiters):
             each.cache.cached = cached
             try:
-                records += self.publisher.records(each, answer)
+                own = publisher.own(each, answer)
+                records += way_out.answer(each, own, partial(publisher.next_cursor, each, answer))
             except Exception as error:  # noqa: BLE001  reported and accounted for
                 records += refuse(defect("publish", each, error))
         return records

@@ -16,17 +16,17 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from operators.wire.cloud_event import CloudEvent, Mode, content_mode, from_envelope, from_headers, trace_headers
 from operators.wire.message import Headers, Message
 from schemas import fields
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid
-from schemas.event import json_object, read_past_defects, readable
+from schemas.event import check_version, json_object, read_past_defects
 
-Given = TypeVar("Given")
-Taken = TypeVar("Taken")
+Read = Callable[[bytes | None], tuple[dict[str, Any], bool]]
+Attempt = Callable[[Callable[[Any], Any], Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,18 @@ class Parsed:
 
 def parse(message: Message, max_bytes: int, max_parts: int) -> Parsed:
     """The event in a message of at most so many bytes and parts. Raises InputError."""
-    return _parse(message, _Reader(max_bytes, max_parts))
+    warnings: list[str] = []
+
+    def read(value: bytes | None) -> tuple[dict[str, Any], bool]:
+        return json_object(value, max_bytes, max_parts, warnings=warnings), False
+
+    return _parse(message, read, lambda step, given: step(given), warnings)
 
 
 def parse_refused(message: Message) -> Parsed:
     """All that can be read of a message that is refused."""
     try:
-        return _parse(message, _PatientReader())
+        return _parse(message, read_past_defects, _attempt, [])
     except InputError:
         # A format that isn't read here.
         return Parsed({}, None, message.headers)
@@ -79,48 +84,28 @@ def check_plain(document: Mapping[str, Any]) -> None:
         raise InputError(DeadLetterClass.INVALID, f"{names.CONTENT_TYPE}: {missing}", names.CONTENT_TYPE)
 
 
-class _Reader:
-    """Reads one message, up to its first defect."""
-
-    def __init__(self, max_bytes: int = 0, max_parts: int | None = None) -> None:
-        self.warnings: list[str] = []
-        self.repeats = False
-        self._max_bytes = max_bytes
-        self._max_parts = max_parts
-
-    def read(self, value: bytes | None) -> dict[str, Any]:
-        return json_object(value, self._max_bytes, self._max_parts, warnings=self.warnings)
-
-    def attempt(self, step: Callable[[Given], Taken], given: Given) -> Taken | None:
+def _attempt(step: Callable[[Any], Any], given: Any) -> Any:
+    """The outcome of a step; None where it raises InputError."""
+    try:
         return step(given)
+    except InputError:
+        return None
 
 
-class _PatientReader(_Reader):
-    """Reads one message past its defects."""
-
-    def read(self, value: bytes | None) -> dict[str, Any]:
-        found, self.repeats = read_past_defects(value)
-        return found
-
-    def attempt(self, step: Callable[[Given], Taken], given: Given) -> Taken | None:
-        try:
-            return step(given)
-        except InputError:
-            return None
-
-
-def _parse(message: Message, reader: _Reader) -> Parsed:
+def _parse(message: Message, read: Read, attempt: Attempt, warnings: list[str]) -> Parsed:
+    """The event in a message; `read` gives the object in JSON, and True if a key is repeated in it."""
     headers, envelope = message.headers, None
     mode = content_mode(headers)
     if mode is Mode.BINARY:
-        envelope = reader.attempt(from_headers, headers)
-    event = document = reader.read(message.json)
+        envelope = attempt(from_headers, headers)
+    document, repeats = read(message.json)
+    event = document
     if mode is Mode.STRUCTURED:
-        envelope = reader.attempt(from_envelope, document) if not reader.repeats else None
-        data = reader.attempt(_data, document)
-        event = reader.read(data) if isinstance(data, bytes) else data or {}
-    reader.attempt(readable, event)
-    return Parsed(event, envelope, trace_headers(mode, headers, document), reader.warnings, reader.repeats)
+        envelope = attempt(from_envelope, document) if not repeats else None
+        data = attempt(_data, document)
+        event, repeats = read(data) if isinstance(data, bytes) else (data or {}, repeats)
+    attempt(check_version, event)
+    return Parsed(event, envelope, trace_headers(mode, headers, document), warnings, repeats)
 
 
 def _data(envelope: Mapping[str, Any]) -> dict[str, Any] | bytes:

@@ -1,6 +1,7 @@
 """Publish: one terminal record a query, which always keeps the contract, and one a dead letter."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -46,7 +47,9 @@ def event_of(output_record: OutputRecord) -> dict[str, Any]:
 
 def both(asked: InFlight, publisher: Publisher = PUBLISHER) -> list[OutputRecord]:
     """The records of a query's own answer: its result, its dead letter, or both."""
-    return publisher.records(asked, publisher.answer(asked))
+    answer = publisher.answer(asked)
+    own = publisher.own(asked, answer)
+    return publisher.way_out.answer(asked, own, partial(publisher.next_cursor, asked, answer))
 
 
 def written(asked: InFlight, publisher: Publisher = PUBLISHER) -> OutputRecord:
