@@ -178,7 +178,6 @@ def _publish(settings: Settings, decode: Decoder, events: Sequence[Message]) -> 
         topics.results,
         topics.dead_letters,
         decode.normalise.replies,
-        settings.policies,
         {},
         "/bench",
         config_hash,

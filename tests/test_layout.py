@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 LEVELS = (
     ("schemas",),
     ("operators.runtime", "operators.text"),
-    ("operators.ranking", "operators.access", "operators.caching", "operators.evaluation", "operators.wire"),
+    ("operators.ranking", "operators.access", "operators.caching", "operators.evaluation"),
+    ("operators.wire",),
     ("operators.query",),
     ("operators.telemetry",),
     ("operators.clients", "operators.delivery"),

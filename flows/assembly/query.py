@@ -85,7 +85,7 @@ def replies(settings: Settings) -> Replies:
     """Chooses the places of results, and the headers that return on them."""
     topics = settings.kafka.topics
     chosen = (topics.results, *topics.reply_to)
-    return Replies(chosen, settings.delivery.replies, settings.policies.identity.header)
+    return Replies(chosen, settings.delivery.replies, settings.policies)
 
 
 def measure(settings: RerankSettings) -> Measure:

@@ -29,7 +29,6 @@ from typing import Any, Final
 
 import orjson
 
-from operators.access.policy import may_reply
 from operators.delivery.error_codes import Refusal
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.topics import DEFAULT_MAX
@@ -45,7 +44,6 @@ from operators.wire.reply import Replies, correlating, refused_result
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError, Reason
 from schemas.result import Status
-from schemas.settings import PolicySettings
 
 _REPLY: Final = "reply"
 """The stage of dead letters in place of results that can't go where their queries chose."""
@@ -60,15 +58,14 @@ Place = tuple[str, int | None]
 class WayOut:
     """Makes the output records of one flow.
 
-    `replies` choose the place of a result, as far as `policies` let its source; others go to `results`. `max_bytes` is
-    the largest record of each topic whose limit is known. `source` is that of results that are CloudEvents. Without
-    `tells`, refused messages have dead letters alone.
+    `replies` choose the place of a result; others go to `results`. `max_bytes` is the largest record of each topic
+    whose limit is known. `source` is that of results that are CloudEvents. Without `tells`, refused messages have dead
+    letters alone.
     """
 
     results: str
     dead_letters: str
     replies: Replies
-    policies: PolicySettings
     max_bytes: Mapping[str, int]
     source: str
     config_hash: str
@@ -188,15 +185,12 @@ class WayOut:
 
     def _choose_place(self, message: Message, parsed: Parsed) -> Place:
         """The place that a refused query chose, if its source may; else the results topic."""
-        source, headers = parsed.text("source"), message.headers
+        named, source, read_from = parsed.text("reply_to"), parsed.text("source"), message.origin.topic
         try:
-            topic, partition, _ = self.replies.choose(parsed.text("reply_to"), headers)
+            topic, partition = self.replies.choose(named, message.headers, source, read_from)
         except InputError:
             return self.results, None
-        if topic is None:
-            return self.results, partition
-        may = may_reply(self.policies, source, headers, message.origin.topic, topic)
-        return (topic, partition) if may else (self.results, None)
+        return topic or self.results, partition
 
     def _write(
         self,

@@ -147,19 +147,7 @@ def _too_many() -> InputError:
     return InputError(DeadLetterClass.INVALID, f"a CloudEvent has at most {names.MAX_ATTRIBUTES} attributes")
 
 
-_STRINGS: Final = frozenset(
-    {
-        "specversion",
-        "id",
-        "source",
-        "type",
-        "subject",
-        "time",
-        "datacontenttype",
-        "dataschema",
-        names.CORRELATION_ID,
-    }
-)
+_STRINGS: Final = frozenset({*_REQUIRED, "subject", "time", "datacontenttype", "dataschema", names.CORRELATION_ID})
 """Attributes that hold a string, and never an empty one; an extension may hold a boolean or an integer, too."""
 
 

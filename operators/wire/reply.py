@@ -15,9 +15,10 @@ Rules
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from operators.access.policy import identify
 from operators.wire.message import Cause, Headers, Origin, result_id
 from operators.wire.parsing import Parsed
 from schemas import headers as names
@@ -25,6 +26,7 @@ from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.headers import fold
 from schemas.result import Status, TotalRelation
 from schemas.settings.delivery import ReplySettings
+from schemas.settings.policies import PolicySettings
 from schemas.settings.section import matches
 
 MAX_RETURNED: Final = 64
@@ -53,18 +55,10 @@ _CORRELATION: Final = frozenset(
 
 
 class ReplyTo(NamedTuple):
-    """The place of a result: no topic is the results topic, no partition that of the key.
-
-    `named_by` is the field or the header that names the topic.
-    """
+    """The place of a result: no topic is the results topic, no partition that of the key."""
 
     topic: str | None = None
     partition: int | None = None
-    named_by: str = _FIELD
-
-    def refuse(self, what: str) -> InputError:
-        """The error for a topic that was not to be chosen."""
-        return _error(self.named_by, what, self.topic or "")
 
 
 def _error(name: str, what: str, value: str | bytes) -> InputError:
@@ -76,35 +70,47 @@ def _error(name: str, what: str, value: str | bytes) -> InputError:
 class Replies:
     """Chooses places and headers under one configuration.
 
-    `topics` are the names and the patterns of the topics that queries may choose, `identity` is the header by which
-    sources are known, if they are known by one.
+    `topics` are the names and the patterns of the topics that queries may choose, as far as `policies` let their
+    sources.
     """
 
     topics: Sequence[str]
     settings: ReplySettings
-    identity: str | None = None
+    policies: PolicySettings = field(default_factory=PolicySettings)
 
-    def choose(self, named: str | None, headers: Headers) -> ReplyTo:
-        """The place that the field and the headers name. Raises InputError `invalid`."""
-        topic = ReplyTo(named)
+    def choose(
+        self, named: str | None, headers: Headers, event_source: str | None = None, read_from: str = ""
+    ) -> ReplyTo:
+        """The place that the field and the headers of a query name, which was read from a topic.
+
+        Raises InputError `invalid`.
+        """
+        topic, named_by = named, _FIELD
         if (header := _find(headers, self.settings.topic_headers)) is not None:
             name, value = header
             given = _read_topic(name, value)
             if named is not None and given != named:
                 raise _error(name, f"another topic than the field {_FIELD} names", given)
-            topic = topic if named is not None else ReplyTo(given, named_by=name)
-        if topic.topic is not None and not self._admits(topic.topic):
-            raise topic.refuse("not a topic that a query may choose")
-        partition = _find(headers, self.settings.partition_headers)
-        return topic if partition is None else topic._replace(partition=_read_partition(*partition))
+            if named is None:
+                topic, named_by = given, name
+        if topic is not None and not self._admits(topic):
+            raise _error(named_by, "not a topic that a query may choose", topic)
+        number = _find(headers, self.settings.partition_headers)
+        place = ReplyTo(topic, _read_partition(*number) if number is not None else None)
+        if topic is not None:
+            source = identify(self.policies.identity, event_source, headers, read_from)
+            allowed = self.policies.of(source).reply_to
+            if allowed and not matches(topic, allowed):
+                raise _error(named_by, "not a topic that this source may choose", topic)
+        return place
 
     def returning(self, headers: Headers, written: Headers) -> Headers:
         """The headers of a query that return together with those that are `written` on its result."""
         if not headers:
             return ()
         stays = {*_OWN, *_OF_VALUE, *(fold(name) for name, _ in written)}
-        if self.identity is not None:
-            stays.add(fold(self.identity))
+        if (identity := self.policies.identity.header) is not None:
+            stays.add(fold(identity))
         withheld = [*map(fold, self.settings.withheld_headers)]
         own = tuple(
             header

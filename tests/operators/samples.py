@@ -89,8 +89,10 @@ def normaliser(**changes: Any) -> Normaliser:
         "cursors": CURSORS,
         "replies": REPLIES,
         "config_hash": "0" * 64,
+        **changes,
     }
-    return Normaliser(**{**fields, **changes})
+    fields["replies"] = dataclasses.replace(fields["replies"], policies=fields["policies"])
+    return Normaliser(**fields)
 
 
 def decoder(tracer: Tracer | None = None, **changes: Any) -> Decoder:
@@ -107,12 +109,13 @@ def decoder(tracer: Tracer | None = None, **changes: Any) -> Decoder:
 
 
 def way_out(**changes: Any) -> WayOut:
-    """A way out that tells the caller of a refusal, to topics of which nothing is known."""
+    """A way out that tells the caller of a refusal, to topics of which nothing is known, under `policies`."""
+    replies = changes.get("replies", REPLIES)
+    changes["replies"] = dataclasses.replace(replies, policies=changes.pop("policies", replies.policies))
     fields: dict[str, Any] = {
         "results": "results",
         "dead_letters": "dead-letters",
         "replies": REPLIES,
-        "policies": PolicySettings(),
         "max_bytes": {},
         "source": "/rankstream/test",
         "config_hash": "0" * 64,
