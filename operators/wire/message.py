@@ -56,15 +56,13 @@ class Trace(Protocol):
         """Note that a part of the answer was lost."""
 
     def answered(self, legs: Iterable[tuple[str, str]], *, removed: int, aged: bool) -> None:
-        """Count the parts of an answer: each leg with its status, the documents that the post-filter check removed, and
-        whether age was a part of the ranking.
-        """
+        """Count an answer's legs by status, the documents that the post-filter check removed, and ranking by age."""
 
     def rejected(self, kind: str) -> None:
         """Note that the message is a dead letter of this class."""
 
     def send(self, topic: str, status: str) -> Headers:
-        """Begin to send the output record; the headers that hand the trace on."""
+        """Begin to send the output record, or another one for it; the headers that hand the trace on."""
 
     def abandoned(self) -> None:
         """End the trace's part in this process: the partition's new owner answers the query."""
