@@ -50,7 +50,7 @@ _REPLY: Final = "reply"
 
 _MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
-Place = tuple[str, int | None]
+Target = tuple[str, int | None]
 """A topic and a partition; None: that of the key."""
 
 
@@ -77,11 +77,11 @@ class WayOut:
     ) -> list[OutputRecord]:
         """The records of an answered query; `cursor` gives that of the page after a number of its results."""
         asked = query.asked.canonical
-        place = (asked.reply_to or self.results, asked.reply_partition)
+        target = (asked.reply_to or self.results, asked.reply_partition)
         # The time of receiving is another one when the query is read again.
         time = asked.now if asked.own_clock or query.message.timestamp >= 0 else None
-        context = query.trace.send(place[0], event["status"])
-        write = partial(self._write, query.message, query.trace, place, context, query.envelope, time)
+        context = query.trace.send(target[0], event["status"])
+        write = partial(self._write, query.message, query.trace, target, context, query.envelope, time)
         record = write(event)
         if self._fits(record):
             return [record]
@@ -90,7 +90,7 @@ class WayOut:
         short = shortening.shorten(event, lambda each: self._fits(write(each)), cursor, view.best)
         if short is None:
             return self._next_forms(record, Refusal.MESSAGE_TOO_LARGE)
-        query.trace.send(place[0], short["status"])
+        query.trace.send(target[0], short["status"])
         return [write(short)]
 
     def refuse(self, rejected: Rejected) -> list[OutputRecord]:
@@ -172,10 +172,10 @@ class WayOut:
 
     def _write_refusal(self, message: Message, parsed: Parsed, cause: Cause, trace: Trace, form: Form) -> OutputRecord:
         """The result `invalid`. A short one has no more than it needs, and a key, which a compacted topic demands."""
-        place = self._choose_place(message, parsed) if cause.stage != _REPLY else (self.results, None)
-        context = trace.send(place[0], Status.INVALID)
+        target = self._choose_target(message, parsed) if cause.stage != _REPLY else (self.results, None)
+        context = trace.send(target[0], Status.INVALID)
         event = refused_result(parsed, message.origin, self.config_hash, cause)
-        record = self._write(message, trace, place, context, parsed.envelope, _time(message), event)
+        record = self._write(message, trace, target, context, parsed.envelope, _time(message), event)
         record = replace(record, form=form, cause=cause)
         if form is Form.REFUSAL:
             return record
@@ -183,7 +183,7 @@ class WayOut:
         value = orjson.dumps({**event, "metadata": None})
         return replace(record, key=short(message.key) or b"", value=value, headers=headers)
 
-    def _choose_place(self, message: Message, parsed: Parsed) -> Place:
+    def _choose_target(self, message: Message, parsed: Parsed) -> Target:
         """The place that a refused query chose, if its source may; else the results topic."""
         named, source, read_from = parsed.text("reply_to"), parsed.text("source"), message.origin.topic
         try:
@@ -196,14 +196,14 @@ class WayOut:
         self,
         message: Message,
         trace: Trace,
-        place: Place,
+        target: Target,
         context: Headers,
         envelope: CloudEvent | None,
         time: float | None,
         event: Mapping[str, Any],
     ) -> OutputRecord:
         """The record of a result, in the kind of event that the query came as."""
-        topic, partition = place
+        topic, partition = target
         headers, document = context, event
         if envelope is not None:
             headers, document = cloud_event.result_message(envelope, event, self.source, time, context)

@@ -162,6 +162,7 @@ def test_a_dead_letter_is_as_it_came() -> None:
             (*STRUCTURED, ("tracestate", b"x=1")),
             orjson.dumps({"specversion": "9", "traceparent": TRACEPARENT.decode()}),
         ),
+        (STRUCTURED, b'{"traceparent": "%b", "id": 1, "id": 2, "data": NaN}' % TRACEPARENT),
         ((("ce_specversion", b"9"), ("CE_Traceparent", TRACEPARENT)), b"{"),
         ((("ce_specversion", b"9"), ("ce_traceparent", b"x"), ("traceparent", TRACEPARENT)), None),
     ],
