@@ -95,7 +95,11 @@ class WayOut:
 
     def refuse(self, rejected: Rejected) -> list[OutputRecord]:
         """The records of a refused message, in the message's trace."""
-        message, parsed = rejected.message, parse_refused(rejected.message)
+        message, parsed = rejected.message, Parsed({}, None, rejected.message.headers)
+        try:
+            parsed = parse_refused(message)
+        except Exception as error:  # noqa: BLE001  reported; the message has its dead letter
+            defect("refusals", message, error)
         trace = rejected.trace if rejected.trace is not None else self.signals.trace(message, parsed.trace, {})
         trace.rejected(rejected.kind)
         trace.send(self.dead_letters, DEAD_LETTER)

@@ -42,9 +42,7 @@ class Decoder:
         sent = event.now if event.now is not None else sent_at(message)
         normalised = self.normalise(event, message.headers, message.origin.topic, sent)
         timeout = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
-        attributes: dict[str, str | int] = {
-            "rankstream.query_id": event.query_id,
-        }
+        attributes: dict[str, str | int] = {"rankstream.query_id": event.query_id}
         if normalised.query.denial is None:
             attributes["db.collection.name"] = normalised.query.collection
         if self.record_content and event.text is not None:

@@ -46,6 +46,21 @@ def test_a_dead_letter_is_a_record_with_its_reason() -> None:
     assert record.timestamp_ms is not None
 
 
+def test_a_defect_in_a_refusal_costs_the_refusal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dead letter of its message goes all the same, so that the message doesn't come back for ever."""
+
+    def broken(*_: object) -> None:
+        raise KeyError("a defect")
+
+    rejected = Rejected(message({"query_id": "q"}), DeadLetterClass.INVALID, "decode", "why")
+    for name in ("parse_refused", "refused_result"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"operators.delivery.way_out.{name}", broken)
+            (letter,) = way_out().refuse(rejected)
+        assert (letter.topic, letter.value) == ("dead-letters", rejected.message.value)
+    assert len(way_out().refuse(rejected)) == 2
+
+
 def test_the_flow_answers_queries_and_dead_letters() -> None:
     """Through the engine: each batch that isn't empty is a list of terminal records, in its order."""
     rejected = Rejected(message(b"{", 3), DeadLetterClass.NOT_JSON, "decode", "why")
