@@ -27,8 +27,7 @@ from bench.accounting import machine_seconds, process_seconds
 from bench.corpus import corpus_events
 from bench.events import query_events, repeated_events
 from bench.figures import Measurement, Phase
-from operators.query.message import Origin
-from operators.query.result import result_id
+from operators.wire.message import Origin, result_id
 from schemas.result import RetrievalStage
 
 Corpus = Literal["vectors", "texts"]

@@ -15,9 +15,9 @@ from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from operators.query.in_flight import InFlight
-from operators.query.message import Rejected
 from operators.runtime.wakeup import Wakeup
 from operators.stages.backend_stage import Queries
+from operators.wire.message import Rejected
 
 
 class Load(Protocol):

@@ -34,7 +34,6 @@ from operators.delivery.tracker import Commit, OffsetTracker
 from operators.delivery.way_out import WayOut
 from operators.query.backend_answers import RerankScores
 from operators.query.in_flight import InFlight
-from operators.query.message import Message, Origin
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import Vectors, first_phase, second_phase
 from operators.ranking.run import ModelScores
@@ -47,6 +46,7 @@ from operators.runtime.wakeup import Wakeup
 from operators.stages.backend_stage import QueryStage
 from operators.stages.decode import Decoder
 from operators.stages.publish import Finaliser, Publisher
+from operators.wire.message import Message, Origin
 from schemas.errors import BackendError
 from schemas.recipes import Recipe
 from schemas.settings import Settings, load
@@ -178,7 +178,6 @@ def _publish(settings: Settings, decode: Decoder, events: Sequence[Message]) -> 
         topics.results,
         topics.dead_letters,
         decode.normalise.replies,
-        settings.policies,
         {},
         "/bench",
         config_hash,

@@ -38,7 +38,6 @@ from operators.clients.local.inference import batches, mask, pad
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.query.in_flight import InFlight
-from operators.query.message import Message, Origin
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
@@ -46,6 +45,7 @@ from operators.runtime.stage import async_stage, key
 from operators.runtime.wakeup import Wakeup
 from operators.stages.backend_stage import Queries
 from operators.stages.rerank import Reranking
+from operators.wire.message import Message, Origin
 from schemas.settings import load
 
 QUERIES: Final = 64

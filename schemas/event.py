@@ -1,6 +1,8 @@
 """Events: a message's bytes are parsed as one JSON object and validated as an event, or refused with an InputError."""
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -32,21 +34,14 @@ _NO_REGISTRY: Final = "without kafka.schema_registry.url no other format is read
 HALF_REPLACED: Final = "half of a surrogate pair was replaced by U+FFFD"
 """The warning about a text that was cut within a character, such as an emoji."""
 
+_MOST_DIGITS: Final = 19
+"""Of an integer of 64 bits."""
+
+_LONG: Final = re.compile(rb"\d{%d}" % (_MOST_DIGITS + 1))
+
 _NESTING: Final = frozenset({dict, list})
 MAX_DEPTH: Final = 100
 """Levels of nesting; JSON that is written again, to Qdrant and into results, may have 254."""
-
-
-def parse(
-    value: bytes | None, max_bytes: int, max_parts: int | None = None, *, warnings: list[str] | None = None
-) -> dict[str, Any]:
-    """Read one event. Raises InputError as `json_object` does, and `unsupported_version`."""
-    return readable(json_object(value, max_bytes, max_parts, warnings=warnings))
-
-
-def whole(value: bytes) -> bytes:
-    """The JSON without prefix or mark, and with U+FFFD in place of escapes of a half of a surrogate pair."""
-    return _without_halves(_bare(value))
 
 
 def _bare(value: bytes) -> bytes:
@@ -114,15 +109,42 @@ def _load(value: bytes, warnings: list[str] | None) -> Any:
         return document
 
 
-def readable(document: dict[str, Any]) -> dict[str, Any]:
-    """The same event, if this version reads its schema version. Raises InputError `unsupported_version`."""
+def read_past_defects(value: bytes | None) -> tuple[dict[str, Any], bool]:
+    """The JSON object without the keys that are given twice, empty if it can't be read; True if there are such keys."""
+    repeats = False
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeats
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        repeats = True
+        counts = Counter(name for name, _ in pairs)
+        return {name: value for name, value in pairs if counts[name] == 1}
+
+    text = _without_halves(_bare(value or b""))
+    # Python's own parser: it says which keys are repeated, and reads what only ours is too strict for.
+    integer = _integer if _LONG.search(text) else None
+    try:
+        found = json.loads(text.decode(), object_pairs_hook=build, parse_int=integer)
+    except (ValueError, RecursionError):
+        return {}, False
+    return (found, repeats) if isinstance(found, dict) else ({}, False)
+
+
+def _integer(digits: str) -> float:
+    # Python refuses to read more than a few thousand digits.
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+
+
+def check_version(document: dict[str, Any]) -> None:
+    """Raise InputError `unsupported_version` if this version doesn't read the event's schema version."""
     version = document.get("schema_version", SCHEMA_VERSION)
     # The schema refuses a version that is no integer.
     if type(version) is int and version != SCHEMA_VERSION:
         raise InputError(
             DeadLetterClass.UNSUPPORTED_VERSION, f"schema_version: {version}, this version reads {SCHEMA_VERSION}"
         )
-    return document
 
 
 def validate(model: type[E], document: dict[str, Any]) -> E:

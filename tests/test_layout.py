@@ -16,6 +16,7 @@ LEVELS = (
     ("schemas",),
     ("operators.runtime", "operators.text"),
     ("operators.ranking", "operators.access", "operators.caching", "operators.evaluation"),
+    ("operators.wire",),
     ("operators.query",),
     ("operators.telemetry",),
     ("operators.clients", "operators.delivery"),
@@ -32,6 +33,7 @@ LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 
 PURE = (
     "operators.text",
+    "operators.wire",
     "operators.query",
     "operators.access",
     "operators.caching",

@@ -130,7 +130,6 @@ def replication(
         results,
         dead_letters,
         replies(settings),
-        settings.policies,
         reply_topics.limits,
         f"/rankstream/{quote(settings.kafka.group_id, safe='')}",
         settings.config_hash(),

@@ -8,10 +8,10 @@ from operators.query.field_map import FieldMap
 from operators.query.normalise import Normaliser
 from operators.query.paging import ORDERED
 from operators.query.plan import Planner
-from operators.query.reply import Replies
 from operators.query.search_bodies import Bodies
 from operators.stages.decode import Decoder
 from operators.telemetry.traces import Signals
+from operators.wire.reply import Replies
 from schemas.errors import ConfigError
 from schemas.pool import Measure
 from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, VECTOR, VECTOR_CONTEXT
@@ -85,7 +85,7 @@ def replies(settings: Settings) -> Replies:
     """Chooses the places of results, and the headers that return on them."""
     topics = settings.kafka.topics
     chosen = (topics.results, *topics.reply_to)
-    return Replies(chosen, settings.delivery.replies, settings.policies.identity.header)
+    return Replies(chosen, settings.delivery.replies, settings.policies)
 
 
 def measure(settings: RerankSettings) -> Measure:

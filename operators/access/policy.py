@@ -11,8 +11,7 @@ from operators.access.firewall import visible
 from schemas.errors import DeadLetterClass, InputError
 from schemas.headers import fold
 from schemas.result import Denial, DenialCode
-from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings, PolicySettings, SourcePolicy
-from schemas.settings.section import matches
+from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings, SourcePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +47,6 @@ def identify(
 def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Denial | None:
     """The first reason to deny the query, in the order of the codes; None if it is permitted."""
     return next(_denials(policy, firewall, asked), None)
-
-
-def replies(policy: SourcePolicy, topic: str) -> bool:
-    """True if the policy lets a query choose this topic for its result."""
-    return not policy.reply_to or matches(topic, policy.reply_to)
-
-
-def may_reply(
-    policies: PolicySettings, event_source: str | None, headers: Sequence[tuple[str, bytes]], topic: str, reply_to: str
-) -> bool:
-    """True if the source of a query of `topic` may have its result on the topic `reply_to`.
-
-    A source that a wrong header leaves open may choose none.
-    """
-    try:
-        source = identify(policies.identity, event_source, headers, topic)
-    except InputError:
-        return False
-    return replies(policies.of(source), reply_to)
 
 
 def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | None:

@@ -11,15 +11,14 @@ Rules
 - No line quotes a message: it has no reason, and a field only if that is one of a query's or a document's own.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
-from operators.delivery.output_record import Cause, OutputRecord
-from operators.query.message import Origin
-from operators.query.trace import Trace
+from operators.delivery.output_record import OutputRecord
 from schemas.document import DeletionEvent, DocumentEvent
 from schemas.errors import DeadLetterClass
 from schemas.query import QueryEvent
@@ -50,8 +49,17 @@ class DeadLetterLog:
     def delivered(self, records: Iterable[OutputRecord], now: float) -> None:
         """Note the dead letters among records that are durable."""
         for record in records:
-            if (cause := record.dead_letter) is not None:
-                self._note(record.origin, cause, record.trace, now)
+            if (cause := record.dead_letter) is None:
+                continue
+            origin, trace = record.origin, record.trace
+            alike = origin.topic, cause.kind, cause.stage
+            count = self._counts.get(alike)
+            if count is not None and (count.unlogged or now < count.due):
+                count.unlogged += 1
+                continue
+            self._counts[alike] = _Count(now + INTERVAL)
+            traced = {} if trace is None or trace.trace_id is None else {"trace_id": trace.trace_id}
+            _tell(alike, 1, field=_own(cause.field), partition=origin.partition, offset=origin.offset, **traced)
 
     def due(self, now: float) -> float | None:
         """In how many seconds there is something to `tell`; None: not before the next dead letter."""
@@ -66,20 +74,8 @@ class DeadLetterLog:
 
     def end(self) -> None:
         """Log the counts that are left."""
-        for alike, count in self._counts.items():
-            if count.unlogged:
-                _tell(alike, count.unlogged)
+        self.tell(math.inf)
         self._counts.clear()
-
-    def _note(self, origin: Origin, cause: Cause, trace: Trace | None, now: float) -> None:
-        alike = origin.topic, cause.kind, cause.stage
-        count = self._counts.get(alike)
-        if count is not None and (count.unlogged or now < count.due):
-            count.unlogged += 1
-            return
-        self._counts[alike] = _Count(now + INTERVAL)
-        traced = {} if trace is None or trace.trace_id is None else {"trace_id": trace.trace_id}
-        _tell(alike, 1, field=_own(cause.field), partition=origin.partition, offset=origin.offset, **traced)
 
 
 def _own(field: str | None) -> str | None:

@@ -48,7 +48,7 @@ class Refusal(IntEnum):
     def message(self, topic: str) -> str:
         """The message about a record that `topic` refuses."""
         if self.of_size:
-            return too_large(topic)
+            return f"the record for {topic} is larger than its topic takes"
         return f"{topic} refuses the record: {self.name}"
 
 
@@ -131,11 +131,6 @@ _CURES: Final = {
 _NO_ERROR: Final = 0
 _PASSING: Final = frozenset(Passing)
 _REFUSALS: Final = frozenset(Refusal)
-
-
-def too_large(topic: str) -> str:
-    """The message about a record too large for `topic`."""
-    return f"the record for {topic} is larger than its topic takes"
 
 
 def curing(message: str, code: int | None) -> str:

@@ -18,7 +18,7 @@ from typing import Protocol
 from operators.delivery.client import GroupMetadata, TopicPartition
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.tracker import METADATA_LIMIT, Commit, CommitPlan, OffsetTracker
-from operators.query.message import Origin
+from operators.wire.message import Origin
 
 
 @dataclass(frozen=True, slots=True)

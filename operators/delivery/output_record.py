@@ -8,11 +8,9 @@ Kafka's variable-length numbers save.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final
 
-from operators.query.message import Message, Origin
-from operators.query.trace import Headers, Trace
-from schemas.errors import DeadLetterClass
+from operators.wire.message import Cause, Headers, Message, Origin, Trace
 
 _BATCH: Final = 61
 _RECORD: Final = 36
@@ -36,21 +34,12 @@ class Form(Enum):
     WITHOUT_PAYLOAD = auto()
 
 
-class Cause(NamedTuple):
-    """Why a message is refused: its class, the stage that rejected it, the field that is wrong, and the reason."""
-
-    kind: DeadLetterClass
-    stage: str
-    field: str | None = None
-    reason: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
     """A record that ends a message, for `topic`. All records of one origin are delivered together.
 
-    `cause` is that of a refusal and of a dead letter. `message` is the query whose sender is told by this record: if
-    the topic refuses it, its other forms are made from the message.
+    `cause` is that of a refusal and of a dead letter. If its topic refuses the record, further forms are made from the
+    `message`.
     """
 
     origin: Origin

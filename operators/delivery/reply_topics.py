@@ -44,17 +44,17 @@ class ReplyTopics:
         self._known: dict[str, tuple[TopicState | None, float]] = {}
         self._away: dict[str, float] = {}
 
-    def refuse(self, records: Iterable[OutputRecord]) -> list[tuple[OutputRecord, str]]:
-        """The records that have nowhere to go, each with the reason. Raises RetriableDelivery and FatalDelivery."""
+    def refuse(self, records: Iterable[OutputRecord]) -> dict[int, str]:
+        """The reasons of those records that have nowhere to go, by `id`. Raises RetriableDelivery and FatalDelivery."""
         chosen = [each for each in records if each.topic not in self._present or each.partition is not None]
         if not chosen:
-            return []
+            return {}
         now = self._clock()
         if asked := [*dict.fromkeys(record.topic for record in chosen if not self._knows(record, now))]:
             self._note(self._look(asked), now)
-        found = [(record, self._problem(record, now)) for record in chosen]
+        found = {id(record): problem for record in chosen if (problem := self._problem(record, now)) is not None}
         self._forget_earliest()
-        return [(record, problem) for record, problem in found if problem is not None]
+        return found
 
     def forget(self) -> None:
         """Ask again before the next delivery."""

@@ -24,9 +24,9 @@ from typing_extensions import override
 from operators.caching.bounded import BoundedCache
 from operators.delivery import credentials
 from operators.delivery.avro import MAX_SCHEMA, AvroSchema, NotAvro
-from operators.query.message import Message
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
+from operators.wire.message import Message
 from schemas.errors import BackendError, ConfigError, DeadLetterClass, InputError, RetriableDelivery
 from schemas.event import PREFIX, schema_id
 from schemas.settings.delivery import SchemaRegistrySettings

@@ -35,9 +35,9 @@ from operators.delivery.ledger import Ledger, Transaction
 from operators.delivery.output_record import OutputRecord, by_message
 from operators.delivery.reply_topics import ReplyTopics
 from operators.delivery.way_out import WayOut
-from operators.query.trace import Trace
 from operators.runtime.batching.policy import divide
 from operators.telemetry.metrics import FlowMetrics
+from operators.wire.message import Trace
 from schemas.errors import RetriableDelivery
 
 log = structlog.stdlib.get_logger(__name__)
@@ -213,7 +213,7 @@ class Delivery:
                 for refused in error.records:
                     reason, remedy = error.refusal.name, error.refusal.remedy
                     log.error("topic refused a record", topic=refused.topic, reason=reason, remedy=remedy)
-                answers = self._way_out.fall_back(answers, error)
+                answers = self._way_out.fall_back(answers, dict.fromkeys(map(id, error.records), error.refusal))
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
                 self._reply_topics.forget()
@@ -235,7 +235,7 @@ class Delivery:
         began = self._began = time.monotonic()
         try:
             self._producer.prepare()
-            refused = {id(record): reason for record, reason in self._reply_topics.refuse(answers)}
+            misplaced = self._reply_topics.refuse(answers)
         except RetriableDelivery as error:
             self._note(began, committed=False)
             log.warning("producer is not ready", reason=str(error), retry_in_s=_RETRY)
@@ -243,13 +243,7 @@ class Delivery:
             return None
         finally:
             self._began = None
-        if not refused:
-            return answers
-        return [
-            form
-            for record in answers
-            for form in (self._way_out.redirect(record, refused[id(record)]) if id(record) in refused else [record])
-        ]
+        return self._way_out.fall_back(answers, misplaced) if misplaced else answers
 
     def _note(self, began: float, *, committed: bool) -> None:
         if committed:

@@ -24,49 +24,48 @@ A dead letter says in a header why it has another form than its first.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import orjson
 
-from operators.access.policy import may_reply
-from operators.delivery.client import RecordRefused
-from operators.delivery.error_codes import Refusal, too_large
-from operators.delivery.output_record import Cause, Form, OutputRecord
+from operators.delivery.error_codes import Refusal
+from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.topics import DEFAULT_MAX
-from operators.query import cloud_event, shortening
 from operators.query.in_flight import InFlight
-from operators.query.message import Message, Origin, Rejected
-from operators.query.refusal import Caller, caller, refused_result
-from operators.query.reply import Replies, correlating
-from operators.query.result import clock, members, view_of
-from operators.query.trace import Headers, Trace
+from operators.query.result import members, view_of
 from operators.runtime.stage import defect
 from operators.telemetry.traces import DEAD_LETTER, Signals
+from operators.wire import cloud_event, shortening
+from operators.wire.cloud_event import CloudEvent
+from operators.wire.message import Cause, Headers, Message, Origin, Rejected, Trace, sent_at
+from operators.wire.parsing import Parsed, parse_refused
+from operators.wire.reply import Replies, correlating, refused_result
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError, Reason
-from schemas.fields import unix_seconds
 from schemas.result import Status
-from schemas.settings import PolicySettings
 
 _REPLY: Final = "reply"
 """The stage of dead letters in place of results that can't go where their queries chose."""
 
 _MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
+Target = tuple[str, int | None]
+"""A topic and a partition; None: that of the key."""
+
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
     """Makes the output records of one flow.
 
-    `replies` choose the place of a result, as far as `policies` let its source; others go to `results`. `max_bytes` is
-    the largest record of each topic whose limit is known. `source` is that of results that are CloudEvents. Without
-    `tells`, refused messages have dead letters alone.
+    `replies` choose the place of a result; others go to `results`. `max_bytes` is the largest record of each topic
+    whose limit is known. `source` is that of results that are CloudEvents. Without `tells`, refused messages have dead
+    letters alone.
     """
 
     results: str
     dead_letters: str
     replies: Replies
-    policies: PolicySettings
     max_bytes: Mapping[str, int]
     source: str
     config_hash: str
@@ -77,177 +76,151 @@ class WayOut:
         self, query: InFlight, event: Mapping[str, Any], cursor: Callable[[int], str | None]
     ) -> list[OutputRecord]:
         """The records of an answered query; `cursor` gives that of the page after a number of its results."""
-        topic = query.asked.canonical.reply_to or self.results
-        context = query.trace.send(topic, event["status"])
-        record = self._write_result(query, topic, context, event)
+        asked = query.asked.canonical
+        target = (asked.reply_to or self.results, asked.reply_partition)
+        # The time of receiving is another one when the query is read again.
+        time = asked.now if asked.own_clock or query.message.timestamp >= 0 else None
+        context = query.trace.send(target[0], event["status"])
+        write = partial(self._write, query.message, query.trace, target, context, query.envelope, time)
+        record = write(event)
         if self._fits(record):
             return [record]
         query.trace.degraded(shortening.STAGE, Reason.TOO_LARGE)
         view = view_of(query.asked.plan, sum(1 for _ in members(event)), query.retrieval.matcher, words=True)
-        short = shortening.shorten(
-            event, lambda each: self._fits(self._write_result(query, topic, context, each)), cursor, view.best
-        )
+        short = shortening.shorten(event, lambda each: self._fits(write(each)), cursor, view.best)
         if short is None:
-            return self._give_up(record, DeadLetterClass.TOO_LARGE, too_large(topic))
-        query.trace.send(topic, short["status"])
-        return [self._write_result(query, topic, context, short)]
+            return self._next_forms(record, Refusal.MESSAGE_TOO_LARGE)
+        query.trace.send(target[0], short["status"])
+        return [write(short)]
 
     def refuse(self, rejected: Rejected) -> list[OutputRecord]:
         """The records of a refused message, in the message's trace."""
-        message = rejected.message
-        trace = rejected.trace if rejected.trace is not None else self._begin_trace(message)
+        message, parsed = rejected.message, Parsed({}, None, rejected.message.headers)
+        try:
+            parsed = parse_refused(message)
+        except Exception as error:  # noqa: BLE001  reported; the message has its dead letter
+            defect("refusals", message, error)
+        trace = rejected.trace if rejected.trace is not None else self.signals.trace(message, parsed.trace, {})
         trace.rejected(rejected.kind)
-        record = dead_letter(rejected, self.dead_letters, trace.trace_id)
         trace.send(self.dead_letters, DEAD_LETTER)
-        cause = record.cause
-        if not self._fits(record):
-            record = without_payload(record, self.dead_letters)
-        return self._with_refusal(replace(record, trace=trace), message, cause)
+        letter = replace(dead_letter(rejected, self.dead_letters, trace.trace_id), trace=trace)
+        told = self._tell(letter, parsed)
+        return [*told, letter if self._fits(letter) else without_payload(letter, self.dead_letters)]
 
-    def redirect(self, record: OutputRecord, reason: str) -> list[OutputRecord]:
-        """The records in place of one that cannot go where its query chose, for this reason.
+    def fall_back(self, records: Sequence[OutputRecord], refused: Mapping[int, Refusal | str]) -> list[OutputRecord]:
+        """The records, with their next forms in place of those, by `id`, that a topic refuses or that have no place.
 
-        A result becomes a dead letter and its refusal, which goes to the results topic.
+        A `str` says why there is no such place as the query chose. Raises FatalDelivery if there is no further form.
         """
-        if record.form is not Form.RESULT or record.message is None:
-            return [self._to_results(record)]
-        rejected = Rejected(record.message, DeadLetterClass.INVALID, _REPLY, reason, record.trace, "reply_to")
-        return [self._to_results(each) if each.form in _REFUSALS else each for each in self.refuse(rejected)]
-
-    def _to_results(self, record: OutputRecord) -> OutputRecord:
-        if record.trace is not None:
-            record.trace.send(self.results, Status.INVALID)
-        return replace(record, topic=self.results, partition=None)
-
-    def fall_back(self, records: Sequence[OutputRecord], refused: RecordRefused) -> list[OutputRecord]:
-        """The records, with their next form in place of those that were refused. Raises FatalDelivery without one."""
-        these = set(map(id, refused.records))
         return [
             form
             for record in records
-            for form in (self._replace(record, refused.refusal) if id(record) in these else [record])
+            for form in (self._next_forms(record, refused[id(record)]) if id(record) in refused else [record])
         ]
 
-    def _replace(self, record: OutputRecord, refusal: Refusal) -> list[OutputRecord]:
+    def _redirect(self, record: OutputRecord, reason: str) -> list[OutputRecord]:
+        """A dead letter and a refusal in place of a result; a refusal goes to the results topic."""
+        if record.form is Form.RESULT and record.message is not None:
+            return self.refuse(
+                Rejected(record.message, DeadLetterClass.INVALID, _REPLY, reason, record.trace, "reply_to")
+            )
+        if record.trace is not None:
+            record.trace.send(self.results, Status.INVALID)
+        return [replace(record, topic=self.results, partition=None)]
+
+    def _next_forms(self, record: OutputRecord, refusal: Refusal | str) -> list[OutputRecord]:
+        """The records in place of one that its topic refuses, or would, or that has no place."""
+        if isinstance(refusal, str):
+            return self._redirect(record, refusal)
+        reason = (names.REFUSED, refusal.message(record.topic).encode())
         match record.form:
-            case Form.RESULT | Form.WATERMARK:
-                return self._give_up(record, refusal.kind, refusal.message(record.topic))
-            case Form.REFUSAL:
-                return self._write_refusals(record.message, record.cause, record.trace)[1:]
-            case Form.SHORT_REFUSAL:
-                return []
-            case Form.DEAD_LETTER:
-                return [self._reduce(record, refusal)]
             case Form.WITHOUT_PAYLOAD:
                 raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
-
-    def _reduce(self, record: OutputRecord, refusal: Refusal) -> OutputRecord:
-        reason = refusal.message(record.topic)
-        why = (names.REFUSED, reason.encode())
-        if record.timestamp_ms is not None and not refusal.of_size:
-            stamped = (names.TIMESTAMP, str(record.timestamp_ms).encode())
-            return replace(record, timestamp_ms=None, headers=(*record.headers, stamped, why))
-        if record.key is None and not refusal.of_size:
-            return replace(record, key=b"", headers=(*record.headers, why))
-        return without_payload(record, self.dead_letters, refusal.kind, reason)
-
-    def _give_up(self, record: OutputRecord, kind: DeadLetterClass, reason: str) -> list[OutputRecord]:
+            case Form.REFUSAL | Form.SHORT_REFUSAL:
+                return self._tell(record, forms=_REFUSALS[record.form])
+            case Form.DEAD_LETTER if record.timestamp_ms is not None and not refusal.of_size:
+                stamped = (names.TIMESTAMP, str(record.timestamp_ms).encode())
+                return [replace(record, timestamp_ms=None, headers=(*record.headers, stamped, reason))]
+            case Form.DEAD_LETTER if record.key is None and not refusal.of_size:
+                return [replace(record, key=b"", headers=(*record.headers, reason))]
+        letter = without_payload(record, self.dead_letters, refusal)
+        if record.form is Form.DEAD_LETTER:
+            return [letter]
         if record.trace is not None:
             record.trace.send(self.dead_letters, DEAD_LETTER)
-            record.trace.rejected(kind)
-        last_form = without_payload(record, self.dead_letters, kind, reason)
-        return self._with_refusal(last_form, record.message, last_form.cause)
+            record.trace.rejected(refusal.kind)
+        return [*self._tell(letter), letter]
 
-    def _with_refusal(self, record: OutputRecord, message: Message | None, cause: Cause | None) -> list[OutputRecord]:
-        """The dead letter, behind the largest refusal that fits, if there is one."""
-        if not self.tells or message is None:
-            return [record]
+    def _tell(
+        self,
+        record: OutputRecord,
+        parsed: Parsed | None = None,
+        forms: Sequence[Form] = (Form.REFUSAL, Form.SHORT_REFUSAL),
+    ) -> list[OutputRecord]:
+        """The first of these forms of the result `invalid`, for a record's cause, that fits; none without a caller."""
+        message, cause, trace = record.message, record.cause, record.trace
+        if not self.tells or message is None or cause is None or trace is None:
+            return []
         try:
-            forms = self._write_refusals(message, cause, record.trace)
+            parsed = parsed if parsed is not None else parse_refused(message)
+            if parsed.query_id is None:
+                return []
+            for form in forms:
+                if self._fits(told := self._write_refusal(message, parsed, cause, trace, form)):
+                    return [told]
         except Exception as error:  # noqa: BLE001  reported; the letter accounts for the message
             defect("refusals", message, error)
-            return [record]
-        refusal = next((form for form in forms if self._fits(form)), None)
-        if refusal is not None:
-            return [refusal, record]
-        if forms and record.trace is not None:
-            record.trace.send(self.dead_letters, DEAD_LETTER)
-        return [record]
-
-    def _write_refusals(self, message: Message | None, cause: Cause | None, trace: Trace | None) -> list[OutputRecord]:
-        """The result `invalid` whole, and with no more than it needs; none if the caller isn't legible.
-
-        The short one has a key, which a topic that is compacted asks for.
-        """
-        sent_by = caller(message) if message is not None else None
-        if message is None or sent_by is None or cause is None or trace is None:
             return []
-        event = refused_result(sent_by, message.origin, self.config_hash, cause.kind, cause.field, cause.reason)
-        topic, partition = self._choose_place(message, sent_by)
-        context = trace.send(topic, Status.INVALID)
-        headers: Headers = context
-        document: Mapping[str, Any] = event
-        if sent_by.envelope is not None:
-            time = _time(message.timestamp)
-            headers, document = cloud_event.result_message(sent_by.envelope, event, self.source, time, context)
-        whole = OutputRecord(
-            message.origin,
-            topic,
-            message.key,
-            orjson.dumps(document),
-            self.replies.returning(message.headers, headers) + headers,
-            trace,
-            partition=partition,
-            form=Form.REFUSAL,
-            cause=cause,
-            message=message,
-        )
-        bare = orjson.dumps({**event, "metadata": None})
-        key = short(message.key) or b""
-        least = correlating(self.replies.returning(message.headers, context)) + context
-        return [whole, replace(whole, key=key, value=bare, headers=least, form=Form.SHORT_REFUSAL)]
+        trace.send(self.dead_letters, DEAD_LETTER)
+        return []
 
-    def _choose_place(self, message: Message, sent_by: Caller) -> tuple[str, int | None]:
+    def _write_refusal(self, message: Message, parsed: Parsed, cause: Cause, trace: Trace, form: Form) -> OutputRecord:
+        """The result `invalid`. A short one has no more than it needs, and a key, which a compacted topic demands."""
+        target = self._choose_target(message, parsed) if cause.stage != _REPLY else (self.results, None)
+        context = trace.send(target[0], Status.INVALID)
+        event = refused_result(parsed, message.origin, self.config_hash, cause)
+        record = self._write(message, trace, target, context, parsed.envelope, _time(message), event)
+        record = replace(record, form=form, cause=cause)
+        if form is Form.REFUSAL:
+            return record
+        headers = correlating(self.replies.returning(message.headers, context)) + context
+        value = orjson.dumps({**event, "metadata": None})
+        return replace(record, key=short(message.key) or b"", value=value, headers=headers)
+
+    def _choose_target(self, message: Message, parsed: Parsed) -> Target:
+        """The place that a refused query chose, if its source may; else the results topic."""
+        named, source, read_from = parsed.text("reply_to"), parsed.text("source"), message.origin.topic
         try:
-            chosen = self.replies.choose(sent_by.reply_to, message.headers)
+            topic, partition = self.replies.choose(named, message.headers, source, read_from)
         except InputError:
             return self.results, None
-        topic = chosen.topic or self.results
-        named = chosen.topic is not None
-        if named and not may_reply(self.policies, sent_by.source, message.headers, message.origin.topic, topic):
-            return self.results, None
-        return topic, chosen.partition
+        return topic or self.results, partition
 
-    def _write_result(self, query: InFlight, topic: str, context: Headers, event: Mapping[str, Any]) -> OutputRecord:
+    def _write(
+        self,
+        message: Message,
+        trace: Trace,
+        target: Target,
+        context: Headers,
+        envelope: CloudEvent | None,
+        time: float | None,
+        event: Mapping[str, Any],
+    ) -> OutputRecord:
         """The record of a result, in the kind of event that the query came as."""
-        asked, message = query.asked.canonical, query.message
+        topic, partition = target
         headers, document = context, event
-        if query.envelope is not None:
-            # The time of receiving is another one when the query is read again.
-            stable = asked.own_clock or message.timestamp >= 0
-            time = clock(asked.now) if stable else None
-            headers, document = cloud_event.result_message(query.envelope, event, self.source, time, context)
+        if envelope is not None:
+            headers, document = cloud_event.result_message(envelope, event, self.source, time, context)
         headers = self.replies.returning(message.headers, headers) + headers
+        value = orjson.dumps(document)
         return OutputRecord(
-            message.origin,
-            topic,
-            message.key,
-            orjson.dumps(document),
-            headers,
-            query.trace,
-            partition=asked.reply_partition,
-            message=message,
+            message.origin, topic, message.key, value, headers, trace, partition=partition, message=message
         )
 
     def _fits(self, record: OutputRecord) -> bool:
         """True for dead letters without a known limit; without one, other topics are taken to have Kafka's default."""
         limit = self.max_bytes.get(record.topic, None if record.topic == self.dead_letters else DEFAULT_MAX)
         return limit is None or record.size <= limit
-
-    def _begin_trace(self, message: Message) -> Trace:
-        """The trace of a message that could not be read as a query."""
-        headers = cloud_event.trace_headers_of_rejected(message.headers, lambda: _json(message.json))
-        return self.signals.trace(message, headers, {})
 
 
 def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputRecord:
@@ -256,36 +229,26 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
     Of an old message the timestamp is in a header.
     """
     message = rejected.message
-    stamp = _timestamp_ms(message.timestamp)
+    # A float of seconds rounds the latest possible times up.
+    stamp = min(round(message.timestamp * 1000), _MAX_TIMESTAMP_MS) if message.timestamp >= 0 else None
     old = stamp is not None and message.received - message.timestamp > _OLD
     stamped: Headers = ((names.TIMESTAMP, str(stamp).encode()),) if old else ()
     cause = Cause(rejected.kind, rejected.stage, rejected.field, rejected.reason[: names.MAX_MESSAGE_CHARS])
     traced: Headers = ((names.TRACE_ID, trace_id.encode()),) if trace_id else ()
     # A record without key and value can't be produced: the key becomes empty.
     key = b"" if message.key is None and message.value is None else message.key
-    return OutputRecord(
-        message.origin,
-        topic,
-        key,
-        message.value,
-        message.headers + _why(message.origin, cause) + traced + stamped,
-        timestamp_ms=None if old else stamp,
-        form=Form.DEAD_LETTER,
-        cause=cause,
-    )
+    headers = message.headers + _why(message.origin, cause) + traced + stamped
+    record = OutputRecord(message.origin, topic, key, message.value, headers, form=Form.DEAD_LETTER, cause=cause)
+    return replace(record, timestamp_ms=None if old else stamp, message=message)
 
 
-def without_payload(
-    refused: OutputRecord, topic: str, kind: DeadLetterClass = DeadLetterClass.TOO_LARGE, reason: str | None = None
-) -> OutputRecord:
-    """The dead letter in place of a record that its topic doesn't take, for its size if no `reason` is given.
-
-    It has no value, and headers that name the message.
-    """
-    cause = Cause(kind, names.SENDING, reason=reason or too_large(refused.topic))
+def without_payload(refused: OutputRecord, topic: str, refusal: Refusal = Refusal.MESSAGE_TOO_LARGE) -> OutputRecord:
+    """The dead letter in place of a record that its topic refuses: headers that name the message, and no value."""
+    cause = Cause(refusal.kind, names.SENDING, reason=refusal.message(refused.topic))
     key, headers = short(refused.key) or b"", _why(refused.origin, cause)
+    message, form = refused.message, Form.WITHOUT_PAYLOAD
     return OutputRecord(
-        refused.origin, topic, key, None, headers, refused.trace, form=Form.WITHOUT_PAYLOAD, cause=cause
+        refused.origin, topic, key, None, headers, refused.trace, form=form, cause=cause, message=message
     )
 
 
@@ -297,7 +260,8 @@ def short(key: bytes | None) -> bytes | None:
 _OLD: Final = 86_400.0
 """Seconds."""
 
-_REFUSALS: Final = frozenset({Form.REFUSAL, Form.SHORT_REFUSAL})
+_REFUSALS: Final = {Form.REFUSAL: (Form.SHORT_REFUSAL,), Form.SHORT_REFUSAL: ()}
+"""The further forms of a refusal."""
 
 
 def _why(origin: Origin, cause: Cause) -> Headers:
@@ -311,21 +275,9 @@ def _why(origin: Origin, cause: Cause) -> Headers:
     )
 
 
-def _json(value: bytes | None) -> object:
-    try:
-        return orjson.loads(value or b"")
-    except orjson.JSONDecodeError:
-        return None
-
-
-def _timestamp_ms(timestamp: float) -> int | None:
-    # A record without a timestamp can't be produced, and a float of seconds rounds the latest possible times up.
-    return min(round(timestamp * 1000), _MAX_TIMESTAMP_MS) if timestamp >= 0 else None
-
-
-def _time(timestamp: float) -> str | None:
+def _time(message: Message) -> float | None:
     """Kafka's timestamp, which is the same when the message is read again; None if there is none, or it is no time."""
     try:
-        return clock(unix_seconds(timestamp)) if timestamp >= 0 else None
-    except ValueError:
+        return sent_at(message) if message.timestamp >= 0 else None
+    except InputError:
         return None

@@ -25,7 +25,7 @@ from operators.indexing import patch
 from operators.indexing.apply import DocumentStage
 from operators.indexing.decode import DocumentDecoder
 from operators.indexing.document import DocumentInFlight, EventInFlight
-from operators.query.message import Message, Origin
+from operators.wire.message import Message, Origin
 from schemas.document import DESTINATION, FORGOTTEN, NAMESPACE, VECTOR, VERSION
 from schemas.errors import InputError
 

@@ -11,9 +11,9 @@ from operators.access.filters import on_fields
 from operators.indexing import patch
 from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.indexing.rows import from_debezium, read_tombstone, rename
-from operators.query.cloud_event import open_event
 from operators.query.collection import Destinations
-from operators.query.message import Message, check_headers, sent_at
+from operators.wire.message import Message, check_headers, sent_at
+from operators.wire.parsing import parse
 from schemas.document import (
     COLUMNS,
     DELETE_WHERE,
@@ -103,10 +103,10 @@ class DocumentDecoder:
         columns = self.documents.columns
         if message.value is None:
             return read_tombstone(message.json_key, columns) if rows else tombstone(message.json_key)
-        warnings: list[str] = []
-        _, document = open_event(message.headers, message.json, self.max_bytes, MAX_DOCUMENT_PARTS, warnings)
-        if warnings:
+        parsed = parse(message, self.max_bytes, MAX_DOCUMENT_PARTS)
+        if parsed.warnings:
             self.mended.note(message)
+        document = parsed.event
         return from_debezium(document, columns) if rows else rename(document, columns) if columns else document
 
 

@@ -12,12 +12,12 @@ from operators.collections.analysers import Bm25
 from operators.indexing import patch
 from operators.indexing.neighbourhood import position
 from operators.query.backend_answers import Embedding
-from operators.query.message import Message, Rejected
 from operators.ranking.content import field_texts, fingerprint, join_fields
 from operators.ranking.marks import marks
 from operators.ranking.run import stamp
 from operators.text.terms import SparseVector
 from operators.text.words import words
+from operators.wire.message import Message, Rejected
 from schemas.document import (
     CLASSIFICATION,
     COLUMNS,

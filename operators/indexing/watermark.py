@@ -12,8 +12,8 @@ from bytewax.dataflow import Stream, operator
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.way_out import WayOut
 from operators.indexing.document import DeletionInFlight, EventInFlight
-from operators.query.message import Rejected
 from operators.runtime.stage import Batch, Batches
+from operators.wire.message import Rejected
 
 
 def watermark(document: EventInFlight, topic: str) -> OutputRecord:

@@ -10,18 +10,17 @@ from operators.caching.keys import Scope
 from operators.caching.semantic_cache import Likeness
 from operators.query.backend_answers import Embedding
 from operators.query.canonical import CanonicalQuery
-from operators.query.cloud_event import CloudEvent
 from operators.query.collection import Capabilities
 from operators.query.cursor import After, Offset
-from operators.query.message import Message, Rejected
 from operators.query.outcome import CachedAnswer, Outcome
 from operators.query.plan import RankingPlan
 from operators.query.search import Found, Search
-from operators.query.trace import Trace
 from operators.text.dates import TemporalExpression
 from operators.text.expression import Parsed
 from operators.text.passages import Matcher
 from operators.text.terms import QueryWord, SparseVector
+from operators.wire.cloud_event import CloudEvent
+from operators.wire.message import Message, Rejected, Trace
 from schemas.document import COLUMNS, index_keys
 from schemas.errors import BackendError, DeadLetterClass, Reason
 from schemas.result import Denial

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from operators.access.firewall import access_filter
-from operators.access.policy import Asked, identify, judge, replies
+from operators.access.policy import Asked, identify, judge
 from operators.caching.keys import Scope, binding, is_readable
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import Destinations
@@ -15,8 +15,8 @@ from operators.query.cursor import Cursor, CursorCodec
 from operators.query.in_flight import Query
 from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
-from operators.query.reply import Replies
-from operators.query.trace import Headers
+from operators.wire.message import Headers
+from operators.wire.reply import Replies
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.query import QueryEvent
 from schemas.settings import Defaults, FirewallSettings, PolicySettings, SourcePolicy
@@ -55,12 +55,10 @@ class Normaliser:
 
         Raises InputError: `invalid`, or `cursor_invalid` for a cursor that isn't this query's.
         """
-        reply = self.replies.choose(event.reply_to, headers)
+        # Before a denial, which is answered on the topic that the query names.
+        reply = self.replies.choose(event.reply_to, headers, event.source, topic)
         source = identify(self.policies.identity, event.source, headers, topic)
         policy = self.policies.of(source)
-        # Before a denial, which is answered on the topic that the query names.
-        if reply.topic is not None and not replies(policy, reply.topic):
-            raise reply.refuse("not a topic that this source may choose")
         warnings: list[str] = []
         query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent)
         if reply.topic != query.reply_to or reply.partition is not None:

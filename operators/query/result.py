@@ -1,6 +1,5 @@
 """Results: the event that answers a query, made from its outcome. The same for the flow and for ranking offline."""
 
-import hashlib
 import math
 import time
 from collections import Counter
@@ -12,7 +11,6 @@ from operators.access.filters import fields_of
 from operators.access.firewall import GUARDED, AccessFilter
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight, Query
-from operators.query.message import Origin
 from operators.query.outcome import Outcome, is_given
 from operators.query.paging import own_time
 from operators.query.plan import RankingPlan
@@ -45,12 +43,6 @@ LegRanks = Mapping[str, Mapping[str, tuple[int, float]]]
 
 _SEARCHED: Final = frozenset({"text", "vector"})
 _ALONE: Final = {STRUCTURED: RetrievalStage.STRUCTURED, VECTOR: RetrievalStage.SEMANTIC}
-
-
-def result_id(origin: Origin) -> str:
-    """The result's identity: a hash of the query's place in Kafka, so that it is the same on re-delivery."""
-    place = f"{origin.topic}\n{origin.partition}\n{origin.offset}"
-    return hashlib.blake2b(place.encode(), digest_size=16).hexdigest()
 
 
 def status_of(asked: Query, outcome: Outcome) -> Status:

@@ -14,8 +14,8 @@ from operators.access.filters import Ask
 from operators.query.backend_answers import Hits, point_id
 from operators.query.keyword_filter import Ending, Endings
 from operators.query.paging import OrderValue
-from operators.query.trace import Trace
 from operators.ranking.grouping import first_of_groups, key_of
+from operators.wire.message import Trace
 from schemas.document import words_key
 from schemas.errors import BackendError, Reason
 from schemas.filters import FieldFilter, NoneOf

@@ -37,10 +37,10 @@ from operators.query.canonical import CanonicalQuery, Shape
 from operators.query.cursor import MOST_GIVEN, After
 from operators.query.in_flight import InFlight
 from operators.query.legs import legs
-from operators.query.message import Origin
 from operators.query.outcome import Answer, CachedAnswer, Page
 from operators.query.search_bodies import vector_of
 from operators.text.times import temporal_expression
+from operators.wire.message import Origin
 from schemas.document import EXPIRES
 from schemas.errors import DeadLetterClass, InputError
 from schemas.recipes.stages import Versions

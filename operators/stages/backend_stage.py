@@ -14,10 +14,9 @@ from opentelemetry.trace import SpanKind
 from typing_extensions import override
 
 from operators.query.in_flight import InFlight
-from operators.query.message import Rejected
-from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey
 from operators.runtime.stage import AsyncStage
+from operators.wire.message import Attributes, Rejected
 from schemas.errors import BackendError
 
 Request = TypeVar("Request")

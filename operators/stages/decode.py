@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from operators.query import cloud_event
 from operators.query.in_flight import CacheLookup, InFlight
-from operators.query.message import Message, check_headers, sent_at
 from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
-from operators.query.reply import MAX_RETURNED, MAX_RETURNED_BYTES, fits
 from operators.telemetry.traces import Signals
+from operators.wire.message import Message, check_headers, sent_at
+from operators.wire.parsing import check_plain, parse
+from operators.wire.reply import MAX_RETURNED, MAX_RETURNED_BYTES, fits
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import check_dimension, validate
 from schemas.query import MAX_QUERY_PARTS, QueryEvent
@@ -28,39 +28,33 @@ class Decoder:
 
     def __call__(self, message: Message) -> InFlight:
         """The query that the message asks. Raises InputError."""
-        limit = self.limits.max_message_bytes
-        check_headers(message, limit)
-        mended: list[str] = []
-        envelope, document = cloud_event.open_event(message.headers, message.json, limit, MAX_QUERY_PARTS, mended)
-        if envelope is None:
-            cloud_event.check_plain(document)
+        check_headers(message, self.limits.max_message_bytes)
+        parsed = parse(message, self.limits.max_message_bytes, MAX_QUERY_PARTS)
+        if parsed.envelope is None:
+            check_plain(parsed.event)
         if not fits(message.headers):
-            mended.append(
+            parsed.warnings.append(
                 f"headers: more than {MAX_RETURNED} or {MAX_RETURNED_BYTES} bytes: they may be missing on the result"
             )
-        check_text(document.get("text"), self.limits)
-        event = validate(QueryEvent, document)
+        check_text(parsed.event.get("text"), self.limits)
+        event = validate(QueryEvent, parsed.event)
         check_dimension(event.vector, self.dimension)
         sent = event.now if event.now is not None else sent_at(message)
         normalised = self.normalise(event, message.headers, message.origin.topic, sent)
         timeout = self.limits.timeout if event.timeout_ms is None else event.timeout_ms / 1000
-        attributes: dict[str, str | int] = {
-            "rankstream.query_id": event.query_id,
-        }
+        attributes: dict[str, str | int] = {"rankstream.query_id": event.query_id}
         if normalised.query.denial is None:
             attributes["db.collection.name"] = normalised.query.collection
         if self.record_content and event.text is not None:
             attributes["db.query.text"] = event.text
-        headers = message.headers if envelope is None else cloud_event.trace_headers(message.headers, envelope.trace)
-        trace = self.signals.trace(message, headers, attributes)
         return InFlight(
             message=message,
             asked=normalised.query,
             cache=CacheLookup(normalised.scope),
             deadline=message.clock - message.age + min(timeout, self.limits.max_timeout),
-            trace=trace,
-            envelope=envelope,
-            outcome=Outcome(warnings=[*mended, *normalised.warnings]),
+            trace=self.signals.trace(message, parsed.trace, attributes),
+            envelope=parsed.envelope,
+            outcome=Outcome(warnings=[*parsed.warnings, *normalised.warnings]),
         )
 
 

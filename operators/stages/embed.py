@@ -18,11 +18,11 @@ from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.legs import reads_of
-from operators.query.trace import Attributes
 from operators.ranking.content import is_blank
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.stages.backend_stage import BackendStage
 from operators.text.terms import SparseVector
+from operators.wire.message import Attributes
 from schemas.errors import BackendBadResponse, BackendError
 
 Vector = TypeVar("Vector", bound=Embedding | SparseVector)

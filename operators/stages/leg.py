@@ -22,12 +22,12 @@ from typing_extensions import override
 from operators.clients.qdrant.programs import Runner
 from operators.query.in_flight import InFlight
 from operators.query.search import Found, Search
-from operators.query.trace import Attributes
 from operators.runtime.batching.policy import BatchingPolicy, Waiting, Whole
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import KEY, Batch, Batches, async_stage
 from operators.stages.backend_stage import QueryStage
+from operators.wire.message import Attributes
 from schemas.errors import BackendError
 from schemas.result import STRUCTURED
 

@@ -18,10 +18,10 @@ from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
 from operators.query.result import documents_of, page
 from operators.query.returned import is_hidden, share_of, wants_words
-from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.stages.backend_stage import BackendStage
 from operators.text.passages import Hint
+from operators.wire.message import Attributes
 from schemas.document import TEXT
 from schemas.errors import BackendError
 

@@ -4,8 +4,9 @@ Waiters receive the leader's answer with their own id, metadata and cursor. The 
 form of each record is decided by `operators.delivery.way_out`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import structlog
 from bytewax import operators as op
@@ -17,14 +18,14 @@ from operators.delivery.way_out import WayOut
 from operators.query.canonical import Shape
 from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, Offset, result_digest
 from operators.query.in_flight import InFlight
-from operators.query.message import Rejected
 from operators.query.outcome import Answer, Page
 from operators.query.paging import MOST_SEEN
-from operators.query.result import clock, debug, page, pool, records_of, result, result_id, reuse_pool
+from operators.query.result import clock, debug, page, pool, records_of, result, reuse_pool
 from operators.query.search_bodies import depth
 from operators.runtime.stage import Batches, defect
 from operators.stages.answers import Answers
 from operators.stages.backend_stage import Queries
+from operators.wire.message import Rejected, result_id
 from schemas.result import RetrievalStage
 
 log = structlog.stdlib.get_logger(__name__)
@@ -72,12 +73,8 @@ class Publisher:
         records = records_of(results, outcome, asked.access_filter)
         return Answer(event, Page(asked.canonical.now, ends, retrieval.end), records)
 
-    def records(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
-        """The records of the query's own answer."""
-        return self.way_out.answer(query, answer.event, lambda given: self._next(query, given, answer))
-
-    def own(self, query: InFlight, answer: Answer) -> Answer:
-        """The answer with this query's own fields, whichever query it was computed for."""
+    def own(self, query: InFlight, answer: Answer) -> dict[str, Any]:
+        """The answer's event with this query's own fields, whichever query it was computed for."""
         asked, cache = query.asked.canonical, query.cache
         event = answer.event
         own = {
@@ -93,14 +90,14 @@ class Publisher:
         if asked.debug:
             own["debug"] = debug(query)
         if event["has_more"]:
-            own["next_cursor"] = self._next(query, len(event["results"]), answer)
+            own["next_cursor"] = self.next_cursor(query, answer, len(event["results"]))
             if own["next_cursor"] is None:
                 own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
             if cache.cached is not None and cache.cached.stage is RetrievalStage.SEMANTIC_CACHE:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
-        return replace(answer, event=own)
+        return own
 
-    def _next(self, query: InFlight, given: int, answer: Answer) -> str | None:
+    def next_cursor(self, query: InFlight, answer: Answer, given: int) -> str | None:
         """The cursor after a number of results of a page; None if no cursor leads on from there."""
         asked, cache, page = query.asked.canonical, query.cache, answer.page
         position: Offset | After
@@ -127,40 +124,30 @@ class Finaliser:
     answers: Answers
 
     def __call__(self, item: InFlight | Rejected) -> list[OutputRecord]:
-        """The records of a query or of a refused message."""
-        return self.dead(item) if isinstance(item, Rejected) else self.answer_records(item)
-
-    def answer_records(self, query: InFlight) -> list[OutputRecord]:
-        """The records of an answered query and of its waiters; one whose result can't be written is refused."""
-        waiters = self.answers.finish(query.message.origin)
+        """The records of a query or a refused message, and of its waiters: identical queries, which end alike."""
+        waiters = self.answers.finish(item.message.origin)
+        publisher, records = self.publisher, list[OutputRecord]()
+        way_out, refuse = publisher.way_out, publisher.way_out.refuse
+        if isinstance(item, Rejected):
+            alike = (replace(item, message=each.message, trace=each.trace) for each in waiters)
+            return [record for each in (item, *alike) for record in refuse(each)]
+        cached = item.cache.cached
         try:
-            cached = query.cache.cached
-            answer = cached.served if cached is not None else self.publisher.answer(query)
+            answer = cached.served if cached is not None else publisher.answer(item)
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            return self._refuse(defect("publish", each, error) for each in (query, *waiters))
+            return [record for each in (item, *waiters) for record in refuse(defect("publish", each, error))]
         try:
-            self.answers.put(query, answer)
+            self.answers.put(item, answer)
         except Exception as error:  # noqa: BLE001  the answer is there, whether it is kept or not
-            defect("cache", query, error)
-        for waiter in waiters:
-            waiter.cache.cached = query.cache.cached
-        return [record for each in (query, *waiters) for record in self._write(each, answer)]
-
-    def dead(self, rejected: Rejected) -> list[OutputRecord]:
-        """The refusals of a message and of its waiters, which are identical queries and fail alike."""
-        waiters = self.answers.finish(rejected.message.origin)
-        alike = (replace(rejected, message=each.message, trace=each.trace) for each in waiters)
-        return self._refuse((rejected, *alike))
-
-    def _write(self, query: InFlight, answer: Answer) -> list[OutputRecord]:
-        publisher = self.publisher
-        try:
-            return publisher.records(query, publisher.own(query, answer))
-        except Exception as error:  # noqa: BLE001  reported and accounted for
-            return self._refuse([defect("publish", query, error)])
-
-    def _refuse(self, all_rejected: Iterable[Rejected]) -> list[OutputRecord]:
-        return [record for each in all_rejected for record in self.publisher.way_out.refuse(each)]
+            defect("cache", item, error)
+        for each in (item, *waiters):
+            each.cache.cached = cached
+            try:
+                own = publisher.own(each, answer)
+                records += way_out.answer(each, own, partial(publisher.next_cursor, each, answer))
+            except Exception as error:  # noqa: BLE001  reported and accounted for
+                records += refuse(defect("publish", each, error))
+        return records
 
 
 @operator

@@ -21,7 +21,6 @@ from operators.clients.rerankers.candidates import LEAST, Candidates, room
 from operators.query.backend_answers import PartialScores, RerankScores, Scores, SomeScores, refused_of
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
-from operators.query.trace import Attributes
 from operators.ranking.content import content, is_blank
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
@@ -29,6 +28,7 @@ from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage, sync_stage
 from operators.stages.backend_stage import BackendStage
 from operators.telemetry.traces import reranker_attributes
+from operators.wire.message import Attributes
 from schemas.document import NEIGHBOURS
 from schemas.errors import BackendBadResponse, BackendError, NoTokenVectors, Reason
 from schemas.pool import Measure

@@ -12,13 +12,13 @@ from typing_extensions import override
 
 from operators.clients.chat.temporal_expressions import TemporalExtractor
 from operators.query.in_flight import InFlight
-from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage, sync_stage
 from operators.stages.backend_stage import BackendStage
 from operators.text import times as rules
 from operators.text.dates import TemporalExpression
+from operators.wire.message import Attributes
 from schemas.errors import BackendError
 
 Asked = tuple[str, float]

@@ -28,10 +28,9 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
 
-from operators.query.message import Message
 from operators.query.outcome import Outcome
-from operators.query.trace import Attributes, Headers, Trace
 from operators.telemetry.metrics import FlowMetrics
+from operators.wire.message import Attributes, Headers, Message, Trace
 from schemas.errors import BackendError
 from schemas.headers import fold
 
@@ -108,12 +107,10 @@ class QueryTrace:
 
     @property
     def recording(self) -> bool:
-        """True if the trace is recorded."""
         return self._process.is_recording()
 
     @property
     def trace_id(self) -> str | None:
-        """The trace's id in hex, if there is one."""
         context = self._process.get_span_context()
         return trace.format_trace_id(context.trace_id) if context.is_valid else None
 
@@ -127,7 +124,6 @@ class QueryTrace:
         error: str | None = None,
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> None:
-        """Record a span from `started`, on the monotonic clock, until now."""
         if not self._process.is_recording():
             return
         links = [Link(link)] if link is not None else None
@@ -161,18 +157,15 @@ class QueryTrace:
                 raise
 
     def passed(self, step: str, seconds: float) -> None:
-        """Count a step of the query, which took `seconds`."""
         self._metrics.stages[(step,)].observe(seconds, self._exemplar)
 
     def looked_up(self, cache: str, hits: int, misses: int) -> None:
-        """Count lookups in a cache."""
         if hits:
             self._metrics.lookups[cache, "hit"].inc(hits)
         if misses:
             self._metrics.lookups[cache, "miss"].inc(misses)
 
     def answered(self, legs: Iterable[tuple[str, str]], *, removed: int, aged: bool) -> None:
-        """Count the legs of an answer, the hidden documents that were removed from it, and its ranking by age."""
         for leg, outcome in legs:
             self._metrics.legs[leg, outcome].inc()
         if removed:
@@ -181,17 +174,14 @@ class QueryTrace:
             self._metrics.decayed.inc()
 
     def degraded(self, stage: str, reason: str) -> None:
-        """Note that the answer is incomplete: `stage` failed for this `reason`."""
         self._metrics.degraded[stage, reason].inc()
         self._process.add_event("degraded", {"rankstream.stage": stage, "error.type": reason})
 
     def rejected(self, kind: str) -> None:
-        """Note that the message is a dead letter."""
         self._process.set_attribute("error.type", kind)
         self._process.set_status(Status(StatusCode.ERROR, kind))
 
     def send(self, topic: str, status: str) -> Headers:
-        """Begin to send the output record, or another one for it; return the headers that carry the trace on."""
         self._process.set_attribute("rankstream.status", status)
         self._status = status
         context = self._context
@@ -217,12 +207,10 @@ class QueryTrace:
         return tuple((name, value.encode("latin-1", "replace")) for name, value in carrier.items())
 
     def abandoned(self) -> None:
-        """End the trace's part in this process: the partition was revoked, and its new owner answers the query."""
         self._process.set_attribute("rankstream.status", "abandoned")
         self._process.end()
 
     def sent(self) -> None:
-        """End the trace's part in this process: the output record is committed."""
         if self._status != DEAD_LETTER:
             self._metrics.answered[(self._status,)].inc()
             self._metrics.latency[(self._status,)].observe(max(0.0, time.time() - self._sent), self._exemplar)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.indexing.decode import DocumentDecoder
-from operators.query.message import Message, Rejected
-from operators.query.refusal import caller
 from operators.runtime.stage import run_step
+from operators.wire.message import Message, Rejected
+from operators.wire.parsing import parse_refused
 from schemas import event, wording
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent
 from schemas.headers import MAX_ATTRIBUTE_CHARS, MAX_ATTRIBUTES
@@ -195,9 +195,7 @@ def test_any_event_of_the_size_is_told_in_few_words(chance: random.Random) -> No
         ended(sent, _QUERY if model is QueryEvent else _DOCUMENT, answers=True)
     assert len(calls.worded) <= MAX_WORDED
     assert len(calls.compared) <= MAX_WORDED
-    told = caller(sent)
-    assert told is not None
-    assert told.query_id == "q"
+    assert parse_refused(sent).query_id == "q"
 
 
 def test_how_many_more_there_are_is_said() -> None:

@@ -15,8 +15,7 @@ from bench.events import repeated_events
 from bench.kafka.broker import REPOSITORY
 from bench.load import served
 from bench.report import caches_table
-from operators.query.message import Origin
-from operators.query.result import result_id
+from operators.wire.message import Origin, result_id
 from schemas.query import QueryEvent
 
 

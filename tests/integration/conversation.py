@@ -15,8 +15,7 @@ from typing import Any, Self
 
 import kafka
 
-from operators.query.message import Origin
-from operators.query.result import result_id
+from operators.wire.message import Origin, result_id
 from schemas import headers as names
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment, Position
 

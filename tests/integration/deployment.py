@@ -18,8 +18,7 @@ import yaml
 
 from bench.kafka.broker import Broker
 from bench.ports import free_port
-from operators.query.message import Origin
-from operators.query.result import result_id
+from operators.wire.message import Origin, result_id
 from schemas import headers as names
 from tests import warm
 from tests.legible import is_plain, legible

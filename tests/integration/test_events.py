@@ -12,7 +12,7 @@ import pytest
 
 from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
-from operators.query.cloud_event import from_envelope, from_headers
+from operators.wire.cloud_event import from_envelope, from_headers
 from schemas import headers as names
 from tests.integration.deployment import PARTITIONS, PATIENCE, Deployment
 from tests.legible import is_plain, legible
@@ -74,7 +74,7 @@ def test_events_are_answered_in_kind_where_they_ask_for_it(
             assert from_headers(headers).id == result["result_id"]
             assert dict(headers)["ce_causationid"] == b"A-1"
         elif result["query_id"] == "structured":
-            assert from_envelope(value)[0].id == result["result_id"]
+            assert from_envelope(value).id == result["result_id"]
             assert (value["causationid"], value["causationsource"]) == ("A-1", "/shop")
         else:
             assert not any(name.startswith("ce_") for name, _ in headers)

@@ -11,8 +11,7 @@ import yaml
 
 from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
-from operators.query.message import Origin
-from operators.query.result import result_id
+from operators.wire.message import Origin, result_id
 from schemas import headers as names
 from schemas.result import ResultEvent
 from tests import warm

@@ -19,10 +19,8 @@ from operators.query.collection import Capabilities, Destinations, Modifier
 from operators.query.cursor import CursorCodec
 from operators.query.in_flight import InFlight
 from operators.query.legs import Searches
-from operators.query.message import Message, Origin
 from operators.query.normalise import Normalised, Normaliser
 from operators.query.plan import Planner
-from operators.query.reply import Replies
 from operators.query.search import QueryBatch, Scroll, Search
 from operators.query.search_bodies import Bodies
 from operators.stages.admit import Admission
@@ -31,6 +29,8 @@ from operators.stages.decode import Decoder
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import QueryTrace, Signals
+from operators.wire.message import Message, Origin
+from operators.wire.reply import Replies
 from schemas.settings import Defaults, FirewallSettings, Limits, PolicySettings, QdrantSettings
 from schemas.settings.delivery import ReplySettings
 from schemas.settings.qdrant import Vectors
@@ -89,8 +89,10 @@ def normaliser(**changes: Any) -> Normaliser:
         "cursors": CURSORS,
         "replies": REPLIES,
         "config_hash": "0" * 64,
+        **changes,
     }
-    return Normaliser(**{**fields, **changes})
+    fields["replies"] = dataclasses.replace(fields["replies"], policies=fields["policies"])
+    return Normaliser(**fields)
 
 
 def decoder(tracer: Tracer | None = None, **changes: Any) -> Decoder:
@@ -107,12 +109,13 @@ def decoder(tracer: Tracer | None = None, **changes: Any) -> Decoder:
 
 
 def way_out(**changes: Any) -> WayOut:
-    """A way out that tells the caller of a refusal, to topics of which nothing is known."""
+    """A way out that tells the caller of a refusal, to topics of which nothing is known, under `policies`."""
+    replies = changes.get("replies", REPLIES)
+    changes["replies"] = dataclasses.replace(replies, policies=changes.pop("policies", replies.policies))
     fields: dict[str, Any] = {
         "results": "results",
         "dead_letters": "dead-letters",
         "replies": REPLIES,
-        "policies": PolicySettings(),
         "max_bytes": {},
         "source": "/rankstream/test",
         "config_hash": "0" * 64,

@@ -8,9 +8,9 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from flows.process.logs import QUOTING
 from operators.delivery.output_record import Form, OutputRecord, by_message
-from operators.query.message import Message, Rejected
 from operators.runtime.stage import run_step, split
 from operators.stages.decode import Decoder
+from operators.wire.message import Message, Rejected
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from schemas.result import ResultEvent

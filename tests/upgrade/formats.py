@@ -8,15 +8,20 @@ was made:
 """
 
 import json
+from importlib import import_module
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Final
 
 from operators.delivery.tracker import encode
 from operators.indexing.watermark import watermark
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
-from operators.query.message import Origin
-from operators.query.result import result_id
 from schemas.document import point_id
+
+# 0.1.0, whose code runs this, too, has no room `wire`.
+_WIRE: Final = find_spec("operators.wire") is not None
+Origin: Any = import_module("operators.wire.message" if _WIRE else "operators.query.message").Origin
+result_id: Any = import_module("operators.wire.message" if _WIRE else "operators.query.result").result_id
 
 QUERY, STATE = bytes(range(16)), bytes(range(240, 256))
 

@@ -16,7 +16,7 @@ from kafka.record.util import decode_varint
 
 from operators.delivery.client import READ_HEADERS, ConsumerRecord, TopicPartition
 from operators.delivery.kafka_python.connection import CALL_TIMEOUT, connection, naming_failures
-from operators.query.trace import Headers
+from operators.wire.message import Headers
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from operators.delivery.client import Consumer, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.source import ConsumerLoop
-from operators.query.message import Message
 from operators.runtime.wakeup import Wakeup
+from operators.wire.message import Message
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until
 from tests.operators.samples import METRICS, output_record
 

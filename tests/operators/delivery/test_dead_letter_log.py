@@ -13,12 +13,12 @@ from structlog.testing import capture_logs
 
 from operators.delivery import dead_letter_log
 from operators.delivery.dead_letter_log import INTERVAL, DeadLetterLog
-from operators.delivery.output_record import Cause, Form, OutputRecord
+from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.way_out import dead_letter, without_payload
-from operators.query.message import Rejected
+from operators.wire.message import Cause, Rejected
 from schemas.document import DocumentEvent
 from schemas.errors import DeadLetterClass, InputError
-from schemas.event import parse, validate
+from schemas.event import json_object, validate
 from schemas.query import QueryEvent
 from tests.operators.delivery.deliveries import PARTITION, delivering, read
 from tests.operators.delivery.scripted import ScriptedProducer, until
@@ -179,7 +179,7 @@ def test_no_line_quotes_a_message(model: type[QueryEvent | DocumentEvent], text:
     """Whatever is wrong with an event, the line has no value and no name that its sender chose."""
     sent = message(text.replace("%s", CANARY).encode())
     with pytest.raises(InputError) as caught:
-        validate(model, parse(sent.value, 1000))
+        validate(model, json_object(sent.value, 1000))
     wrong = caught.value
     assert CANARY in str(wrong)
     rejected = Rejected(sent, wrong.kind, "decode", str(wrong), field=wrong.field)

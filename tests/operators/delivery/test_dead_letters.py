@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from operators.delivery.replay import DeadLetter
 from operators.delivery.way_out import dead_letter, without_payload
-from operators.query.message import Rejected
+from operators.wire.message import Rejected
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import message, origin, output_record

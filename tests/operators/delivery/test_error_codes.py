@@ -22,7 +22,7 @@ from operators.delivery.producers import AcknowledgedProducer
 from operators.delivery.sink import Delivery
 from operators.delivery.tracker import Commit
 from operators.delivery.way_out import dead_letter
-from operators.query.message import Origin, Rejected
+from operators.wire.message import Origin, Rejected
 from schemas.errors import DeadLetterClass, DeliveryError, FatalDelivery
 from schemas.settings import KafkaSettings
 from tests.kafka.frames import Api

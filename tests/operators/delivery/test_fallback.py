@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.delivery.client import PlainRecord, RecordRefused
+from operators.delivery.client import PlainRecord
 from operators.delivery.error_codes import Refusal
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.replay import DeadLetter, to_record
 from operators.delivery.way_out import dead_letter
-from operators.query.message import Rejected
+from operators.wire.message import Rejected
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery
 from tests.operators.samples import message, output_record, trace, way_out
@@ -32,7 +32,7 @@ def forms(record: OutputRecord, takes: Callable[[OutputRecord], bool], refusal: 
     """The forms of a record up to the one that its topic takes. Raises FatalDelivery."""
     tried = [record]
     while not takes(tried[-1]):
-        tried += way_out().fall_back(tried[-1:], RecordRefused(tried[-1:], refusal))
+        tried += way_out().fall_back(tried[-1:], {id(tried[-1]): refusal})
         assert len(tried) < 10, "no end"
     return tried
 
@@ -65,7 +65,7 @@ def test_a_refused_payload_is_left_out() -> None:
 def test_a_dead_letter_that_is_too_large_loses_its_payload_at_once(refusal: Refusal) -> None:
     """Without its timestamp it would be as large."""
     first = letter(key=None)
-    (second,) = way_out().fall_back([first], RecordRefused([first], refusal))
+    (second,) = way_out().fall_back([first], {id(first): refusal})
     assert second.value is None
     assert dict(second.headers)[names.CLASS] == b"too_large"
 
@@ -100,10 +100,11 @@ def refused(*headers: tuple[str, bytes], **event: object) -> list[OutputRecord]:
 def test_only_what_is_refused_changes() -> None:
     """Of an answer and its dead letter, delivered together, the other one stays; of another answer both do."""
     told, letter = records = refused()
-    same, smaller = way_out().fall_back(records, RecordRefused([letter], Refusal.INVALID_TIMESTAMP))
+    same, smaller = way_out().fall_back(records, {id(letter): Refusal.INVALID_TIMESTAMP})
     assert same is told
     assert (smaller.timestamp_ms, smaller.value) == (None, letter.value)
-    kept = way_out().fall_back(records, RecordRefused([output_record(2)], Refusal.INVALID_RECORD))
+    other = output_record(2)
+    kept = way_out().fall_back(records, {id(other): Refusal.INVALID_RECORD})
     assert list(map(id, kept)) == list(map(id, records))
 
 
@@ -118,23 +119,23 @@ def test_a_refusal_gives_up_what_it_does_not_need(headers: tuple[tuple[str, byte
         "data": {"query_id": "q", "metadata": {"m": 1}},
     }
     told, letter = records = refused(*headers, **(event if headers else {}))
-    short, same = records = way_out().fall_back(records, RecordRefused([told], Refusal.INVALID_RECORD))
+    short, same = records = way_out().fall_back(records, {id(told): Refusal.INVALID_RECORD})
     assert same is letter
     said = orjson.loads(short.value or b"")
     assert (said["query_id"], said["metadata"]) == ("q", None)
     assert said["error"] == {"class": "invalid", "field": "text", "reason": "why"}
     assert (short.topic, short.origin, short.headers) == ("results", told.origin, ())
-    assert way_out().fall_back(records, RecordRefused([short], Refusal.INVALID_RECORD)) == [letter]
+    assert way_out().fall_back(records, {id(short): Refusal.INVALID_RECORD}) == [letter]
 
 
 def test_a_refused_result_is_told_with_its_dead_letter() -> None:
     """The sender of a query hears by a refusal that its result is not taken, and a dead letter leads to the query."""
     result = output_record(3, message=message({"query_id": "q"}, 3), trace=trace())
-    told, letter = way_out().fall_back([result], RecordRefused([result], Refusal.POLICY_VIOLATION))
+    told, letter = way_out().fall_back([result], {id(result): Refusal.POLICY_VIOLATION})
     why = "results refuses the record: POLICY_VIOLATION"
     assert orjson.loads(told.value or b"")["error"] == {"class": "internal", "field": None, "reason": why}
     assert (letter.topic, letter.value, dict(letter.headers)[names.MESSAGE]) == ("dead-letters", None, why.encode())
-    assert way_out(tells=False).fall_back([result], RecordRefused([result], Refusal.POLICY_VIOLATION)) == [letter]
+    assert way_out(tells=False).fall_back([result], {id(result): Refusal.POLICY_VIOLATION}) == [letter]
 
 
 def test_a_replayed_dead_letter_has_the_messages_own_time() -> None:

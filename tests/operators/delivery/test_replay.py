@@ -12,7 +12,7 @@ from operators.delivery.client import PlainRecord
 from operators.delivery.output_record import OutputRecord as ProducerRecord
 from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, find_futile, to_record
 from operators.delivery.way_out import dead_letter, without_payload
-from operators.query.message import Origin, Rejected
+from operators.wire.message import Origin, Rejected
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import message, origin, output_record

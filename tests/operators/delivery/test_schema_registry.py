@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from operators.delivery import schema_registry
 from operators.delivery.avro import MAX_SCHEMA
 from operators.delivery.schema_registry import Deserialiser, SchemaRegistry
-from operators.query.message import Message
-from operators.query.refusal import caller
+from operators.wire.message import Message
+from operators.wire.parsing import parse_refused
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RetriableDelivery
 from schemas.settings import DocumentSettings
 from schemas.settings.delivery import SchemaRegistrySettings
@@ -98,9 +98,7 @@ def test_a_query_in_avro_is_the_query_of_its_json(registry: Registry) -> None:
     assert (found.value, found.origin) == (sent.value, sent.origin)
     asked = decoder()(found).asked.canonical
     assert (asked.query_id, asked.text) == ("q", "blue")
-    sender = caller(found)
-    assert sender is not None
-    assert sender.query_id == "q"
+    assert parse_refused(found).query_id == "q"
 
 
 def test_a_row_and_a_tombstone_in_avro_are_those_of_debezium(registry: Registry) -> None:

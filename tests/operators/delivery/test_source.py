@@ -11,7 +11,7 @@ from bytewax.run import cli_main
 from bytewax.testing import TestingSink
 
 from operators.delivery.source import AHEAD, BYTES_AT_ONCE, MOST_AT_ONCE, MessageSource
-from operators.query.message import Message
+from operators.wire.message import Message
 from schemas.errors import FatalDelivery, RetriableDelivery
 from tests.operators.delivery.reading import FIRST, SECOND, Reader, polled, reading
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until

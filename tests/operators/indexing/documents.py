@@ -6,7 +6,7 @@ from typing import Any
 from operators.indexing.decode import DocumentDecoder
 from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.query.collection import Destinations
-from operators.query.message import Message
+from operators.wire.message import Message
 from tests.operators.samples import DIMENSION, message
 
 

@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from operators.query.message import Rejected
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import async_stage, key
 from operators.runtime.wakeup import PAUSE, Wakeup
+from operators.wire.message import Rejected
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadLetterClass
 from tests.operators.runtime.flowing import Asking
 from tests.operators.runtime.flowing import items as items_of

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from operators.query.message import Message, Rejected
 from operators.runtime.stage import run_step, sync_stage
+from operators.wire.message import Message, Rejected
 from schemas.errors import DeadLetterClass, InputError
 from tests.operators.runtime.flowing import flowed
 from tests.operators.samples import message

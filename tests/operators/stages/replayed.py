@@ -128,7 +128,7 @@ def digest(case: Case, done: InFlight) -> str:
     """The answer, the steps, the requests and the trace, as eight hexadecimal digits."""
     assert isinstance(done.trace, Told)
     own = PUBLISHER.own(done, PUBLISHER.answer(done))
-    event = {name: value for name, value in own.event.items() if name not in {"debug", "next_cursor"}}
+    event = {name: value for name, value in own.items() if name not in {"debug", "next_cursor"}}
     steps = [(step.name, step.candidates) for step in done.steps]
     asked = [(leg, *_request(each)) for leg, each in case.asked.items()]
     retrieval = done.retrieval

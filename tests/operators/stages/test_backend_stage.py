@@ -7,10 +7,10 @@ from typing import ClassVar
 from opentelemetry.trace import SpanContext, get_current_span
 
 from operators.query.in_flight import InFlight
-from operators.query.trace import Attributes
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import async_stage
 from operators.stages.backend_stage import BackendStage
+from operators.wire.message import Attributes
 from schemas.errors import BackendError, BackendUnavailable, Reason
 from tests.operators.recorded import Recorded
 from tests.operators.runtime.flowing import items

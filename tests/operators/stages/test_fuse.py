@@ -11,13 +11,13 @@ from typing import Any
 from operators.query.backend_answers import Hits
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEGS, Searches
-from operators.query.message import Rejected
 from operators.query.search import Found
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batch, Batches, async_stage, sync_stage
 from operators.stages.fuse import Fusion, fuse
 from operators.stages.leg import Leg, pass_by
+from operators.wire.message import Rejected
 from schemas.errors import BackendError, BackendTimeout, DeadLetterClass, Reason
 from tests.operators.runtime.flowing import flowed
 from tests.operators.runtime.test_async_stage import looping

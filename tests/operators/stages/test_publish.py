@@ -1,6 +1,7 @@
 """Publish: one terminal record a query, which always keeps the contract, and one a dead letter."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -13,10 +14,11 @@ from structlog.testing import capture_logs
 from operators.delivery.output_record import OutputRecord
 from operators.query.backend_answers import RerankScores
 from operators.query.in_flight import InFlight
-from operators.query.result import result_id, status_of
+from operators.query.result import status_of
 from operators.ranking.fusion import score
 from operators.ranking.pipeline import Ranked
 from operators.stages.publish import Publisher
+from operators.wire.message import result_id
 from schemas.errors import Reason
 from schemas.recipes import SHIPPED
 from schemas.recipes.fusion import Score
@@ -45,7 +47,9 @@ def event_of(output_record: OutputRecord) -> dict[str, Any]:
 
 def both(asked: InFlight, publisher: Publisher = PUBLISHER) -> list[OutputRecord]:
     """The records of a query's own answer: its result, its dead letter, or both."""
-    return publisher.records(asked, publisher.own(asked, publisher.answer(asked)))
+    answer = publisher.answer(asked)
+    own = publisher.own(asked, answer)
+    return publisher.way_out.answer(asked, own, partial(publisher.next_cursor, asked, answer))
 
 
 def written(asked: InFlight, publisher: Publisher = PUBLISHER) -> OutputRecord:

@@ -12,10 +12,9 @@ from bytewax.testing import TestingSink, TestingSource
 
 from operators.delivery.output_record import OutputRecord
 from operators.query.in_flight import InFlight
-from operators.query.message import Rejected
-from operators.query.result import result_id
 from operators.runtime.stage import key
 from operators.stages.publish import Finaliser, publish
+from operators.wire.message import Rejected, result_id
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import answers, message, origin, query, way_out
@@ -45,6 +44,21 @@ def test_a_dead_letter_is_a_record_with_its_reason() -> None:
     assert record.headers[0] == ("a", b"b")
     assert dict(record.headers)[names.CLASS] == b"not_json"
     assert record.timestamp_ms is not None
+
+
+def test_a_defect_in_a_refusal_costs_the_refusal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dead letter of its message goes all the same, so that the message doesn't come back for ever."""
+
+    def broken(*_: object) -> None:
+        raise KeyError("a defect")
+
+    rejected = Rejected(message({"query_id": "q"}), DeadLetterClass.INVALID, "decode", "why")
+    for name in ("parse_refused", "refused_result"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"operators.delivery.way_out.{name}", broken)
+            (letter,) = way_out().refuse(rejected)
+        assert (letter.topic, letter.value) == ("dead-letters", rejected.message.value)
+    assert len(way_out().refuse(rejected)) == 2
 
 
 def test_the_flow_answers_queries_and_dead_letters() -> None:
@@ -84,7 +98,7 @@ def test_who_follows_is_answered_alike() -> None:
     to = finaliser()
     leader = led(to, 0)
     following(leader, 1, 2, metadata={"m": 1})
-    records = to.answer_records(leader)
+    records = to(leader)
     assert [record.origin for record in records] == [origin(0), origin(1), origin(2)]
     answers = events(records)
     assert [each["query_id"] for each in answers] == ["q0", "q1", "q2"]
@@ -108,7 +122,7 @@ def test_an_answer_that_cannot_be_kept_is_an_answer(monkeypatch: pytest.MonkeyPa
         raise KeyError("a defect")
 
     monkeypatch.setattr(to.answers, "put", broken)
-    assert [each["status"] for each in events(to.answer_records(leader))] == ["ok", "ok"]
+    assert [each["status"] for each in events(to(leader))] == ["ok", "ok"]
 
 
 def test_what_fails_for_one_fails_for_its_followers() -> None:
@@ -116,7 +130,7 @@ def test_what_fails_for_one_fails_for_its_followers() -> None:
     to = finaliser()
     leader = led(to, 0)
     (waiter,) = following(leader, 1)
-    records = to.dead(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why", leader.trace))
+    records = to(Rejected(leader.message, DeadLetterClass.INTERNAL, "fuse", "why", leader.trace))
     refused, letters = records[::2], records[1::2]
     assert [(each["query_id"], each["status"]) for each in events(refused)] == [("q0", "invalid"), ("q1", "invalid")]
     assert [record.trace for record in refused] == [leader.trace, waiter.trace]
@@ -131,10 +145,10 @@ def test_what_fails_for_one_fails_for_its_followers() -> None:
 def test_a_kept_answer_is_the_next_querys() -> None:
     """A cached answer is served again at the same watermark, and says from where; at another it is computed again."""
     to = finaliser()
-    (first,) = events(to.answer_records(led(to, 0)))
+    (first,) = events(to(led(to, 0)))
     again = to.answers.look_up(query(1), ("0:7",))
     assert again.answered
-    (second,) = events(to.answer_records(again))
+    (second,) = events(to(again))
     assert (second["retrieval_stage"], second["query_id"]) == ("exact_cache", "q1")
     assert (second["results"], second["provenance"]) == (first["results"], first["provenance"])
     assert not to.answers.look_up(query(2), ("0:8",)).answered

@@ -7,10 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.query.in_flight import InFlight
-from operators.query.message import Rejected
-from operators.query.trace import Headers
 from operators.stages.publish import Publisher
 from operators.text.passages import SIZE
+from operators.wire.message import Headers, Rejected
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
 from tests.operators.samples import decoder, message, way_out

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from operators.query.message import Message, Rejected
-from operators.query.reply import Replies
-from operators.query.trace import Headers
 from operators.stages.decode import Decoder
+from operators.wire.message import Headers, Message, Rejected
+from operators.wire.reply import Replies
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import Limits, PolicySettings, SourcePolicy
 from schemas.settings.delivery import ReplySettings

@@ -7,20 +7,19 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode, Tracer, get_current_span
 
 from operators.query.in_flight import InFlight
-from operators.query.message import Rejected
 from operators.runtime.stage import run_step
-from operators.stages.publish import Publisher
 from operators.telemetry import traces
 from operators.telemetry.traces import QueryTrace
+from operators.wire.message import Rejected
 from schemas.errors import BackendTimeout, DeadLetterClass, InputError, Reason
 from tests.operators.recorded import Recorded
-from tests.operators.samples import CURSORS, decoder, message, query, signals, way_out
+from tests.operators.samples import decoder, message, query, signals, way_out
 from tests.operators.samples import trace as trace_of
+from tests.operators.stages.test_publish import both
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = ("traceparent", f"00-{TRACE}-{PARENT}-01".encode())
 CANARY = "the secret text of a query"
-PUBLISHER = Publisher(way_out(), None, CURSORS)
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -239,7 +238,7 @@ def test_no_text_is_in_any_attribute_by_default(recorded: Recorded, record_conte
     event = {"query_id": "q", "text": CANARY, "vector": [0.125, 0.25, 0.5], "metadata": {"m": "a secret, too"}}
     asked = decode(message(event))
     asked.lose("embed", Reason.TIMEOUT)
-    (record,) = PUBLISHER.records(asked, PUBLISHER.answer(asked))
+    (record,) = both(asked)
     assert record.trace is not None
     record.trace.sent()
     assert (CANARY in shown(recorded)) is record_content

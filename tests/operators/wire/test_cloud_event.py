@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.cloud_event import CloudEvent, Mode, content_mode, from_envelope, from_headers, in_kind
 from operators.query.in_flight import InFlight
-from operators.query.message import Message
-from operators.query.trace import Headers
 from operators.stages.decode import Decoder
+from operators.wire.cloud_event import CloudEvent, Mode, content_mode, from_envelope, in_kind
+from operators.wire.message import Headers, Message
+from operators.wire.parsing import parse
 from schemas.errors import DeadLetterClass, InputError
 from tests.operators.samples import decoder, message
 
@@ -61,14 +61,14 @@ def test_the_bindings_binary_example() -> None:
     """The Kafka binding's example of binary mode is read, attribute by attribute; the value is the data."""
     query = DECODE(binary())
     assert query.asked.canonical.query_id == "q"
-    assert query.envelope == CloudEvent(Mode.BINARY, "1234-1234-1234", "/mycontext/subcontext", None, ())
+    assert query.envelope == CloudEvent(Mode.BINARY, "1234-1234-1234", "/mycontext/subcontext", None)
 
 
 def test_the_bindings_structured_example() -> None:
     """Its example of structured mode, with data of JSON, is the same event."""
     query = DECODE(structured(datacontenttype="application/json"))
     assert query.asked.canonical.query_id == "q"
-    assert query.envelope == CloudEvent(Mode.STRUCTURED, "1234-1234-1234", "/mycontext/subcontext", None, ())
+    assert query.envelope == CloudEvent(Mode.STRUCTURED, "1234-1234-1234", "/mycontext/subcontext", None)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_the_json_formats_examples(members: dict[str, Any], data: object) -> Non
             from_envelope(common | members)
         assert caught.value.kind is data
     else:
-        event, held = from_envelope(common | members)
-        assert (event.id, event.source, held) == (members["id"], "/mycontext", data)
+        event = from_envelope(common | members)
+        assert (event.id, event.source) == (members["id"], "/mycontext")
 
 
 def test_the_tracing_extensions_example() -> None:
@@ -289,10 +289,11 @@ def test_what_is_written_is_read_again(attributes: dict[str, str], data: dict[st
     """Any event in either mode comes back as it was: mode, attributes and data."""
     headers, document = in_kind(mode, attributes, data)
     assert content_mode(headers) is mode
-    event, held = (from_headers(headers), document) if mode is Mode.BINARY else from_envelope(document)
-    assert held == data
+    written = CloudEvent(mode, attributes["id"], attributes["source"], attributes.get("correlationid"))
+    parsed = parse(message(document, headers=headers), 10_000, 100)
+    assert (parsed.envelope, parsed.event) == (written, data)
     trace = tuple((name, attributes[name].encode()) for name in ("traceparent", "tracestate") if name in attributes)
-    assert event == CloudEvent(mode, attributes["id"], attributes["source"], attributes.get("correlationid"), trace)
+    assert parsed.trace[-len(trace) :] == trace or not trace
 
 
 def test_an_attribute_without_a_value_is_missing() -> None:

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.reply import MAX_RETURNED, MAX_RETURNED_BYTES, Replies, fits
+from operators.wire.reply import MAX_RETURNED, MAX_RETURNED_BYTES, Replies, fits
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings.delivery import ReplySettings
+from schemas.settings.policies import IdentitySettings, PolicySettings
 
 REPLIES: Final = Replies(("results", "replies.*", "shop-?"), ReplySettings())
 SPRING: Final = "kafka_replyTopic"
@@ -34,7 +35,7 @@ def refused(
 def test_a_header_names_the_topic(name: str, topic: str) -> None:
     """Each of the usual names does, in any case, as the field does: the topics are listed, or fit a pattern."""
     chosen = REPLIES.choose(None, ((name, topic.encode()),))
-    assert (chosen.topic, chosen.partition, chosen.named_by) == (topic, None, name)
+    assert (chosen.topic, chosen.partition) == (topic, None)
     assert REPLIES.choose(topic, ()).topic == topic
 
 
@@ -121,7 +122,7 @@ def test_headers_return_as_they_are(headers: tuple[tuple[str, bytes], ...]) -> N
 def test_headers_that_would_mislead_or_tell_do_not_return(name: str) -> None:
     """Ours, those that describe the value, the name of the source, and those that the settings withhold."""
     settings = ReplySettings(withheld_headers=["authorization", "cookie", "x-secret-*"])
-    replies = Replies(("results",), settings, identity="x-source")
+    replies = Replies(("results",), settings, PolicySettings(identity=IdentitySettings(by="header", header="x-source")))
     headers = (("a", b"1"), (name, b"2"), ("b", b"3"))
     assert replies.returning(headers, (("Baggage", b"ours"),)) == (("a", b"1"), ("b", b"3"))
 

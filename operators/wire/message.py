@@ -1,12 +1,74 @@
-"""Messages as they were read from Kafka, and their rejections."""
+"""Messages as they were read from Kafka, their rejections, and the traces that both are a part of.
 
+The stages report to a trace, which writes spans and counts metrics. OpenTelemetry's and Prometheus's own types stay
+behind it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
-from operators.query.trace import Headers, Trace
 from schemas.errors import DeadLetterClass, InputError
 from schemas.fields import unix_seconds
 from schemas.headers import MAX_HEADERS
+
+Headers = tuple[tuple[str, bytes], ...]
+"""Headers of a Kafka record."""
+
+Attributes = Mapping[str, str | int | float | bool]
+
+
+class Trace(Protocol):
+    """One query's spans and counts. Every method is cheap, and makes no span when the trace is not recorded."""
+
+    @property
+    def recording(self) -> bool:
+        """True if spans are recorded."""
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace's id in hexadecimal, if there is one."""
+
+    def child(
+        self,
+        name: str,
+        started: float,
+        attributes: Attributes,
+        *,
+        link: Any = ...,
+        error: str | None = ...,
+        kind: Any = ...,
+    ) -> None:
+        """Record what ran from `started`, on the monotonic clock, until now; `link` and `kind` are OpenTelemetry's."""
+
+    def calling(self, name: str, attributes: Attributes, traces: "Sequence[Trace]") -> AbstractContextManager[Any]:
+        """The span of one call for the queries of these recorded traces, of which this is one, as the current span."""
+
+    def passed(self, step: str, seconds: float) -> None:
+        """Count a step of the query, which took so long."""
+
+    def looked_up(self, cache: str, hits: int, misses: int) -> None:
+        """Count the hits and misses of a lookup in a cache."""
+
+    def degraded(self, stage: str, reason: str) -> None:
+        """Note that a part of the answer was lost."""
+
+    def answered(self, legs: Iterable[tuple[str, str]], *, removed: int, aged: bool) -> None:
+        """Count an answer's legs by status, the documents that the post-filter check removed, and ranking by age."""
+
+    def rejected(self, kind: str) -> None:
+        """Note that the message is a dead letter of this class."""
+
+    def send(self, topic: str, status: str) -> Headers:
+        """Begin to send the output record, or another one for it; the headers that hand the trace on."""
+
+    def abandoned(self) -> None:
+        """End the trace's part in this process: the partition's new owner answers the query."""
+
+    def sent(self) -> None:
+        """End the trace's part in this process: the output record is durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +79,12 @@ class Origin:
     partition: int
     offset: int
     epoch: int
+
+
+def result_id(origin: Origin) -> str:
+    """The identity of the message's result: a hash of its place, so that it is the same on re-delivery."""
+    place = f"{origin.topic}\n{origin.partition}\n{origin.offset}"
+    return hashlib.blake2b(place.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +156,15 @@ def sent_at(message: Message) -> float:
         return unix_seconds(message.sent)
     except ValueError as error:
         raise InputError(DeadLetterClass.INVALID, f"the message's timestamp: {error}") from error
+
+
+class Cause(NamedTuple):
+    """Why a message is refused: its class, the stage that rejected it, the field that is wrong, and the reason."""
+
+    kind: DeadLetterClass
+    stage: str
+    field: str | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

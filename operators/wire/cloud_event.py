@@ -10,19 +10,16 @@ Rules
 - A trace's own header counts before the envelope's extension.
 """
 
-import base64
-import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from operators.query.trace import Headers
+from operators.wire.message import Headers
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
-from schemas.event import json_object, parse, readable
-from schemas.fields import unix_seconds
+from schemas.fields import rfc3339, unix_seconds
 from schemas.headers import fold
 
 _MEDIA_TYPE: Final = names.MEDIA_TYPE.encode()
@@ -55,8 +52,6 @@ class CloudEvent:
     id: str
     source: str
     correlation_id: str | None
-    trace: Headers
-    """The distributed-tracing extension, as the headers that it stands for."""
 
 
 def content_mode(headers: Headers) -> Mode | None:
@@ -72,29 +67,6 @@ def content_mode(headers: Headers) -> Mode | None:
                 raise invalid(names.CONTENT_TYPE, f"{names.ENVELOPE} in UTF-8 is expected", content_type)
             return Mode.STRUCTURED
     return Mode.BINARY if binary else None
-
-
-def open_event(
-    headers: Headers, value: bytes | None, max_bytes: int, max_parts: int, warnings: list[str]
-) -> tuple[CloudEvent | None, dict[str, Any]]:
-    """The envelope of a message, None for a plain one, and the event in it. Raises InputError."""
-    mode = content_mode(headers)
-    if mode is not Mode.STRUCTURED:
-        envelope = from_headers(headers) if mode is Mode.BINARY else None
-        return envelope, parse(value, max_bytes, max_parts, warnings=warnings)
-    envelope, data = from_envelope(json_object(value, max_bytes, max_parts, warnings=warnings))
-    if isinstance(data, bytes):
-        return envelope, parse(data, max_bytes, max_parts, warnings=warnings)
-    if not isinstance(data, dict):
-        raise invalid("data", "an object is expected", data)
-    return envelope, readable(data)
-
-
-def check_plain(document: Mapping[str, Any]) -> None:
-    """Raise InputError `invalid` for an envelope without the header that would say that it is one."""
-    if "specversion" in document:
-        missing = f"missing: an event with a specversion is read by its header {names.CONTENT_TYPE}: {names.ENVELOPE}"
-        raise InputError(DeadLetterClass.INVALID, f"{names.CONTENT_TYPE}: {missing}", names.CONTENT_TYPE)
 
 
 def from_headers(headers: Headers) -> CloudEvent:
@@ -119,26 +91,12 @@ def from_headers(headers: Headers) -> CloudEvent:
     return _check(Mode.BINARY, attributes)
 
 
-def from_envelope(envelope: Mapping[str, Any]) -> tuple[CloudEvent, Any]:
-    """The event of an envelope, and its data: a JSON value, or bytes if it was in base64.
-
-    Raises InputError `invalid` or `unsupported_version`.
-    """
+def from_envelope(envelope: Mapping[str, Any]) -> CloudEvent:
+    """The event of an envelope without its data. Raises InputError `invalid` or `unsupported_version`."""
     attributes = {
         name: value for name, value in envelope.items() if value is not None and name not in ("data", "data_base64")
     }
-    event = _check(Mode.STRUCTURED, attributes)
-    encoded = envelope.get("data_base64")
-    if encoded is None:
-        if "data" not in envelope:
-            raise InputError(DeadLetterClass.INVALID, "data: missing", "data")
-        return event, envelope["data"]
-    if "data" in envelope:
-        raise invalid("data_base64", "not beside data", encoded)
-    try:
-        return event, base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError, TypeError):
-        raise invalid("data_base64", "not base64", encoded) from None
+    return _check(Mode.STRUCTURED, attributes)
 
 
 def _check(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
@@ -182,26 +140,14 @@ def _check(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
     if not _is_json(attributes.get("datacontenttype", names.JSON)):
         raise error("datacontenttype", "JSON in UTF-8 is expected")
     correlation_id = attributes.get(names.CORRELATION_ID)
-    return CloudEvent(mode, attributes["id"], attributes["source"], correlation_id, _trace(attributes))
+    return CloudEvent(mode, attributes["id"], attributes["source"], correlation_id)
 
 
 def _too_many() -> InputError:
     return InputError(DeadLetterClass.INVALID, f"a CloudEvent has at most {names.MAX_ATTRIBUTES} attributes")
 
 
-_STRINGS: Final = frozenset(
-    {
-        "specversion",
-        "id",
-        "source",
-        "type",
-        "subject",
-        "time",
-        "datacontenttype",
-        "dataschema",
-        names.CORRELATION_ID,
-    }
-)
+_STRINGS: Final = frozenset({*_REQUIRED, "subject", "time", "datacontenttype", "dataschema", names.CORRELATION_ID})
 """Attributes that hold a string, and never an empty one; an extension may hold a boolean or an integer, too."""
 
 
@@ -211,64 +157,48 @@ def _is_json(content_type: str) -> bool:
     return _JSON_TYPE.fullmatch(media_type) is not None and _UNREADABLE.search(lower) is None
 
 
-def _trace(attributes: Mapping[str, Any]) -> Headers:
-    return tuple((name, value.encode()) for name in _TRACE if isinstance(value := attributes.get(name), str))
+def trace_headers(mode: Mode | None, headers: Headers, document: Mapping[str, Any]) -> Headers:
+    """The headers that name the trace to continue: the message's own, else those of the distributed-tracing extension.
 
-
-def trace_headers(headers: Headers, extension: Headers) -> Headers:
-    """The headers that name the trace to continue: the message's own, else those of the envelope's extension."""
-    if not extension or any(fold(name) == _TRACEPARENT for name, _ in headers):
+    The envelope may be broken; of a structured one it is `document`.
+    """
+    if mode is None or any(fold(name) == _TRACEPARENT for name, _ in headers):
+        return headers
+    if mode is Mode.BINARY:
+        given = {fold(name): value for name, value in headers}
+        extension = tuple((name, given[_header(name)]) for name in _TRACE if _header(name) in given)
+    else:
+        extension = tuple((name, value.encode()) for name in _TRACE if isinstance(value := document.get(name), str))
+    if not extension:
         return headers
     # A state without its parent is none.
     return (*(header for header in headers if fold(header[0]) != _TRACESTATE), *extension)
 
 
-def trace_headers_of_rejected(headers: Headers, document: Callable[[], object]) -> Headers:
-    """The same for a message that was rejected, whose envelope may be broken; `document` reads its value as JSON."""
-    try:
-        mode = content_mode(headers)
-    except InputError:
-        return headers
-    if mode is None:
-        return headers
-    if mode is Mode.STRUCTURED:
-        envelope = document()
-        return trace_headers(headers, _trace(envelope)) if isinstance(envelope, dict) else headers
-    extension = {fold(name): content.decode("latin-1") for name, content in headers}
-    return trace_headers(headers, _trace({name: extension.get(names.HEADER_PREFIX + name) for name in _TRACE}))
+def result_message(
+    event: CloudEvent, result: Mapping[str, Any], source: str, time: float | None, trace: Headers
+) -> tuple[Headers, Mapping[str, Any]]:
+    """The headers, those of the trace included, and the value, as an object, of a result in kind.
 
-
-def result_attributes(
-    event: CloudEvent, result_id: str, source: str, query_id: str, time: str | None, trace: Headers
-) -> dict[str, str]:
-    """The result's attributes: the same for the same query, except those of the trace.
-
-    A `query_id` that the specification doesn't take for a `subject` leaves that out.
+    The attributes are the same for the same query, except those of the trace. A `query_id` that the specification
+    doesn't take for a `subject` leaves that out. `time` is in Unix seconds.
     """
     attributes = {
         "specversion": names.SPECVERSION,
-        "id": result_id,
+        "id": result["result_id"],
         "source": source,
         "type": names.RESULT_TYPE,
         "datacontenttype": names.JSON,
         names.CAUSATION_ID: event.id,
         names.CAUSATION_SOURCE: event.source,
     }
-    if not _CONTROL.search(query_id):
-        attributes["subject"] = query_id
+    if not _CONTROL.search(result["query_id"]):
+        attributes["subject"] = result["query_id"]
     if time is not None:
-        attributes["time"] = time
+        attributes["time"] = rfc3339(time)
     if event.correlation_id is not None:
         attributes[names.CORRELATION_ID] = event.correlation_id
     attributes |= {name: value.decode("latin-1") for name, value in trace if name in _TRACE}
-    return attributes
-
-
-def result_message(
-    event: CloudEvent, result: Mapping[str, Any], source: str, time: str | None, trace: Headers
-) -> tuple[Headers, Mapping[str, Any]]:
-    """The headers, those of the trace included, and the value, as an object, of a result in kind."""
-    attributes = result_attributes(event, result["result_id"], source, result["query_id"], time, trace)
     headers, document = in_kind(event.mode, attributes, result)
     return trace + headers, document
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from operators.query.cloud_event import from_headers
+from operators.wire.cloud_event import from_headers
 from schemas.errors import InputError
-from tests.operators.query.test_cloud_event import DECODE, structured
+from tests.operators.wire.test_cloud_event import DECODE, structured
 
 
 def test_an_envelope_without_its_header() -> None:

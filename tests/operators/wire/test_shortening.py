@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.shortening import shorten
 from operators.text.passages import SIZE
+from operators.wire.shortening import shorten
 
 POOL_OUT = "the candidate pool is left out: the topic takes no more"
 LOST = {"stage": "result", "reason": "too_large"}

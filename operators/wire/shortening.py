@@ -6,9 +6,9 @@ results. A result that is left has a text, unless there would be none with its t
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from operators.text.passages import SIZE
 from schemas.errors import Reason
@@ -19,8 +19,6 @@ Fits = Callable[[Event], bool]
 
 STAGE = "result"
 
-_NO_MORE: Final = "the topic takes no more"
-
 
 def shorten(
     event: Mapping[str, Any], fits: Fits, cursor: Callable[[int], str | None], best: Callable[[str], str]
@@ -30,10 +28,15 @@ def shorten(
     `cursor` gives the cursor of the page after a number of results, `best` the best passage of a text. Without any
     result there is no cursor: a client would ask for the same page for ever.
     """
-    short = _note_loss(event)
+    status = event["status"]
+    short = {
+        **event,
+        "status": Status.PARTIAL if status in {Status.OK, Status.UNRANKED} else status,
+        "degraded": [*event["degraded"], {"stage": STAGE, "reason": Reason.TOO_LARGE}],
+    }
     if "pool" in event:
         del short["pool"]
-        short = _warn(short, f"the candidate pool is left out: {_NO_MORE}")
+        short = _warn(short, "the candidate pool is left out")
         if fits(short):
             return short
 
@@ -41,13 +44,17 @@ def shorten(
         text = hit["text"]
         return {**hit, "text": best(text)} if text is not None and len(text) > SIZE else hit
 
-    for said, lose in (
-        ("neighbours are left out", lambda hit: _in_group(_without_neighbours, _without_neighbours(hit))),
+    def drop_neighbours(hit: Event) -> Event:
+        return {name: value for name, value in hit.items() if name != "neighbours"}
+
+    losses: Sequence[tuple[str, Callable[[Event], Event]]] = (
+        ("neighbours are left out", lambda hit: _in_group(drop_neighbours, drop_neighbours(hit))),
         ("texts of further documents are cut to their best passage", partial(_in_group, cut_text)),
-        ("the further documents of groups are left out", _without_further),
+        ("the further documents of groups are left out", partial(_in_group, None)),
         ("texts are cut to their best passage", cut_text),
-        ("payloads are left out", _without_payload),
-    ):
+        ("payloads are left out", lambda hit: {**hit, "payload": {}}),
+    )
+    for said, lose in losses:
         shorter = _lose(short, said, lose, fits)
         # To ask whether it fits is to write it: one that has lost nothing more was asked about.
         if shorter is not short and fits(shorter):
@@ -55,7 +62,11 @@ def shorten(
         short = shorter
     found = _first_results(short, fits, cursor)
     if found is None or not found["results"]:
-        bare = {**short, "results": [_without_text(hit) for hit in short["results"]]}
+        hits = [
+            {name: value for name, value in hit.items() if name != "passages"} | {"text": None}
+            for hit in short["results"]
+        ]
+        bare = {**short, "results": hits}
         found = bare if fits(bare) else _first_results(bare, fits, cursor)
     return found
 
@@ -65,16 +76,16 @@ def _lose(short: Event, said: str, lose: Callable[[Event], Event], fits: Fits) -
     hits = short["results"]
     shorter = [lose(hit) for hit in hits]
     losing = [place for place in reversed(range(len(hits))) if shorter[place] != hits[place]]
-    if not losing:
-        return short
 
     def reduce_by(count: int) -> Event:
         at = set(losing[:count])
         results = [shorter[place] if place in at else hit for place, hit in enumerate(hits)]
-        return _warn({**short, "results": results}, f"{said} in {count} of {len(hits)} results: {_NO_MORE}")
+        return _warn({**short, "results": results}, f"{said} in {count} of {len(hits)} results")
 
     counts = range(1, len(losing) + 1)
-    return reduce_by(counts[bisect_left(counts[:-1], True, key=lambda count: fits(reduce_by(count)))])
+    return (
+        reduce_by(counts[bisect_left(counts[:-1], True, key=lambda each: fits(reduce_by(each)))]) if losing else short
+    )
 
 
 def _first_results(short: Event, fits: Fits, cursor: Callable[[int], str | None]) -> Event | None:
@@ -84,46 +95,21 @@ def _first_results(short: Event, fits: Fits, cursor: Callable[[int], str | None]
     def without(left_out: int) -> Event:
         count = whole - left_out
         page = {"results": short["results"][:count], "has_more": True, "next_cursor": cursor(count) if count else None}
-        return _warn({**short, **page}, f"the last {left_out} of {whole} results are left out: {_NO_MORE}")
+        return _warn({**short, **page}, f"the last {left_out} of {whole} results are left out")
 
     counts = range(1, whole + 1)
     # The fewer results, the smaller: the most that fit are found by halving.
-    found = bisect_left(counts, True, key=lambda count: fits(without(count)))
+    found = bisect_left(counts, True, key=lambda left_out: fits(without(left_out)))
     return without(counts[found]) if found < len(counts) else None
 
 
-def _in_group(lose: Callable[[Event], Event], hit: Event) -> Event:
-    """The result with that loss of each further document of its group."""
+def _in_group(lose: Callable[[Event], Event] | None, hit: Event) -> Event:
+    """The result with that loss of each further document of its group; None: without these documents."""
     if "group" not in hit:
         return hit
-    return {**hit, "group": {**hit["group"], "results": [lose(each) for each in hit["group"]["results"]]}}
+    further = [lose(each) for each in hit["group"]["results"]] if lose is not None else []
+    return {**hit, "group": {**hit["group"], "results": further}}
 
 
-def _without_further(hit: Event) -> Event:
-    return {**hit, "group": {**hit["group"], "results": []}} if "group" in hit else hit
-
-
-def _without_neighbours(hit: Event) -> Event:
-    return {name: value for name, value in hit.items() if name != "neighbours"}
-
-
-def _without_payload(hit: Event) -> Event:
-    return {**hit, "payload": {}}
-
-
-def _without_text(hit: Event) -> Event:
-    return {name: value for name, value in hit.items() if name != "passages"} | {"text": None}
-
-
-def _warn(event: Event, warning: str) -> Event:
-    return {**event, "warnings": [*event["warnings"], warning]}
-
-
-def _note_loss(event: Mapping[str, Any]) -> Event:
-    lost = {"stage": STAGE, "reason": Reason.TOO_LARGE}
-    status = event["status"]
-    return {
-        **event,
-        "status": Status.PARTIAL if status in {Status.OK, Status.UNRANKED} else status,
-        "degraded": [*event["degraded"], lost],
-    }
+def _warn(event: Event, lost: str) -> Event:
+    return {**event, "warnings": [*event["warnings"], f"{lost}: the topic takes no more"]}

@@ -10,18 +10,23 @@ Rules
   describe the value, which is another one, the one by which sources are known, and those that the settings withhold.
 - More headers, or larger ones, than MAX_RETURNED and MAX_RETURNED_BYTES do not return, except those that hold the
   correlation id by a usual name, of at most MAX_CORRELATION_BYTES each.
+- A refused query has a result, too: without results, and with the reason.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
-from operators.query.trace import Headers
+from operators.access.policy import identify
+from operators.wire.message import Cause, Headers, Origin, result_id
+from operators.wire.parsing import Parsed
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.headers import fold
+from schemas.result import Status, TotalRelation
 from schemas.settings.delivery import ReplySettings
+from schemas.settings.policies import PolicySettings
 from schemas.settings.section import matches
 
 MAX_RETURNED: Final = 64
@@ -36,10 +41,10 @@ _INTERNAL: Final = "__"
 """The beginning of the names of Kafka's own topics, to which a broker lets no client write."""
 
 _OWN: Final = ("traceparent", "tracestate", "baggage", names.CONTENT_TYPE)
-_OWN_PREFIXES: Final = (names.HEADER_PREFIX, names.ERROR_PREFIX, names.OWN_PREFIX)
 _OF_VALUE: Final = ("__typeid__", "__contenttypeid__", "contenttype", "content-encoding", "__value_schema_id")
-_OF_VALUE_PREFIX: Final = "apicurio.value."
-"""Headers of Spring, Confluent and Apicurio, which name the class, the form or the schema of the value."""
+"""Headers of Spring and Confluent, which name the class, the form or the schema of the value, as Apicurio's do."""
+
+_PREFIXES: Final = (names.HEADER_PREFIX, names.ERROR_PREFIX, names.OWN_PREFIX, "apicurio.value.")
 
 _CORRELATION: Final = frozenset(
     {
@@ -50,18 +55,10 @@ _CORRELATION: Final = frozenset(
 
 
 class ReplyTo(NamedTuple):
-    """The place of a result: no topic is the results topic, no partition that of the key.
-
-    `named_by` is the field or the header that names the topic.
-    """
+    """The place of a result: no topic is the results topic, no partition that of the key."""
 
     topic: str | None = None
     partition: int | None = None
-    named_by: str = _FIELD
-
-    def refuse(self, what: str) -> InputError:
-        """The error for a topic that was not to be chosen."""
-        return _error(self.named_by, what, self.topic or "")
 
 
 def _error(name: str, what: str, value: str | bytes) -> InputError:
@@ -73,43 +70,54 @@ def _error(name: str, what: str, value: str | bytes) -> InputError:
 class Replies:
     """Chooses places and headers under one configuration.
 
-    `topics` are the names and the patterns of the topics that queries may choose, `identity` is the header by which
-    sources are known, if they are known by one.
+    `topics` are the names and the patterns of the topics that queries may choose, as far as `policies` let their
+    sources.
     """
 
     topics: Sequence[str]
     settings: ReplySettings
-    identity: str | None = None
+    policies: PolicySettings = field(default_factory=PolicySettings)
 
-    def choose(self, named: str | None, headers: Headers) -> ReplyTo:
-        """The place that the field and the headers name. Raises InputError `invalid`."""
-        topic = ReplyTo(named)
+    def choose(
+        self, named: str | None, headers: Headers, event_source: str | None = None, read_from: str = ""
+    ) -> ReplyTo:
+        """The place that the field and the headers of a query name, which was read from a topic.
+
+        Raises InputError `invalid`.
+        """
+        topic, named_by = named, _FIELD
         if (header := _find(headers, self.settings.topic_headers)) is not None:
             name, value = header
             given = _read_topic(name, value)
             if named is not None and given != named:
                 raise _error(name, f"another topic than the field {_FIELD} names", given)
-            topic = topic if named is not None else ReplyTo(given, named_by=name)
-        if topic.topic is not None and not self._admits(topic.topic):
-            raise topic.refuse("not a topic that a query may choose")
-        partition = _find(headers, self.settings.partition_headers)
-        return topic if partition is None else topic._replace(partition=_read_partition(*partition))
+            if named is None:
+                topic, named_by = given, name
+        if topic is not None and not self._admits(topic):
+            raise _error(named_by, "not a topic that a query may choose", topic)
+        number = _find(headers, self.settings.partition_headers)
+        place = ReplyTo(topic, _read_partition(*number) if number is not None else None)
+        if topic is not None:
+            source = identify(self.policies.identity, event_source, headers, read_from)
+            allowed = self.policies.of(source).reply_to
+            if allowed and not matches(topic, allowed):
+                raise _error(named_by, "not a topic that this source may choose", topic)
+        return place
 
     def returning(self, headers: Headers, written: Headers) -> Headers:
         """The headers of a query that return together with those that are `written` on its result."""
-        ours = {fold(name) for name, _ in written}
-        own = tuple(header for header in headers if self._returns(fold(header[0]), ours))
-        return own if fits(own) else correlating(own)
-
-    def _returns(self, name: str, written: set[str]) -> bool:
-        return not (
-            name in written
-            or name in _OWN
-            or name in _OF_VALUE
-            or name.startswith((*_OWN_PREFIXES, _OF_VALUE_PREFIX))
-            or (self.identity is not None and name == fold(self.identity))
-            or matches(name, map(fold, self.settings.withheld_headers))
+        if not headers:
+            return ()
+        stays = {*_OWN, *_OF_VALUE, *(fold(name) for name, _ in written)}
+        if (identity := self.policies.identity.header) is not None:
+            stays.add(fold(identity))
+        withheld = [*map(fold, self.settings.withheld_headers)]
+        own = tuple(
+            header
+            for header in headers
+            if (name := fold(header[0])) not in stays and not name.startswith(_PREFIXES) and not matches(name, withheld)
         )
+        return own if fits(own) else correlating(own)
 
     def _admits(self, topic: str) -> bool:
         if topic in self.topics:
@@ -120,17 +128,52 @@ class Replies:
 
 def fits(headers: Headers) -> bool:
     """True if the headers are few and small enough to return."""
-    return len(headers) <= MAX_RETURNED and sum(map(_size, headers)) <= MAX_RETURNED_BYTES
+    bytes_ = sum(len(name.encode()) + len(content) for name, content in headers)
+    return len(headers) <= MAX_RETURNED and bytes_ <= MAX_RETURNED_BYTES
 
 
 def correlating(headers: Headers) -> Headers:
     """The headers that hold a correlation id, as far as they are within the bounds."""
-    small = tuple(each for each in headers if fold(each[0]) in _CORRELATION and _size(each) <= MAX_CORRELATION_BYTES)
+    small = tuple(
+        (name, content)
+        for name, content in headers
+        if fold(name) in _CORRELATION and len(name) + len(content) <= MAX_CORRELATION_BYTES
+    )
     return small if fits(small) else ()
 
 
-def _size(header: tuple[str, bytes]) -> int:
-    return len(header[0].encode()) + len(header[1])
+def refused_result(parsed: Parsed, origin: Origin, config_hash: str, cause: Cause) -> dict[str, Any]:
+    """The result event of a refused query."""
+    return {
+        "schema_version": 1,
+        "query_id": parsed.query_id,
+        "result_id": result_id(origin),
+        "status": Status.INVALID,
+        "profile": None,
+        "retrieval_stage": None,
+        "results": [],
+        "total": 0,
+        "total_relation": TotalRelation.EQ,
+        "has_more": False,
+        "next_cursor": None,
+        "backends_used": [],
+        "semantic_unavailable": False,
+        "legs": [],
+        "degraded": [],
+        "warnings": [],
+        "removed_by_firewall": 0,
+        "provenance": {
+            "config_hash": config_hash,
+            "recipe": None,
+            "recipe_hash": None,
+            "models": {"embedder": None, "reranker": None},
+            "index_watermark": None,
+            "now": None,
+            "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
+        },
+        "metadata": parsed.metadata,
+        "error": {"class": cause.kind, "field": cause.field, "reason": cause.reason},
+    }
 
 
 def _find(headers: Headers, wanted: Sequence[str]) -> tuple[str, bytes] | None:
