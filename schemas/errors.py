@@ -17,7 +17,7 @@ RankstreamError
 
 import json
 from enum import StrEnum
-from typing import Final
+from typing import Any, ClassVar, Final, Self
 
 _MAX_QUOTED: Final = 80
 _MAX_FIELD: Final = 256
@@ -119,50 +119,88 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"
 
 
+class Blame(StrEnum):
+    """The fault that a failure shows."""
+
+    REQUEST = "request"
+    BACKEND = "backend"
+    CONFIGURATION = "configuration"
+    UNKNOWN = "unknown"
+    """Only a control request can tell whether the request or the backend is at fault."""
+
+
+_SUSPECTS: Final = {
+    Reason.REFUSED: Blame.REQUEST,
+    Reason.UNAUTHORIZED: Blame.CONFIGURATION,
+    Reason.NO_COLLECTION: Blame.CONFIGURATION,
+    Reason.BAD_RESPONSE: Blame.UNKNOWN,
+}
+"""The fault by the reason, where it is not the backend's."""
+
+
 class BackendError(RankstreamError):
-    """A call to a backend failed; the result reports `reason`.
+    """A call to a backend failed; the result reports `reason`. It is a value, and never changed.
 
     The message is for logs and for the operator's dead letters, never for results. It names the backend and the
     symptom, and no secret; only Qdrant's own words, of what it refuses, may quote a value of a request.
-    `status` is the HTTP status, if there was one. `retry_after` are the seconds after which the backend asks to be
-    called again, if it does. `serves_others`: a control request was answered, so this one is at fault; None: there was
-    none. `quoted` is
-    the server's explanation, which may hold a text of the request: it is for dead letters of documents alone.
+    `status` is the HTTP status, if there was one. `suspect` is to blame by what the backend said. `serves_others`: it
+    answered a control request; None: there was none. `unread`: no server has read the request. `retry_after` are the
+    seconds after which the backend asks to be called again, if it does. `quoted` is the server's explanation, which may
+    hold a text of the request: it is for dead letters of documents alone.
     """
 
-    reason: Reason
-    retry_after: float = 0.0
-    serves_others: bool | None = None
-    quoted: str = ""
-    sent: bool = True
-    """False if no server got the request."""
+    usual: ClassVar[Reason]
 
-    of_subject: bool = False
-    """True if this is so for the subject of the request alone, such as one collection: the backend serves others."""
-
-    def __init__(self, message: str, status: int | None = None, reason: Reason | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        reason: Reason | None = None,
+        *,
+        suspect: Blame | None = None,
+        unread: bool = False,
+    ) -> None:
         super().__init__(message)
-        self.status = status
-        if reason is not None:
-            self.reason = reason
+        self.status: Final = status
+        self.reason: Final = reason or self.usual
+        self.suspect: Final = suspect or _SUSPECTS.get(self.reason, Blame.BACKEND)
+        self.unread: Final = unread
+        self.serves_others: Final[bool | None] = None
+        self.retry_after: Final = 0.0
+        self.quoted: Final = ""
+
+    @property
+    def blame(self) -> Blame:
+        """The fault, by the control request if there was one."""
+        if self.serves_others is None:
+            return self.suspect
+        if self.serves_others:
+            return Blame.REQUEST
+        return Blame.CONFIGURATION if self.suspect is Blame.REQUEST else Blame.BACKEND
+
+    def but(self, **known: Any) -> Self:
+        """The same failure, of which more is known: the attributes of these names."""
+        made = type(self).__new__(type(self), *self.args)
+        vars(made).update(vars(self), **known)
+        return made
 
 
 class BackendTimeout(BackendError):
     """The backend did not answer in time."""
 
-    reason = Reason.TIMEOUT
+    usual = Reason.TIMEOUT
 
 
 class DeadlinePassed(BackendTimeout):
     """The query's deadline passed. The backend was not called, or had too little time to be at fault."""
 
-    reason = Reason.DEADLINE
+    usual = Reason.DEADLINE
 
 
 class BackendUnavailable(BackendError):
     """No connection, an overload (429), or a server error (5xx)."""
 
-    reason = Reason.UNAVAILABLE
+    usual = Reason.UNAVAILABLE
 
 
 class BackendBadResponse(BackendError):
@@ -172,19 +210,17 @@ class BackendBadResponse(BackendError):
     the backend tells: `unauthorized`, `no_collection` or `refused`.
     """
 
-    reason = Reason.BAD_RESPONSE
+    usual = Reason.BAD_RESPONSE
 
 
 class AnswerTooLong(BackendBadResponse):
     """An answer of more bytes than are read; one to a request for less may have fewer."""
 
-    of_subject = True
-
 
 class NoTokenVectors(BackendError):
     """The index keeps no token vectors of some of the documents that were to be read. Nothing failed."""
 
-    reason = Reason.NO_TOKEN_VECTORS
+    usual = Reason.NO_TOKEN_VECTORS
 
 
 class DeliveryError(RankstreamError):

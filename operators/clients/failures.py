@@ -1,15 +1,4 @@
-"""Failures of backends: whose fault a failure is, bisection of refused requests, and the log of outages.
-
-Fault
------
-A server tells the request's fault from its own by the status, but not every server does: one text that it cannot digest
-may be a 500, or an answer with nulls for numbers. So a failure is of one of three kinds:
-
-- refused: by its status, or by Qdrant's words. The request is at fault, unless the backend refuses a control request,
-  too: then its configuration is, and to divide the request would not help.
-- doubtful: an answer that is wrong, or a status that says nothing else. A *control request* tells: a small one, of the
-  same form, that a backend in order answers. If it is answered, the request is at fault; otherwise the backend is.
-- anything else, such as a lost connection, an overload or a wrong key: the backend or its configuration is at fault.
+"""Failures of backends: bisection of refused requests, and the log of outages.
 
 Outages
 -------
@@ -30,18 +19,9 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from operators.runtime.batching.policy import divide
-from schemas.errors import BackendError, BackendTimeout, Reason
+from schemas.errors import BackendError, Blame, Reason
 
 log = structlog.stdlib.get_logger(__name__)
-
-REFUSALS: Final = frozenset({400, 413, 422})
-"""Statuses that refuse one request for its content: the backend is alive."""
-
-UNREAD: Final = frozenset({429, 503, 521, 522, 523, 525, 526, 529, 530})
-"""Statuses with which no server has read the request: it is overloaded, or a proxy such as Cloudflare's lacks it."""
-
-OUTAGES: Final = UNREAD | {502, 504, 520, 524}
-"""Statuses of 4xx and 5xx of which the backend is at fault for sure, and which may pass."""
 
 _FEW: Final = 6
 
@@ -61,24 +41,6 @@ _NUMBER: Final = re.compile(r"\d+")
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-
-
-def refused_by_status(error: BackendError) -> bool:
-    """True if the backend said that it refuses the request for its content."""
-    return error.reason is Reason.REFUSED or (error.reason is Reason.BAD_RESPONSE and error.status in REFUSALS)
-
-
-def refuses(error: BackendError) -> bool:
-    """True if the request is at fault: by a control request, or else by what the backend said."""
-    return refused_by_status(error) if error.serves_others is None else error.serves_others
-
-
-def doubtful(error: BackendError) -> bool:
-    """True if only a control request can tell whether the request or the backend is at fault."""
-    if refused_by_status(error) or isinstance(error, BackendTimeout) or error.status in OUTAGES:
-        return False
-    # Without a status an answer came that is wrong, or none.
-    return error.reason is Reason.BAD_RESPONSE or (error.status is not None and error.reason is Reason.UNAVAILABLE)
 
 
 def at_deadline(waited: float, given: float) -> bool:
@@ -105,7 +67,7 @@ class Chance:
 
     def allows(self, error: BackendError) -> bool:
         """True if a call that failed so may be divided."""
-        return self._left >= 1 or not doubtful(error)
+        return self._left >= 1 or error.suspect is not Blame.UNKNOWN
 
     def in_vain(self) -> None:
         """All parts of a call were answered that had doubtfully failed."""
@@ -161,8 +123,8 @@ async def bisect(
                 if chance is not None and part.of.doubtful and not part.of.open:
                     chance.in_vain()
         except BackendError as error:
-            if refuses(error) and (chance is None or chance.allows(error)):
-                part.doubtful, part.open = doubtful(error), len(batch)
+            if error.blame is Blame.REQUEST and (chance is None or chance.allows(error)):
+                part.doubtful, part.open = error.suspect is Blame.UNKNOWN, len(batch)
                 halves = divide(batch) if thorough else divide(batch, singly=min(left, _FEW), most=left)
             if not halves and batch is items and not thorough:
                 raise
@@ -271,7 +233,7 @@ class OutageLog:
     def failed(self, error: BackendError, path: str = "", *, reads: bool = True) -> None:
         """A request failed, by the fault of the backend or of the request."""
         scope = None if error.status is None else self._scope(path, reads)
-        lasting = not refuses(error)
+        lasting = error.blame is not Blame.REQUEST
         count = self._outages.failed(Kind(scope, error.reason, str(error), lasting), self._clock())
         if count is not None:
             event = "backend is failing" if lasting else "backend refuses requests"

@@ -25,7 +25,8 @@ from typing_extensions import override
 from operators.access.filters import check_indexes, condition, on_index
 from operators.clients.admission import LONGEST_REST
 from operators.clients.embedders import Encoder, Vector
-from operators.clients.failures import REFUSALS, UNREAD, Kind, Outages, bisect, doubtful
+from operators.clients.failures import Kind, Outages, bisect
+from operators.clients.http.dialect import REFUSALS
 from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.answers import Payload
 from operators.clients.qdrant.client import QdrantClient
@@ -53,7 +54,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
 from operators.text.terms import SparseVector
 from schemas.document import EXPIRES_AT, PATCHED, PATCHES, VERSION
-from schemas.errors import BackendBadResponse, BackendError, DeadLetterClass, InputError, Reason, invalid
+from schemas.errors import BackendError, Blame, DeadLetterClass, InputError, invalid
 from schemas.settings.qdrant import ContextSettings, Vectors
 
 log = structlog.stdlib.get_logger(__name__)
@@ -71,8 +72,8 @@ IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
 """One call at a time; small ones, for a model in this process serves queries, too."""
 
 
-ENOUGH: Final = {"refused": 2, "doubtful": 3, "silent": 6}
-"""Failures of a single document after which it is refused, by their kind.
+ENOUGH: Final = {Blame.REQUEST: 2, Blame.UNKNOWN: 3, Blame.BACKEND: 6}
+"""Failures of a single document after which it is refused, by what the backend said.
 
 An answer says more than silence: a time-out and a broken connection have many causes.
 """
@@ -97,28 +98,19 @@ async def until_answered(
         try:
             return await call()
         except BackendError as error:
-            refused = isinstance(error, BackendBadResponse) and error.status in REFUSALS
-            if refused and control is None:
+            if control is None and error.status in REFUSALS:
                 raise
-            kind = "refused" if refused else _kind(error)
-            if control is not None and kind is not None and await _serves_others(error, control):
+            # An answered control request says nothing of an overload: it may have found room.
+            maybe_refused = error.suspect in ENOUGH and not error.unread
+            if control is not None and maybe_refused and await _serves_others(error, control):
                 failures += 1
                 # Behind a balancer a sick replica may get each call, and a healthy one each control: three break step.
-                if not alone or (failures >= ENOUGH[kind] and await _answers(control, 2)):
-                    error.serves_others = True
-                    raise
+                if not alone or (failures >= ENOUGH[error.suspect] and await _answers(control, 2)):
+                    raise error.but(serves_others=True) from None
             if failed := outages.failed(Kind(None, error.reason, str(error)), time.monotonic()):
                 log.warning("backend call failed", reason=str(error), failed=failed, retry_in_s=pause)
             await asyncio.sleep(max(pause, min(error.retry_after, LONGEST_REST)))
             pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def _kind(error: BackendError) -> str | None:
-    """The kind of a failure that may be a document's fault; None if it can't be."""
-    # An answered control request says nothing of an overload: it may have found room.
-    if not error.sent or error.reason in {Reason.UNAUTHORIZED, Reason.NO_COLLECTION} or error.status in UNREAD:
-        return None
-    return "doubtful" if doubtful(error) else "silent"
 
 
 async def _serves_others(error: BackendError, control: Callable[[], Awaitable[object]]) -> bool:
@@ -169,9 +161,8 @@ class DocumentStage(AsyncStage[EventInFlight, Outcome]):
     @override
     def on_result(self, item: EventInFlight, outcome: Outcome | BackendError) -> EventInFlight:
         if isinstance(outcome, BackendError):
-            # Only refusals come here, and defects of ours, which have no status: everything else was waited out.
-            status = isinstance(outcome, BackendBadResponse) and outcome.status is not None
-            kind = DeadLetterClass.INVALID if status or outcome.serves_others else DeadLetterClass.INTERNAL
+            # Only refusals come here, and defects of ours: everything else was waited out.
+            kind = DeadLetterClass.INVALID if outcome.blame is Blame.REQUEST else DeadLetterClass.INTERNAL
             raise InputError(kind, f"{self.refused}: {outcome}" + (f": {outcome.quoted}" if outcome.quoted else ""))
         self.on_answer(item, outcome)
         return item

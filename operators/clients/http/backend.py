@@ -4,7 +4,7 @@ Every request:
 - ends within its time-out, counted over all tries and the pauses between them;
 - is one try where the endpoint repeats a read because its connection was only old;
 - waits for its turn while the breaker's window (`operators.clients.admission`) is full;
-- is tried again after any other broken or refused connection and the statuses of OUTAGES, TRIES tries in all at most,
+- is tried again after any other broken or refused connection and the statuses of outages, TRIES tries in all at most,
   while time, the retry budget and the breaker allow it; after 429 as long as time and the breaker allow it, for the
   window lowers the load; after nothing else;
 - pauses between tries by full jitter (tries that failed together don't come back together): a random part of 50 ms, and
@@ -16,20 +16,20 @@ Every request:
 A body is written as JSON once, for all tries. One that can't be written is no try: many of those don't open a breaker.
 
 The breaker counts, try by try:
-- as a success: an answer that `read` accepts; a refusal of this request alone, by its status or reason; one for want of
-  a key or of a collection, or by a limit of the rate of one collection, for others of the same server may have theirs;
-  an answer that is too long, unless a control request fails, too;
+- as a success: an answer that `read` accepts; a failure by the fault of the request, or of the configuration, such as
+  the want of a key or of a collection, or a limit of the rate of one collection, for others of the same server may have
+  theirs; an answer that is too long, unless a control request fails, too;
 - as a failure: every other error of the endpoint and of `read`. A time-out, or a cancellation at the deadline, which is
   the form of a time-out when the caller has stopped waiting, is one only if the call had as long as the slowest of the
   latest answers took, or if none has come for ten times as long;
 - not at all: a cancellation before the deadline; shorter calls, for a short deadline says nothing of the backend; a
   defect in `read`.
 
-A request may come with a control request. After a doubtful failure (`operators.clients.failures`) that is sent, once
-for all requests that fail meanwhile, and FRESH seconds after its answer: if it is answered, the failure counts as a
-success, and the error `serves_others`. An open breaker is probed with the last control request, at first after its
-rest, then at intervals that double up to LONGEST_INTERVAL: an idle backend that is well again is found before the next
-request.
+A request may come with a control request. After a failure by nobody's known fault (`operators.clients.http.dialect`)
+that is sent, once for all requests that fail meanwhile, and FRESH seconds after its answer: if it is answered, the
+failure counts as a success, and the error `serves_others`. An open breaker is probed with the last control request, at
+first after its rest, then at intervals that double up to LONGEST_INTERVAL: an idle backend that is well again is found
+before the next request.
 
 Counted tries and refusals are logged. Every try is counted in the metrics, unless it is cancelled.
 """
@@ -46,11 +46,11 @@ from typing import Any, Final, Protocol, TypeVar
 import orjson
 
 from operators.clients.admission import REST, Breaker, Permit, RetryBudget
-from operators.clients.failures import OUTAGES, OutageLog, at_deadline, doubtful, refused_by_status, refuses
+from operators.clients.failures import OutageLog, at_deadline
 from operators.clients.http.transport import Control, Endpoint
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import BackendMetrics, FlowMetrics
-from schemas.errors import BackendError, BackendTimeout, BackendUnavailable, Reason
+from schemas.errors import AnswerTooLong, BackendError, BackendTimeout, BackendUnavailable, Blame
 
 Result = TypeVar("Result")
 
@@ -73,10 +73,6 @@ _CONTROL_TIMEOUT: Final = 2.0
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
-
-_RETRIED: Final = OUTAGES | {None}
-
-_OTHERS_ARE_WELL: Final = frozenset({Reason.UNAUTHORIZED, Reason.NO_COLLECTION})
 
 
 class Backend(Protocol):
@@ -146,11 +142,6 @@ def _over(task: asyncio.Task[Any] | None) -> bool:
     return task is None or task.done() or task.get_loop() is not asyncio.get_running_loop()
 
 
-def _unsent(error: BackendError) -> BackendError:
-    error.sent = False
-    return error
-
-
 class _Resilient:
     def __init__(
         self,
@@ -194,16 +185,16 @@ class _Resilient:
     ) -> Result:
         deadline = self._clock() + timeout
         if timeout <= 0:
-            raise _unsent(BackendTimeout(f"{self.name}: no time left"))
+            raise BackendTimeout(f"{self.name}: no time left", unread=True)
         content = orjson.Fragment(self.endpoint.encode(body)) if body is not None else None
         self._control = control or self._control
         permit = await self._admit(deadline)
         if permit is None and (asked := self._breaker.pause(self._clock())):
-            raise _unsent(BackendUnavailable(f"{self.name}: not asked, it wants no call for {asked:.1f} s"))
+            raise BackendUnavailable(f"{self.name}: not asked, it wants no call for {asked:.1f} s", unread=True)
         if permit is None and self._breaker.closed:
-            raise _unsent(BackendTimeout(f"{self.name}: not asked, it was busy until the deadline"))
+            raise BackendTimeout(f"{self.name}: not asked, it was busy until the deadline", unread=True)
         if permit is None:
-            raise _unsent(BackendUnavailable(f"{self.name}: not asked, its breaker is open"))
+            raise BackendUnavailable(f"{self.name}: not asked, its breaker is open", unread=True)
         answered = False
 
         def note(answer: Any) -> Result:
@@ -228,7 +219,7 @@ class _Resilient:
                     pause = self._pause(failure, failures, deadline)
                     if pause is None:
                         break
-                    throttled = failure.status == HTTPStatus.TOO_MANY_REQUESTS and not failure.of_subject
+                    throttled = failure.status == HTTPStatus.TOO_MANY_REQUESTS and failure.blame is Blame.BACKEND
                     if throttled:
                         # It keeps its room: otherwise others would take it, for the same answer.
                         await asyncio.sleep(pause)
@@ -337,12 +328,7 @@ class _Resilient:
             raise
         except BackendError as error:
             self._metrics.failed(error.reason)
-            if control is not None and (doubtful(error) or refused_by_status(error)):
-                left = timeout - (self._clock() - started)
-                await self._find_fault(permit, error, control, path, reads=repeatable, timeout=left)
-            else:
-                self._report(permit, error, path, reads=repeatable)
-            raise
+            failure = error
         else:
             self._metrics.answered(took)
             self._answered_in.append(took)
@@ -350,12 +336,19 @@ class _Resilient:
             self._breaker.succeed(permit)
             self._log.succeeded(path, reads=repeatable)
             return value
+        if control is not None and failure.suspect in {Blame.UNKNOWN, Blame.REQUEST}:
+            left = timeout - (self._clock() - started)
+            failure = await self._find_fault(permit, failure, control, path, reads=repeatable, timeout=left)
+        else:
+            self._report(permit, failure, path, reads=repeatable)
+        # Raised out here, where nothing is chained to it.
+        raise failure
 
     def _report(self, permit: Permit, error: BackendError, path: str, *, reads: bool) -> None:
         """Report a failure to breaker and log."""
         self._log.failed(error, path, reads=reads)
-        others_are_well = (error.of_subject and error.serves_others is not False) or error.reason in _OTHERS_ARE_WELL
-        if refuses(error) or refused_by_status(error) or others_are_well:
+        alive = isinstance(error, AnswerTooLong) and error.blame is Blame.UNKNOWN
+        if alive or error.blame in {Blame.REQUEST, Blame.CONFIGURATION}:
             self._breaker.succeed(permit)
         elif error.status == HTTPStatus.TOO_MANY_REQUESTS:
             self._breaker.throttle(permit, self._clock(), error.retry_after)
@@ -365,26 +358,28 @@ class _Resilient:
 
     async def _find_fault(
         self, permit: Permit, error: BackendError, control: Control, path: str, *, reads: bool, timeout: float
-    ) -> None:
-        """Find out by the control request whose fault a failure is, and report it; wait `timeout` seconds for that."""
+    ) -> BackendError:
+        """Attribute the failure by a control request and report it; wait `timeout` seconds for that."""
         if _over(self._controlling) and (self._controlling is None or self._clock() >= self._answered_control + FRESH):
             self._controlling = asyncio.create_task(self._judge(control))
 
-        controlling = self._controlling
+        controlling, judged = self._controlling, error
         assert controlling is not None
 
         def report(controlling: asyncio.Task[bool | None]) -> None:
+            nonlocal judged
             if not controlling.cancelled():
-                error.serves_others = controlling.result()
-                self._report(permit, error, path, reads=reads)
+                judged = error.but(serves_others=controlling.result())
+                self._report(permit, judged, path, reads=reads)
                 self._give_turns()
 
         if controlling.done():
             report(controlling)
-            return
-        # The call is judged, though its caller may have stopped waiting.
-        controlling.add_done_callback(report)
-        await asyncio.wait([controlling], timeout=max(timeout, 0.0))
+        else:
+            # The call is judged, though its caller may have stopped waiting.
+            controlling.add_done_callback(report)
+            await asyncio.wait([controlling], timeout=max(timeout, 0.0))
+        return judged
 
     async def _judge(self, control: Control) -> bool | None:
         """The same as `_answers`, whose success is remembered: a probe's says nothing of this task."""
@@ -441,7 +436,8 @@ class _Resilient:
     def _pause(self, failure: BackendUnavailable, failures: int, deadline: float) -> float | None:
         """The seconds to wait before the next try; None if there is to be none."""
         throttled = failure.status == HTTPStatus.TOO_MANY_REQUESTS
-        if failure.status not in _RETRIED or not self._breaker.closed or (failures == TRIES and not throttled):
+        doubtful = failure.suspect is Blame.UNKNOWN
+        if doubtful or not self._breaker.closed or (failures == TRIES and not throttled):
             return None
         pause = max(self._jitter(longest_pause(failures)), failure.retry_after)
         if self._clock() + pause >= deadline or not (throttled or self._budget.take()):

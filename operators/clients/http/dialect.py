@@ -1,6 +1,14 @@
 """Wording of a backend's answers: errors by status, entries by index, numbers of 32 bits.
 
-Without a dialect of its own, a backend's status says all.
+Without a dialect of its own, a backend's status says all. Not every server tells the request's fault from its own: one
+text that it cannot digest may be a 500, or an answer with nulls for numbers. So a failure is the fault of
+
+- the request, if the backend refuses it by its status or by its words; unless it refuses a control request, too: then
+  its configuration is at fault, and to divide the request would not help;
+- nobody yet (`Blame.UNKNOWN`), if an answer is wrong, or its status says nothing else. A *control request* tells: a
+  small one, of the same form, that a backend in order answers. If it is answered, the request is at fault, otherwise
+  the backend;
+- the backend or its configuration otherwise: a lost connection, an overload, a wrong key.
 """
 
 import math
@@ -12,21 +20,35 @@ from typing import Any, Final
 
 import orjson
 
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Blame, Reason
 from schemas.fields import MAX_FLOAT32
 
 UNAUTHORIZED: Final = frozenset({401, 403})
 """Statuses by which a server refuses the key, and not the request."""
 
+REFUSALS: Final = frozenset({400, 413, 422})
+"""Statuses that refuse one request for its content: the backend is alive."""
 
-def by_status(name: str, status: int, quoted: str = "") -> BackendError:
-    """The error that a status means: 408 is a time-out, 429 and 5xx are outages, others are bad answers."""
-    message = f"{name}: status {status}" + (f": {quoted}" if quoted else "")
+_UNREAD: Final = frozenset({429, 503, 521, 522, 523, 525, 526, 529, 530})
+"""Statuses with which no server has read the request: it is overloaded, or a proxy such as Cloudflare's lacks it."""
+
+_OUTAGES: Final = _UNREAD | {502, 504, 520, 524}
+"""Statuses of 4xx and 5xx of which the backend is at fault for sure, and which may pass."""
+
+
+def by_status(name: str, status: int, words: str = "", reason: Reason | None = None) -> BackendError:
+    """The error that a status means: 408 is a time-out, 429 and 5xx are outages, others are bad answers.
+
+    `reason` is that of a bad answer, where the key is not refused.
+    """
+    message = f"{name}: status {status}" + (f": {words}" if words else "")
     if status == HTTPStatus.REQUEST_TIMEOUT:
         return BackendTimeout(message, status)
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return BackendUnavailable(message, status)
-    return BackendBadResponse(message, status, Reason.UNAUTHORIZED if status in UNAUTHORIZED else None)
+        suspect = Blame.BACKEND if status in _OUTAGES else Blame.UNKNOWN
+        return BackendUnavailable(message, status, suspect=suspect, unread=status in _UNREAD)
+    reason = Reason.UNAUTHORIZED if status in UNAUTHORIZED else reason
+    return BackendBadResponse(message, status, reason, suspect=Blame.REQUEST if status in REFUSALS else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +76,6 @@ _EXPLAINED: Final = "error", "message", "detail", "msg"
 
 def of_model(name: str, status: int, body: bytes) -> BackendError:
     """The error of a model server, with its explanation: an object's member, the first of a list, or a plain text."""
-    error = by_status(name, status)
     try:
         said = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -62,8 +83,7 @@ def of_model(name: str, status: int, body: bytes) -> BackendError:
     while isinstance(said, dict | list):
         held = said if isinstance(said, dict) else dict(enumerate(said))
         said = next((held[key] for key in (*_EXPLAINED, 0) if held.get(key)), "")
-    error.quoted = " ".join(str(said).split())[:_QUOTED]
-    return error
+    return by_status(name, status).but(quoted=" ".join(str(said).split())[:_QUOTED])
 
 
 _ANSWERS: Final = "data", "results", "choices", "embeddings", "rankings", "output", "content"

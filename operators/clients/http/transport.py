@@ -306,8 +306,7 @@ class Endpoint:
             if not httpx.codes.is_success(response.status_code):
                 text = await self._read_refusal(response, min(_REFUSAL, (until - time.monotonic()) / 2))
                 error = self.dialect.error(self.name, response.status_code, text)
-                error.retry_after = _retry_after(response.headers)
-                raise error
+                raise error.but(retry_after=_retry_after(response.headers))
             return await self._read_body(response)
         finally:
             await response.aclose()

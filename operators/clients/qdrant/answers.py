@@ -13,7 +13,7 @@ import orjson
 
 from operators.clients.http.dialect import UNAUTHORIZED, Dialect, by_status, fit_float32
 from operators.query.backend_answers import Hits, Record, RecordPage
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Reason
+from schemas.errors import BackendError, BackendTimeout, Blame, Reason
 from schemas.texts import printable
 
 Payload = Mapping[str, Any]
@@ -254,18 +254,15 @@ def error_of(name: str, status: int, body: bytes) -> BackendError:
     A time-out of Qdrant's searches is status 500. The reason of a refusal is the key, a missing collection, or the
     request. Qdrant itself bounds the rate of requests to one collection only; a proxy does so in words of its own.
     """
-    reason = _reason(body)
-    if reason is None:
+    words = _words(body)
+    if words is None:
         # A refused key has a plain text. Anything else is a proxy's page, or of a server of another kind.
         return by_status(name, status, _line(body.decode("utf-8", "replace")) if status in UNAUTHORIZED else "")
-    error = by_status(name, status, reason)
-    error.of_subject = status == HTTPStatus.TOO_MANY_REQUESTS
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and _TIMEOUT in reason:
+    missing = status == HTTPStatus.NOT_FOUND and _COLLECTION in words
+    error = by_status(name, status, words, Reason.NO_COLLECTION if missing else Reason.REFUSED)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and _TIMEOUT in words:
         return BackendTimeout(str(error), status)
-    if isinstance(error, BackendBadResponse) and error.reason is Reason.BAD_RESPONSE:
-        missing = status == HTTPStatus.NOT_FOUND and _COLLECTION in reason
-        return BackendBadResponse(str(error), status, Reason.NO_COLLECTION if missing else Reason.REFUSED)
-    return error
+    return error.but(suspect=Blame.CONFIGURATION) if status == HTTPStatus.TOO_MANY_REQUESTS else error
 
 
 def collection_of(path: str) -> str:
@@ -279,7 +276,7 @@ def collection_of(path: str) -> str:
 QDRANT: Final = Dialect(16 * 1024, error_of, collection_of)
 
 
-def _reason(body: bytes) -> str | None:
+def _words(body: bytes) -> str | None:
     try:
         match orjson.loads(body):
             case {"status": {"error": str(reason)}}:

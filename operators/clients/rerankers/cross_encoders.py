@@ -18,13 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from operators.clients.failures import Chance, bisect, refuses
+from operators.clients.failures import Chance, bisect
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index, fit_float32
 from operators.clients.http.transport import CONTROL, Control
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores, SomeScores
-from schemas.errors import BackendBadResponse, BackendError
+from schemas.errors import BackendBadResponse, BackendError, Blame
 from schemas.fields import MAX_FLOAT32
 
 Body = Callable[[str, list[str], list[str]], dict[str, Any]]
@@ -207,7 +207,7 @@ class HttpReranker:
         try:
             return await self._ask(requests, timeout)
         except BackendError as error:
-            if not refuses(error):
+            if error.blame is not Blame.REQUEST:
                 raise
             whole = error
         documents = [(request, id_) for request in requests for id_ in request.documents]
@@ -309,7 +309,7 @@ def _outcome(answers: Mapping[str, float | BackendError | None]) -> Scores | Bac
     """
     errors = {id_: answer for id_, answer in answers.items() if isinstance(answer, BackendError)}
     scores = {id_: answer for id_, answer in answers.items() if isinstance(answer, float | int)}
-    failed = next((error for error in errors.values() if not refuses(error)), None)
+    failed = next((error for error in errors.values() if error.blame is not Blame.REQUEST), None)
     if failed is not None and not scores:
         return failed
     return SomeScores(scores, frozenset(errors)) if errors else scores

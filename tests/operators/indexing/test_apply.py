@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from operators.clients.http.dialect import by_status
 from operators.clients.qdrant.requests import Limits
 from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
@@ -63,7 +64,7 @@ def test_what_is_wrong_is_refused_alone(drawn: tuple[int, set[int]]) -> None:
 
     async def write(batch: Sequence[int]) -> None:
         if bad & set(batch):
-            raise BackendBadResponse("refused", 400)
+            raise by_status("embedder", 400)
         write_all.extend(batch)
 
     errors = asyncio.run(bisect(range(count), write))
@@ -73,7 +74,7 @@ def test_what_is_wrong_is_refused_alone(drawn: tuple[int, set[int]]) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [BackendTimeout("x"), BackendUnavailable("x"), BackendBadResponse("garbage"), BackendBadResponse("missing", 404)],
+    [BackendTimeout("x"), BackendUnavailable("x"), BackendBadResponse("garbage"), by_status("qdrant", 404)],
 )
 def test_what_is_no_fault_of_the_documents_is_waited_out(error: BackendError) -> None:
     """A backend that is away, a missing collection and garbage are tried again."""
@@ -90,8 +91,8 @@ def test_what_is_no_fault_of_the_documents_is_waited_out(error: BackendError) ->
 def test_waiting_is_said_once_for_each_kind_of_failure() -> None:
     """However often a backend is asked again in a minute, each kind of failure is one warning."""
     failures: list[BackendError] = [
-        BackendBadResponse("no such collection", 404),
-        *[BackendBadResponse("forbidden", 403, Reason.UNAUTHORIZED)] * 2,
+        by_status("qdrant", 404, "no such collection"),
+        *[by_status("qdrant", 403, "forbidden")] * 2,
     ]
 
     async def call() -> str:
@@ -102,8 +103,8 @@ def test_waiting_is_said_once_for_each_kind_of_failure() -> None:
     with capture_logs() as lines:
         assert asyncio.run(until_answered(call)) == "done"
     assert [(line["event"], line["reason"]) for line in lines] == [
-        ("backend call failed", "forbidden"),
-        ("backend call failed", "no such collection"),
+        ("backend call failed", "qdrant: status 403: forbidden"),
+        ("backend call failed", "qdrant: status 404: no such collection"),
     ]
 
 
@@ -129,7 +130,7 @@ def test_a_refusal_is_not_tried_again(status: int) -> None:
 
     async def call() -> None:
         calls.append(1)
-        raise BackendBadResponse("refused", status)
+        raise by_status("qdrant", status)
 
     with pytest.raises(BackendBadResponse):
         asyncio.run(until_answered(call))
@@ -140,8 +141,8 @@ def test_a_refusal_is_not_tried_again(status: int) -> None:
 def test_a_refused_document_is_a_dead_letter(stage: DocumentStage[Any]) -> None:
     """The refusal is an InputError of class `invalid`; without one the document goes on."""
     made = document()
-    with pytest.raises(InputError, match="refused: bad point") as caught:
-        stage.on_result(made, BackendBadResponse("bad point", 400))
+    with pytest.raises(InputError, match="refused: qdrant: status 400: bad point") as caught:
+        stage.on_result(made, by_status("qdrant", 400, "bad point"))
     assert caught.value.kind is DeadLetterClass.INVALID
     assert stage.on_result(made, None) is made
 

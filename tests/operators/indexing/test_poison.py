@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from operators.clients.http.dialect import by_status
 from operators.clients.http.transport import CONTROL
 from operators.indexing.apply import ENOUGH, DocumentEmbedder
 from operators.query.backend_answers import Embedding
@@ -19,7 +20,6 @@ from schemas.errors import (
     BackendUnavailable,
     DeadLetterClass,
     InputError,
-    Reason,
 )
 from tests.operators.indexing.documents import document
 from tests.operators.samples import DIMENSION
@@ -27,27 +27,26 @@ from tests.operators.samples import DIMENSION
 
 def judged(error: BackendError, *, serves_others: bool) -> BackendError:
     """The error after its backend has made a control request itself."""
-    error.serves_others = serves_others
-    return error
+    return error.but(serves_others=serves_others)
 
 
 FORMS: Final[dict[str, Callable[[], BackendError]]] = {
-    "status 400": lambda: BackendBadResponse("embedder: status 400", 400),
-    "status 500": lambda: BackendUnavailable("embedder: status 500", 500),
+    "status 400": lambda: by_status("embedder", 400),
+    "status 500": lambda: by_status("embedder", 500),
     "nulls": lambda: BackendBadResponse("embedder: a vector is not a list of numbers"),
     "a crash": lambda: BackendUnavailable("embedder: the connection broke"),
     "silence": lambda: BackendTimeout("embedder: no answer in time"),
-    "a judged failure": lambda: judged(BackendUnavailable("embedder: status 500", 500), serves_others=True),
-    "a gateway's time-out": lambda: BackendUnavailable("embedder: status 504", 504),
+    "a judged failure": lambda: judged(by_status("embedder", 500), serves_others=True),
+    "a gateway's time-out": lambda: by_status("embedder", 504),
 }
 
 OUTAGES: Final[dict[str, Callable[[], BackendError]]] = {
     **FORMS,
-    "a judged failure": lambda: judged(BackendUnavailable("embedder: status 500", 500), serves_others=False),
-    "a judged refusal": lambda: judged(BackendBadResponse("embedder: status 400", 400), serves_others=False),
-    "overload": lambda: BackendUnavailable("embedder: status 429", 429),
-    "a wrong key": lambda: BackendBadResponse("embedder: status 401", 401, Reason.UNAUTHORIZED),
-    "a wrong path": lambda: BackendBadResponse("embedder: status 404", 404),
+    "a judged failure": lambda: judged(by_status("embedder", 500), serves_others=False),
+    "a judged refusal": lambda: judged(by_status("embedder", 400), serves_others=False),
+    "overload": lambda: by_status("embedder", 429),
+    "a wrong key": lambda: by_status("embedder", 401),
+    "a wrong path": lambda: by_status("embedder", 404),
 }
 
 
@@ -128,7 +127,7 @@ def test_a_document_that_no_server_has_read_waits(status: int, no_pauses: list[f
         async def embed(self, texts: Sequence[str], **named: Any) -> list[Embedding]:
             if texts != [CONTROL] and len(self.calls) < 100:
                 self.calls.append(texts)
-                raise BackendUnavailable(f"embedder: status {status}", status)
+                raise by_status("embedder", status)
             return await super().embed(texts, **named)
 
     assert isinstance(embedded(Busy({}), ["a"])[0], Embedding)
@@ -150,8 +149,7 @@ def test_the_cost_of_one_poison_text(form: str, no_pauses: list[float]) -> None:
 def test_the_dead_letter_has_the_servers_reason() -> None:
     """A document that is refused so is a dead letter of class `invalid`, with the server's explanation."""
     stage = DocumentEmbedder(Model({}), 1.0)
-    error = BackendUnavailable("embedder: status 500", 500)
-    error.serves_others, error.quoted = True, "unsupported value: NaN"
+    error = by_status("embedder", 500).but(serves_others=True, quoted="unsupported value: NaN")
     with pytest.raises(InputError, match="refused: embedder: status 500: unsupported value: NaN") as caught:
         stage.on_result(document(), error)
     assert caught.value.kind is DeadLetterClass.INVALID

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from operators.clients.embedders import Purpose
+from operators.clients.http.dialect import by_status
 from operators.clients.model_caches import EmbeddingCache
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
@@ -192,7 +193,7 @@ def test_a_refused_text_loses_its_own_vector_alone() -> None:
     class Refusing(Counting):
         async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
             if any(len(text) > 20 for text in texts):
-                raise BackendBadResponse("refused", 413)
+                raise by_status("embedder", 413)
             return await super().embed(texts, purpose=purpose, timeout=timeout)
 
     embeddings = by(Refusing(), kept=EmbeddingCache(10**6))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.failures import VAIN, Chance, bisect
+from operators.clients.http.dialect import by_status
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 
 
@@ -23,7 +24,7 @@ class Picky:
         """Answer or refuse."""
         self.calls += 1
         if self._bad & set(items):
-            raise BackendBadResponse("refused", self._status)
+            raise by_status("backend", self._status) if self._status else BackendBadResponse("refused")
         return [-item for item in items]
 
 
@@ -64,7 +65,7 @@ def test_asking_apart_is_bounded(count: int, bad: set[int]) -> None:
 def test_any_other_failure_is_everybodys(status: int | None) -> None:
     """Asking again would help nobody."""
     backend = Picky({3}, status)
-    with pytest.raises(BackendBadResponse):
+    with pytest.raises(BackendError):
         outcomes(backend, 20)
     assert backend.calls == 1
 
@@ -74,7 +75,7 @@ def test_a_failure_on_the_way_is_its_parts_alone() -> None:
 
     async def call(items: Sequence[int]) -> list[int]:
         if len(items) == 20:
-            raise BackendBadResponse("refused", 413)
+            raise by_status("backend", 413)
         if 20 in items:
             raise BackendUnavailable("gone")
         return list(items)
@@ -106,9 +107,7 @@ def test_a_server_that_fails_by_chance_is_soon_not_divided() -> None:
         nonlocal calls
         calls += 1
         if len(some) == 4 or "poison" in some:
-            error = BackendUnavailable("status 500", 500)
-            error.serves_others = True
-            raise error
+            raise by_status("backend", 500).but(serves_others=True)
         return list(some)
 
     async def scenario() -> None:

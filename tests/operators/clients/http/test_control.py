@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.clients.admission import OPENS_AFTER
-from operators.clients.failures import bisect, refuses
+from operators.clients.failures import bisect
 from operators.clients.http.backend import Backend
 from operators.clients.http.transport import Control
-from schemas.errors import BackendBadResponse, BackendError
+from schemas.errors import BackendBadResponse, BackendError, Blame
 from tests.operators.clients.http.resilience import guarding
 from tests.operators.clients.http.serving import json_response
 
@@ -74,7 +74,7 @@ def test_a_poison_text_opens_no_breaker(form: str) -> None:
             for error in together:
                 assert isinstance(error, BackendError)
                 assert error.serves_others
-                assert refuses(error)
+                assert error.blame is Blame.REQUEST
             assert await ask(guarded, ["others"]) == [6]
 
     asyncio.run(scenario())
@@ -91,7 +91,7 @@ def test_an_outage_by_its_status_is_no_request_s_fault(status: int) -> None:
         async with guarding(server) as guarded:
             with pytest.raises(BackendError) as caught:
                 await ask(guarded, ["text"])
-            assert not refuses(caught.value)
+            assert caught.value.blame is Blame.BACKEND
 
     asyncio.run(scenario())
     assert [GOOD] not in server.calls

@@ -14,7 +14,7 @@ from operators.clients.admission import OPENS_AFTER
 from operators.clients.http.backend import resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.answers import QDRANT, collection_of, error_of
-from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Blame, Reason
 
 DATA: Final = Path(__file__).parents[3] / "data"
 RECORDED: Final[list[dict[str, Any]]] = [
@@ -119,7 +119,7 @@ def test_a_rate_that_qdrant_bounds_is_one_collections(status: int, content: obje
     """A proxy's bound is one of all requests."""
     error = error_of("qdrant", status, body(content))
     assert isinstance(error, BackendUnavailable)
-    assert error.of_subject is alone
+    assert (error.blame is Blame.CONFIGURATION) is alone
 
 
 @pytest.mark.parametrize("calls", [1, OPENS_AFTER, 40])
