@@ -14,7 +14,7 @@ Outages
 import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
@@ -81,16 +81,6 @@ SHARE: Final = 0.01
 """Calls of which as many may be divided in vain."""
 
 
-@dataclass(slots=True)
-class _Part:
-    """Items of a call, the call that they were a part of, and its items that are not answered yet."""
-
-    items: Sequence[Any]
-    of: "_Part | None" = None
-    doubtful: bool = False
-    open: int = 0
-
-
 async def bisect(
     items: Sequence[Item],
     call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
@@ -106,33 +96,33 @@ async def bisect(
     `thorough`: every item that is refused is refused alone, however many calls that takes; nothing is raised. `chance`
     says whether calls are divided of a server that fails by chance.
     """
-    left = min(len(items), MOST_PARTS)
-    answers: list[Answer | BackendError] = []
+    left, failed = min(len(items), MOST_PARTS), 0
     if chance is not None:
         chance.call()
-    # One after the other: the first call was given one slot at the backend.
-    waiting = [_Part(items)] if items else []
-    while waiting:
-        part = waiting.pop()
-        batch = part.items
+
+    async def ask(part: Sequence[Item]) -> list[Answer | BackendError]:
+        nonlocal left, failed
         halves: list[Sequence[Item]] = []
         try:
-            answers += await call(batch)
-            if part.of is not None:
-                part.of.open -= len(batch)
-                if chance is not None and part.of.doubtful and not part.of.open:
-                    chance.in_vain()
+            return [*await call(part)]
         except BackendError as error:
             if error.blame is Blame.REQUEST and (chance is None or chance.allows(error)):
-                part.doubtful, part.open = error.suspect is Blame.UNKNOWN, len(batch)
-                halves = divide(batch) if thorough else divide(batch, singly=min(left, _FEW), most=left)
-            if not halves and batch is items and not thorough:
+                halves = divide(part) if thorough else divide(part, singly=min(left, _FEW), most=left)
+            if not halves and part is items and not thorough:
                 raise
-            if not halves:
-                answers += [error] * len(batch)
+            failure = error
+        failed += 1
+        if not halves:
+            return [failure] * len(part)
         left -= len(halves)
-        waiting += [_Part(half, part) for half in reversed(halves)]
-    return answers
+        before = failed
+        # One after the other: the first call was given one slot at the backend.
+        answers = [answer for half in halves for answer in await ask(half)]
+        if chance is not None and failure.suspect is Blame.UNKNOWN and failed == before:
+            chance.in_vain()
+        return answers
+
+    return await ask(items) if items else []
 
 
 @dataclass(frozen=True, slots=True)

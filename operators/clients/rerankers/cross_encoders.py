@@ -204,17 +204,9 @@ class HttpReranker:
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
         deadline = time.monotonic() + timeout
-        try:
-            return await self._ask(requests, timeout)
-        except BackendError as error:
-            if error.blame is not Blame.REQUEST:
-                raise
-            whole = error
         documents = [(request, id_) for request in requests for id_ in request.documents]
 
         async def ask(some: Sequence[tuple[RerankRequest, str]]) -> list[float | None]:
-            if len(some) == len(documents):
-                raise whole
             ids: dict[int, tuple[RerankRequest, list[str]]] = {}
             for request, id_ in some:
                 ids.setdefault(id(request), (request, []))[1].append(id_)
@@ -222,9 +214,12 @@ class HttpReranker:
             found = await self._ask(parts, deadline - time.monotonic())
             return [scores.get(id_) for part, scores in zip(parts, found, strict=True) for id_ in part.documents]
 
-        if len(documents) == 1:
-            return [SomeScores({}, frozenset(requests[0].documents))]
-        answers = iter(await bisect(documents, ask, chance=self._chance))
+        try:
+            answers = iter(await bisect(documents, ask, chance=self._chance))
+        except BackendError as error:
+            if len(documents) > 1 or error.blame is not Blame.REQUEST:
+                raise
+            answers = iter([error])
         return [_outcome({id_: next(answers) for id_ in request.documents}) for request in requests]
 
     async def aclose(self) -> None:
