@@ -44,9 +44,6 @@ UNKNOWN_FOR: Final = 10.0
 
 _PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
-_INTERVAL: Final = 60.0
-"""Seconds between two log lines about a registry that fails."""
-
 _NOT_FOUND: Final = 404
 _REFUSED: Final = frozenset({401, 403})
 _UNKNOWN: Final = frozenset({40401, 40402, 40403})
@@ -84,7 +81,6 @@ class SchemaRegistry:
         self._client = _client(settings)
         self._schemas: BoundedCache[int, WriterSchema] = BoundedCache(CACHED)
         self._unknown: BoundedCache[int, WriterSchema] = BoundedCache(CACHED, ttl=UNKNOWN_FOR)
-        self._logged = -math.inf
         self._failing = False
 
     async def schema(self, id_: int) -> WriterSchema:
@@ -159,14 +155,12 @@ class SchemaRegistry:
             try:
                 found = await _ask(ask)
             except RetriableDelivery as error:
-                if time.monotonic() - self._logged >= _INTERVAL:
-                    self._logged = time.monotonic()
-                    log.warning("schema registry is failing", url=self.url, reason=str(error), retry_in_s=pause)
+                log.warning("schema registry is failing", url=self.url, reason=str(error), retry_in_s=pause)
                 self._failing = True
             else:
                 if self._failing:
                     log.info("schema registry is well again", url=self.url)
-                    self._failing, self._logged = False, -math.inf
+                    self._failing = False
                 return found
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

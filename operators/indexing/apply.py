@@ -12,7 +12,6 @@ fails, too, the embedder is waited for. A document that fails among n costs abou
 
 import asyncio
 import math
-import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -25,7 +24,7 @@ from typing_extensions import override
 from operators.access.filters import check_indexes, condition, on_index
 from operators.clients.admission import LONGEST_REST
 from operators.clients.embedders import Encoder, Vector
-from operators.clients.failures import Kind, Outages, bisect
+from operators.clients.failures import bisect
 from operators.clients.http.dialect import REFUSALS
 from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.answers import Payload
@@ -87,13 +86,12 @@ async def until_answered(
 ) -> Outcome:
     """Call until the backend answers, waiting ever longer in between. Raises BackendError for a refusal.
 
-    A missing collection, a wrong key or garbage is no fault of the documents: it is waited out, too, with a warning for
-    each kind of failure, at most once a minute. With a `control` call, every failure that it doesn't share is a
-    refusal: at once of a call for several documents, of one that is `alone` after ENOUGH of them.
+    A missing collection, a wrong key or garbage is no fault of the documents: it is waited out, too, with a warning.
+    With a `control` call, every failure that it doesn't share is a refusal: at once of a call for several documents, of
+    one that is `alone` after ENOUGH of them.
     """
     pause = 0.1
     failures = 0
-    outages = Outages()
     while True:
         try:
             return await call()
@@ -107,8 +105,7 @@ async def until_answered(
                 # Behind a balancer a sick replica may get each call, and a healthy one each control: three break step.
                 if not alone or (failures >= ENOUGH[error.suspect] and await _answers(control, 2)):
                     raise error.but(serves_others=True) from None
-            if failed := outages.failed(Kind(None, error.reason, str(error)), time.monotonic()):
-                log.warning("backend call failed", reason=str(error), failed=failed, retry_in_s=pause)
+            log.warning("backend call failed", reason=str(error), retry_in_s=pause)
             await asyncio.sleep(max(pause, min(error.retry_after, LONGEST_REST)))
             pause = min(2 * pause, _LONGEST_PAUSE)
 

@@ -2,9 +2,7 @@
 
 import contextlib
 import logging
-import math
 import re
-import time
 from collections.abc import Iterator, Mapping
 from operator import methodcaller
 from typing import Any, Final
@@ -44,7 +42,7 @@ def connection(settings: KafkaSettings) -> dict[str, Any]:
         "reconnect.backoff.ms": 100,
         "reconnect.backoff.max.ms": 1000,
         "error_cb": _log_error,
-        "throttle_cb": _THROTTLING.note,
+        "throttle_cb": _log_throttling,
         **security(settings),
     }
 
@@ -156,27 +154,12 @@ def _log_error(error: KafkaError) -> None:
         log.warning("%s", error.name())
 
 
-_SILENCE: Final = 60.0
-"""Seconds from one line about throttling to the next."""
-
-
-class _ThrottleLog:
-    """Says that a broker throttles, once for all clients of the process."""
-
-    def __init__(self) -> None:
-        self._silent_until = -math.inf
-
-    def note(self, event: Any) -> None:
-        if (now := time.monotonic()) >= self._silent_until:
-            self._silent_until = now + _SILENCE
-            log.warning(
-                "%s delays its answers by %.1f s: a quota is used up; raise it, or delivery.transaction_interval",
-                event.broker_name,
-                event.throttle_time,
-            )
-
-
-_THROTTLING: Final = _ThrottleLog()
+def _log_throttling(event: Any) -> None:
+    log.warning(
+        "%s delays its answers by %.1f s: a quota is used up; raise it, or delivery.transaction_interval",
+        event.broker_name,
+        event.throttle_time,
+    )
 
 
 def partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:

@@ -88,11 +88,11 @@ def test_what_is_no_fault_of_the_documents_is_waited_out(error: BackendError) ->
     assert asyncio.run(until_answered(call)) == "done"
 
 
-def test_waiting_is_said_once_for_each_kind_of_failure() -> None:
-    """However often a backend is asked again in a minute, each kind of failure is one warning."""
+def test_waiting_is_said_with_its_reason() -> None:
+    """Each failure is a warning that names the time of the next try, so that the log prints a kind once a minute."""
     failures: list[BackendError] = [
         by_status("qdrant", 404, "no such collection"),
-        *[by_status("qdrant", 403, "forbidden")] * 2,
+        by_status("qdrant", 403, "forbidden"),
     ]
 
     async def call() -> str:
@@ -102,9 +102,9 @@ def test_waiting_is_said_once_for_each_kind_of_failure() -> None:
 
     with capture_logs() as lines:
         assert asyncio.run(until_answered(call)) == "done"
-    assert [(line["event"], line["reason"]) for line in lines] == [
-        ("backend call failed", "qdrant: status 403: forbidden"),
-        ("backend call failed", "qdrant: status 404: no such collection"),
+    assert [(line["event"], line["reason"], line["retry_in_s"]) for line in lines] == [
+        ("backend call failed", "qdrant: status 403: forbidden", 0.1),
+        ("backend call failed", "qdrant: status 404: no such collection", 0.2),
     ]
 
 
