@@ -26,7 +26,7 @@ from bench.failing_reranker import FailingReranker, Fault, failing_reranker
 from bench.figures import percentile
 from bench.loops import Answer, OpenLoop, Sink, Source
 from bench.reranking import queries as fetched
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
@@ -142,7 +142,7 @@ def trial(server: FailingReranker, dialect: str, fault: Fault, queries: int) -> 
     """
     section = RerankSettings.model_validate({"kind": dialect, "url": server.url})
     transport = Counted(http_transport())
-    backend = resilient(Endpoint("reranker", server.url, transport))
+    backend = Resilient(Endpoint("reranker", server.url, transport))
     reranker: Reranker = HttpReranker(backend, "stub", APIS[dialect], documents=section.documents)
     calls = EventLoopThread(Wakeup())
     loop = OpenLoop(calls.wakeup)

@@ -31,7 +31,7 @@ from bench.loops import ClosedLoop, Sink, Source
 from bench.pair_server import pair_server
 from bench.signals import SIGNALS
 from flows.assembly.query import decoder
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.local.inference import batches, mask, pad
@@ -202,7 +202,7 @@ def pairs(rounds: int, count: int, concurrency: int) -> dict[str, Any]:
 
 
 def _saturated(url: str, count: int, concurrency: int, calls: EventLoopThread, *, many: bool) -> dict[str, float]:
-    backend = resilient(Endpoint("pairs", url, http_transport()))
+    backend = Resilient(Endpoint("pairs", url, http_transport()))
     reranker = HttpReranker(backend, "stub", APIS["vllm_score"], documents=MOST_PAIRS)
     if not many:
         reranker.capacity = replace(reranker.capacity, queries=1)

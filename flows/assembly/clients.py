@@ -19,7 +19,7 @@ from operators.clients.chat.apis import APIS as CHAT_APIS
 from operators.clients.chat.completions import HttpChat
 from operators.clients.embedders import Embedder, SparseEncoder
 from operators.clients.embedders.bi_encoders import APIS, SPARSE_APIS, BiEncoder, dense, sparse
-from operators.clients.http.backend import Backend, resilient
+from operators.clients.http.backend import Backend, Resilient
 from operators.clients.http.dialect import MODEL
 from operators.clients.http.transport import MIB, Endpoint, http_transport, proxy_for
 from operators.clients.local.cross_encoder import CrossEncoder
@@ -249,7 +249,7 @@ def _server(
         query=section.query,
         body=section.body,
     )
-    return resilient(endpoint, metrics=metrics.backend(name))
+    return Resilient(endpoint, metrics=metrics.backend(name))
 
 
 def qdrant(settings: Settings, engine: Callable[[], Engine], metrics: FlowMetrics) -> QdrantClient:
@@ -263,7 +263,7 @@ def qdrant(settings: Settings, engine: Callable[[], Engine], metrics: FlowMetric
     headers = _headers("qdrant", section, _key_header("qdrant", section, "api-key"))
     pooled = transport("qdrant", section, section.url)
     endpoint = Endpoint("qdrant", section.url, pooled, headers, _MAX_QDRANT_BODY, QDRANT)
-    return QdrantClient(resilient(endpoint, metrics=metrics.backend("qdrant")), fields=fields)
+    return QdrantClient(Resilient(endpoint, metrics=metrics.backend("qdrant")), fields=fields)
 
 
 def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetrics) -> Embedder | None:

@@ -14,7 +14,7 @@ from qdrant_client.http import models
 
 from bench.stubs import DIMENSION, IDS, NAMESPACE, Stubs, relevance, stub_backends, text
 from operators.clients.embedders.bi_encoders import APIS, BiEncoder, dense
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.cross_encoders import COHERE, HttpReranker
@@ -97,7 +97,7 @@ def test_reranker_reads_the_stub(stubs: Stubs) -> None:
     documents = {point: text(number) for number, point in enumerate(IDS[:50])}
 
     async def scenario() -> Any:
-        reranker = HttpReranker(resilient(Endpoint("stub", stubs.rerank, http_transport())), "m", COHERE)
+        reranker = HttpReranker(Resilient(Endpoint("stub", stubs.rerank, http_transport())), "m", COHERE)
         try:
             return await reranker.score([RerankRequest("q", documents, "docs", "n")], timeout=5)
         finally:
@@ -121,7 +121,7 @@ def test_embedder_reads_the_stub(stubs: Stubs) -> None:
 
     async def scenario() -> Any:
         embedder = BiEncoder(
-            resilient(Endpoint("stub", stubs.embed, http_transport())), "m", dense(DIMENSION), APIS["openai"]
+            Resilient(Endpoint("stub", stubs.embed, http_transport())), "m", dense(DIMENSION), APIS["openai"]
         )
         try:
             return await embedder.embed(["a", "b", "a"], purpose="query", timeout=5)

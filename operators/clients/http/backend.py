@@ -41,7 +41,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -75,43 +75,6 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 
-class Backend(Protocol):
-    """The interface of an endpoint, with or without the layers over it."""
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The endpoint below all layers."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The backend's name, for messages."""
-        ...
-
-    async def ask(
-        self,
-        path: str,
-        body: object,
-        read: Callable[[Any], Result],
-        *,
-        timeout: float,
-        method: str = "POST",
-        repeatable: bool = False,
-        control: Control | None = None,
-    ) -> Result:
-        """Send `body` and return what `read` makes of the parsed answer, all within `timeout` seconds.
-
-        `repeatable`: the request only reads, so it may be sent again on a new connection when an old one breaks.
-        `control` tells a request that the backend cannot digest from a backend that fails.
-        `read` raises BackendError for an answer that breaks the protocol. Raises BackendError.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Close the endpoint."""
-        ...
-
-
 def longest_pause(failures: int) -> float:
     """Return the longest pause, in seconds, after this number of failed tries of a request."""
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (failures - 1))
@@ -122,34 +85,26 @@ def full_jitter(longest: float) -> float:
     return random.uniform(0.0, longest)  # noqa: S311 - a pause is no secret
 
 
-def resilient(
-    endpoint: Endpoint,
-    clock: Callable[[], float] = time.monotonic,
-    jitter: Callable[[float], float] = full_jitter,
-    metrics: BackendMetrics | None = None,
-) -> Backend:
-    """The endpoint with retries, a retry budget, a breaker and a log of its outages.
-
-    `jitter` chooses a pause up to the given one. `metrics` count its requests, where they are a flow's. It belongs to
-    no event loop, and works on the next when one is closed.
-    """
-    counted = metrics if metrics is not None else FlowMetrics(Instruments(), "none").backend(endpoint.name)
-    return _Resilient(endpoint, clock, jitter, counted)
-
-
 def _over(task: asyncio.Task[Any] | None) -> bool:
     """True if there is no such task, or none on this event loop any more."""
     return task is None or task.done() or task.get_loop() is not asyncio.get_running_loop()
 
 
-class _Resilient:
+class Resilient:
+    """The endpoint with retries, a retry budget, a breaker and a log of its outages.
+
+    `jitter` chooses a pause up to the given one. `metrics` count its requests, where they are a flow's. It belongs to
+    no event loop, and works on the next when one is closed.
+    """
+
     def __init__(
         self,
         endpoint: Endpoint,
-        clock: Callable[[], float],
-        jitter: Callable[[float], float],
-        metrics: BackendMetrics,
+        clock: Callable[[], float] = time.monotonic,
+        jitter: Callable[[float], float] = full_jitter,
+        metrics: BackendMetrics | None = None,
     ) -> None:
+        metrics = metrics or FlowMetrics(Instruments(), "none").backend(endpoint.name)
         self.endpoint = endpoint
         self._clock = clock
         self._jitter = jitter
@@ -170,6 +125,7 @@ class _Resilient:
 
     @property
     def name(self) -> str:
+        """The backend's name, for messages."""
         return self.endpoint.name
 
     async def ask(
@@ -183,6 +139,12 @@ class _Resilient:
         repeatable: bool = False,
         control: Control | None = None,
     ) -> Result:
+        """Send `body` and return what `read` makes of the parsed answer, all within `timeout` seconds.
+
+        `repeatable`: the request only reads, so it may be sent again on a new connection when an old one breaks.
+        `control` tells a request that the backend cannot digest from a backend that fails.
+        `read` raises BackendError for an answer that breaks the protocol. Raises BackendError.
+        """
         deadline = self._clock() + timeout
         if timeout <= 0:
             raise BackendTimeout(f"{self.name}: no time left", unread=True)
@@ -234,6 +196,7 @@ class _Resilient:
         raise failure
 
     async def aclose(self) -> None:
+        """Close the endpoint."""
         self._closed = True
         for task in (self._controlling, self._probing):
             if task is not None and not _over(task):
@@ -443,3 +406,7 @@ class _Resilient:
         if self._clock() + pause >= deadline or not (throttled or self._budget.take()):
             return None
         return pause
+
+
+Backend = Endpoint | Resilient
+"""An endpoint, with or without the layers over it."""

@@ -16,7 +16,7 @@ from bytewax.run import cli_main
 from bytewax.testing import TestingSink
 
 from operators.clients.admission import REST
-from operators.clients.http.backend import Backend, resilient
+from operators.clients.http.backend import Backend, Resilient
 from operators.clients.model_caches import ScoreCache
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
@@ -132,7 +132,7 @@ def stage(
 
         async def opened() -> Reranker:
             url = await stack.enter_async_context(answering(server))
-            return make(resilient(await stack.enter_async_context(backend(f"{url}/base"))))
+            return make(Resilient(await stack.enter_async_context(backend(f"{url}/base"))))
 
         reranker = calls.run(opened(), 10)
         kept = ScoreCache(100_000) if cache else None

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from operators.clients.chat.apis import APIS, Structured
 from operators.clients.chat.completions import HttpChat
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.dialect import MODEL
 from operators.clients.http.transport import CONTROL, Endpoint, http_transport
 from tests.operators.clients.chat.servers import (
@@ -55,7 +55,7 @@ class Manner:
         """The client of a server with this manner at `url`."""
         headers = HEADERS[anthropic if self.kind == "anthropic" else openai]
         endpoint = Endpoint("chat", f"{url}/v1", http_transport(), headers, dialect=MODEL)
-        backend = resilient(endpoint)
+        backend = Resilient(endpoint)
         return HttpChat(backend, "m", APIS[self.kind], structured=self.structured, parameters=self.parameters)
 
 

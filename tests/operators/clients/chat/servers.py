@@ -11,7 +11,7 @@ from aiohttp import web
 from operators.clients.chat import ChatModel
 from operators.clients.chat.apis import APIS
 from operators.clients.chat.completions import HttpChat
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers.listwise import FORM
 from tests.operators.clients.http.serving import Handler, answering, backend
@@ -168,12 +168,12 @@ def anthropic_error(kind: str, message: str, status: int) -> web.Response:
 
 def openai(endpoint: Endpoint) -> ChatModel:
     """The OpenAI-compatible chat model."""
-    return HttpChat(resilient(endpoint), "gpt-4.1-mini", APIS["openai"])
+    return HttpChat(Resilient(endpoint), "gpt-4.1-mini", APIS["openai"])
 
 
 def anthropic(endpoint: Endpoint) -> ChatModel:
     """The chat model of the Messages API."""
-    return HttpChat(resilient(endpoint), "claude-haiku-4-5", APIS["anthropic"])
+    return HttpChat(Resilient(endpoint), "claude-haiku-4-5", APIS["anthropic"])
 
 
 HEADERS: dict[Make, Mapping[str, str]] = {

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from operators.clients.embedders import Embedder, Purpose
 from operators.clients.embedders.bi_encoders import APIS, BiEncoder, dense
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
 from operators.query.backend_answers import Embedding
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
@@ -66,12 +66,12 @@ class Tei:
 
 def openai(endpoint: Endpoint) -> Embedder:
     """The OpenAI-compatible embedder, for a server of `OpenAI`'s limit."""
-    return BiEncoder(resilient(endpoint), "text-embedding-3-small", dense(3), APIS["openai"], max_batch=8)
+    return BiEncoder(Resilient(endpoint), "text-embedding-3-small", dense(3), APIS["openai"], max_batch=8)
 
 
 def tei(endpoint: Endpoint) -> Embedder:
     """The TEI embedder with its defaults."""
-    return BiEncoder(resilient(endpoint), "bge-small-en-v1.5", dense(3), APIS["tei"])
+    return BiEncoder(Resilient(endpoint), "bge-small-en-v1.5", dense(3), APIS["tei"])
 
 
 def embed(
@@ -266,7 +266,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
 def test_every_api_is_asked_and_read_as_documented(kind: str) -> None:
     """The path and the fields are the API's, with the length of the vectors if it is asked for."""
     server = Recorded(kind)
-    (embedding,) = embed(lambda it: BiEncoder(resilient(it), "m", dense(3), APIS[kind], dimensions=3), server, ["a"])
+    (embedding,) = embed(lambda it: BiEncoder(Resilient(it), "m", dense(3), APIS[kind], dimensions=3), server, ["a"])
     assert server.requests == [SENT[kind]]
     assert np.allclose(embedding.vector, np.array(vector_of("a")) / np.linalg.norm(vector_of("a")), atol=1e-6)
 
@@ -278,7 +278,7 @@ def test_a_purpose_is_said_by_prefix_and_fields(kind: str, purpose: Purpose) -> 
     purposes = {"query": {"prefix": "find: ", "input_type": "search"}, "document": {"prompt_name": "passage"}}
     server = Recorded(kind)
     embed(
-        lambda it: BiEncoder(resilient(it), "m", dense(3), APIS[kind], purposes=purposes),
+        lambda it: BiEncoder(Resilient(it), "m", dense(3), APIS[kind], purposes=purposes),
         server,
         ["a"],
         purpose=purpose,
@@ -294,4 +294,4 @@ def test_a_purpose_is_said_by_prefix_and_fields(kind: str, purpose: Purpose) -> 
 def test_cohere_answer_that_does_not_fit_is_a_bad_response(answer: object) -> None:
     """One text whose answer isn't one vector among the floats is BackendBadResponse."""
     with pytest.raises(BackendBadResponse):
-        embed(lambda it: BiEncoder(resilient(it), "m", dense(3), APIS["cohere"]), answer_with(answer), ["a"])
+        embed(lambda it: BiEncoder(Resilient(it), "m", dense(3), APIS["cohere"]), answer_with(answer), ["a"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.embedders.bi_encoders import SPARSE_APIS, BiEncoder, sparse
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.dialect import MODEL
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.text.terms import SparseVector
@@ -78,7 +78,7 @@ def test_every_api_is_asked_and_read_as_documented(kind: str) -> None:
 
     async def scenario() -> list[SparseVector]:
         async with answering(handle) as url:
-            backend = resilient(Endpoint("encoder", f"{url}/base", http_transport(), dialect=MODEL))
+            backend = Resilient(Endpoint("encoder", f"{url}/base", http_transport(), dialect=MODEL))
             encoder = BiEncoder(backend, "m", sparse, SPARSE_APIS[kind])
             try:
                 return await encoder.embed(["a sea", "b"], purpose="query", timeout=10)

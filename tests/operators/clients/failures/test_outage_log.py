@@ -9,7 +9,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from operators.clients.failures import INTERVAL
-from operators.clients.http.backend import Backend, resilient
+from operators.clients.http.backend import Backend, Resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.answers import QDRANT
 from schemas.errors import BackendError
@@ -97,7 +97,7 @@ def test_a_key_for_one_of_two_collections() -> None:
 
     async def scenario() -> None:
         async with answering(one_of_two) as url:
-            qdrant = resilient(Endpoint("qdrant", url, http_transport(), {"api-key": "sesame"}, dialect=QDRANT))
+            qdrant = Resilient(Endpoint("qdrant", url, http_transport(), {"api-key": "sesame"}, dialect=QDRANT))
             for _ in range(20):
                 for collection in ("mine", "theirs"):
                     try:

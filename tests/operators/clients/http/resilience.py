@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from operators.clients.http.backend import Backend, resilient
+from operators.clients.http.backend import Backend, Resilient
 from schemas.errors import BackendBadResponse, BackendError
 from tests.operators.clients.http.serving import Handler, answering, backend, json_response
 
@@ -107,7 +107,7 @@ async def guarding(
 ) -> AsyncIterator[Backend]:
     """A guarded backend before a server of `handler`."""
     async with answering(handler) as url, backend(url, max_connections=100) as endpoint:
-        guarded = resilient(endpoint, clock, jitter)
+        guarded = Resilient(endpoint, clock, jitter)
         yield guarded
         await guarded.aclose()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from operators.clients.admission import OPENS_AFTER
-from operators.clients.http.backend import TRIES, resilient
+from operators.clients.http.backend import TRIES, Resilient
 from operators.clients.http.transport import Endpoint, http_transport
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.closing import Close, Closing
@@ -144,7 +144,7 @@ def test_an_old_connection_costs_no_retry_and_counts_for_no_breaker() -> None:
     reads = 20 * OPENS_AFTER * TRIES
 
     async def scenario(endpoint: Endpoint) -> list[Any]:
-        layers = resilient(endpoint)
+        layers = Resilient(endpoint)
         return [await layers.ask("/", {}, lambda answer: answer, timeout=10, repeatable=True) for _ in range(reads)]
 
     assert on(server, scenario) == [{}] * reads

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.http.backend import full_jitter, longest_pause, resilient
+from operators.clients.http.backend import Resilient, full_jitter, longest_pause
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.resilience import BREAK, GARBAGE, Pauses, Scripted, ask, guarding, read, unused_port
 from tests.operators.clients.http.serving import backend
@@ -93,7 +93,7 @@ def test_a_refused_connection_is_tried_again() -> None:
 
     async def scenario() -> str | BackendError:
         async with backend(f"http://127.0.0.1:{unused_port()}") as endpoint:
-            return await ask(resilient(endpoint, jitter=pauses))
+            return await ask(Resilient(endpoint, jitter=pauses))
 
     assert type(asyncio.run(scenario())) is BackendUnavailable
     assert pauses == [0.05, 0.1]

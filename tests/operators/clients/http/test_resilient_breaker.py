@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from operators.clients.http.backend import Backend, resilient
+from operators.clients.http.backend import Backend, Resilient
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from tests.operators.clients.http.resilience import (
     BREAK,
@@ -67,7 +67,7 @@ def test_nobody_listening_opens_it() -> None:
 
     async def scenario() -> list[str | BackendError]:
         async with backend(f"http://127.0.0.1:{unused_port()}") as endpoint:
-            return await ask_each(resilient(endpoint, Clock(), lambda _: 0.0), 10)
+            return await ask_each(Resilient(endpoint, Clock(), lambda _: 0.0), 10)
 
     assert refused(asyncio.run(scenario())) == 8
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from operators.clients.http.backend import Backend, resilient
+from operators.clients.http.backend import Backend, Resilient
 from operators.clients.http.dialect import MODEL
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import RerankRequest
@@ -45,7 +45,7 @@ def texts_of(manner: Manner) -> list[str]:
 async def backend(server: Playing, name: Role) -> AsyncIterator[Backend]:
     """A backend that calls the server."""
     async with answering(server) as url:
-        made = resilient(Endpoint(name, f"{url}/base", http_transport(), dialect=MODEL))
+        made = Resilient(Endpoint(name, f"{url}/base", http_transport(), dialect=MODEL))
         yield made
         await made.aclose()
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from qdrant_client.http import models
 
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.answers import read_vectors
 from operators.clients.qdrant.client import QdrantClient
@@ -294,7 +294,7 @@ def test_points_that_are_too_long_for_one_answer_are_read_in_parts(kib: int, wha
     ids = [str(each) for each in range(33)]
 
     async def scenario() -> None:
-        client = QdrantClient(resilient(Endpoint("qdrant", "http://qdrant", transport, max_body=kib * 1024)))
+        client = QdrantClient(Resilient(Endpoint("qdrant", "http://qdrant", transport, max_body=kib * 1024)))
         for _ in range(3):
             if what == "payloads":
                 found: Mapping[str, Any] = await client.retrieve("docs", ids, True, timeout=30)

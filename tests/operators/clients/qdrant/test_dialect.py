@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.admission import OPENS_AFTER
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.answers import QDRANT, collection_of, error_of
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Blame, Reason
@@ -134,7 +134,7 @@ def test_a_bounded_collection_takes_nothing_from_another(calls: int) -> None:
 
     async def scenario() -> None:
         endpoint = Endpoint("qdrant", "http://qdrant", httpx.MockTransport(answer), dialect=QDRANT)
-        backend = resilient(endpoint)
+        backend = Resilient(endpoint)
         path = "/collections/{}/points/count"
 
         async def ask(collection: str) -> Any:

@@ -9,7 +9,7 @@ import httpx
 import orjson
 import pytest
 
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker, RerankApi
@@ -55,7 +55,7 @@ class Dialect:
 
     def over(self, endpoint: Endpoint, documents: int | None = None) -> HttpReranker:
         """A new client."""
-        return HttpReranker(resilient(endpoint), MODEL, self.api, documents=documents or self.server.limit)
+        return HttpReranker(Resilient(endpoint), MODEL, self.api, documents=documents or self.server.limit)
 
     def right(self, requests: Sequence[RerankRequest]) -> Any:
         """The server's right answer to `requests`."""

@@ -9,7 +9,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.http.backend import TRIES, resilient
+from operators.clients.http.backend import TRIES, Resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.cross_encoders import HttpReranker
@@ -77,7 +77,7 @@ def test_pairs_request_repeats_the_query() -> None:
 @PAIRS
 def test_namespaces_share_calls_of_a_trusted_backend_alone(dialect: Dialect) -> None:
     """Two namespaces' documents are kept apart unless the backend is trusted."""
-    guarded = resilient(Endpoint("backend", "http://local", Local(b"")))
+    guarded = Resilient(Endpoint("backend", "http://local", Local(b"")))
     assert HttpReranker(guarded, MODEL, dialect.api).capacity.apart == "namespace"
     assert HttpReranker(guarded, MODEL, dialect.api, trusted=True).capacity.apart is None
 

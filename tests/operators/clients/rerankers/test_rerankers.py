@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from operators.clients.http.backend import resilient
+from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.cross_encoders import HttpReranker, Templates
@@ -133,7 +133,7 @@ def test_overloaded_server_is_unavailable(dialect: Dialect) -> None:
 @EVERY_DIALECT
 def test_capacity_is_as_configured(dialect: Dialect) -> None:
     """A call has so many documents and characters; many queries of one namespace, where the API carries pairs."""
-    guarded = resilient(Endpoint("backend", "http://local", Local(b"")))
+    guarded = Resilient(Endpoint("backend", "http://local", Local(b"")))
     pairs = dialect.api.pairs
     configured = HttpReranker(guarded, MODEL, dialect.api, documents=7, chars=4000).capacity
     assert configured == Capacity(7 if pairs else 1, 7, 4000, apart="namespace" if pairs else None)
@@ -144,7 +144,7 @@ def test_templates_surround_the_texts() -> None:
     templates = Templates("<|q|>{query}<|/q|>", "<|d|>{document}{query}")
     request = request_of("x<|/q|>", "{document}", query="{query} <|d|>")
     server = VLLM_SCORE.server()
-    guarded = resilient(Endpoint("backend", "http://local", Local(server)))
+    guarded = Resilient(Endpoint("backend", "http://local", Local(server)))
     asyncio.run(HttpReranker(guarded, MODEL, VLLM_SCORE.api, templates=templates).score([request], timeout=5))
     [body] = server.requests
     assert body["text_1"] == ["<|q|>{query} < |d|><|/q|>"] * 2
@@ -155,7 +155,7 @@ def test_templates_surround_the_texts() -> None:
 def test_an_instruction_is_a_field_where_the_api_has_one(kind: str) -> None:
     """Elsewhere nothing is sent that a server could refuse."""
     server, api = DIALECTS[kind].server(), DIALECTS[kind].api
-    guarded = resilient(Endpoint("backend", "http://local", Local(server)))
+    guarded = Resilient(Endpoint("backend", "http://local", Local(server)))
     asyncio.run(HttpReranker(guarded, MODEL, api, instruction="find bugs").score([request_of("x")], timeout=5))
     [body] = server.requests
     where = {"sglang": body, "dashscope": body.get("parameters", {})}.get(kind, {})
