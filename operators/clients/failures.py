@@ -11,10 +11,11 @@ Outages
   while there is none, failures are distinguished by scope and reason only.
 """
 
+import math
 import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
 
 import structlog
 
@@ -125,9 +126,8 @@ async def bisect(
     return await ask(items) if items else []
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of failure: its scope, its reason, and its words, whose numbers don't count.
+class _Kind(NamedTuple):
+    """A kind of failure: its words are those of the error, whose numbers don't count.
 
     A success of `scope` ends the outage; None: any success of the backend.
     """
@@ -135,25 +135,13 @@ class Kind:
     scope: Hashable
     reason: Reason
     words: str
-    lasting: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "words", _NUMBER.sub("0", self.words))
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The end of an outage: its seconds since its first failure, and the number of its failures."""
-
-    kind: Kind
-    lasted: float
-    failed: int
+    lasting: bool
 
 
 @dataclass(slots=True)
 class _Noted:
-    latest: float
-    logged: float | None = None
+    latest: float = 0.0
+    logged: float = -math.inf
     unlogged: int = 0
 
 
@@ -162,47 +150,6 @@ class _Outage:
     began: float
     failed: int = 0
     logged: bool = False
-
-
-@dataclass(slots=True)
-class Outages:
-    """The failures of one backend."""
-
-    _noted: dict[Kind, _Noted] = field(default_factory=dict)
-    _outages: dict[Kind, _Outage] = field(default_factory=dict)
-
-    @property
-    def under_way(self) -> bool:
-        """True while there is an outage that a success may end."""
-        return bool(self._outages)
-
-    def failed(self, kind: Kind, now: float) -> int | None:
-        """Note a failure. Return the number of failures to log now, this one among them; None: log nothing."""
-        kind = self._distinct(kind, now)
-        noted = self._noted.setdefault(kind, _Noted(now))
-        noted.latest = now
-        noted.unlogged += 1
-        outage = self._outages.setdefault(kind, _Outage(now)) if kind.lasting else _Outage(now)
-        outage.failed += 1
-        if noted.logged is not None and now - noted.logged < INTERVAL:
-            return None
-        count, noted.unlogged, noted.logged = noted.unlogged, 0, now
-        outage.logged = True
-        return count
-
-    def succeeded(self, scope: Hashable, now: float) -> list[Ended]:
-        """Note a success. Return the outages that it ends and that were logged."""
-        over = [kind for kind in self._outages if kind.scope is None or kind.scope == scope]
-        ended = [(kind, self._outages.pop(kind)) for kind in over]
-        return [Ended(kind, now - outage.began, outage.failed) for kind, outage in ended if outage.logged]
-
-    def _distinct(self, kind: Kind, now: float) -> Kind:
-        if kind in self._noted or len(self._noted) < KINDS:
-            return kind
-        for each, noted in list(self._noted.items()):
-            if each not in self._outages and now - noted.latest >= INTERVAL:
-                del self._noted[each]
-        return kind if len(self._noted) < KINDS else replace(kind, words="")
 
 
 class OutageLog:
@@ -218,24 +165,43 @@ class OutageLog:
         self._fields = fields
         self._clock = clock
         self._subject = subject
-        self._outages = Outages()
+        self._noted: dict[_Kind, _Noted] = {}
+        self._outages: dict[_Kind, _Outage] = {}
 
     def failed(self, error: BackendError, path: str = "", *, reads: bool = True) -> None:
         """A request failed, by the fault of the backend or of the request."""
         scope = None if error.status is None else self._scope(path, reads)
-        lasting = error.blame is not Blame.REQUEST
-        count = self._outages.failed(Kind(scope, error.reason, str(error), lasting), self._clock())
-        if count is not None:
-            event = "backend is failing" if lasting else "backend refuses requests"
-            log.warning(event, **self._identify(path), reason=error.reason.value, error=str(error), failed=count)
+        lasting, now = error.blame is not Blame.REQUEST, self._clock()
+        kind = self._distinct(_Kind(scope, error.reason, _NUMBER.sub("0", str(error)), lasting), now)
+        noted = self._noted.setdefault(kind, _Noted())
+        noted.latest = now
+        noted.unlogged += 1
+        outage = self._outages.setdefault(kind, _Outage(now)) if lasting else _Outage(now)
+        outage.failed += 1
+        if now - noted.logged < INTERVAL:
+            return
+        count, noted.unlogged, noted.logged, outage.logged = noted.unlogged, 0, now, True
+        event = "backend is failing" if lasting else "backend refuses requests"
+        log.warning(event, **self._identify(path), reason=error.reason.value, error=str(error), failed=count)
 
     def succeeded(self, path: str = "", *, reads: bool = True) -> None:
         """A request was answered."""
-        if not self._outages.under_way:
+        if not self._outages:
             return
-        for ended in self._outages.succeeded(self._scope(path, reads), self._clock()):
-            after = {"reason": ended.kind.reason.value, "after_s": round(ended.lasted, 1), "failed": ended.failed}
-            log.info("backend is well again", **self._identify(path), **after)
+        over = {None, self._scope(path, reads)}
+        for kind in [each for each in self._outages if each.scope in over]:
+            outage = self._outages.pop(kind)
+            if outage.logged:
+                after = {"after_s": round(self._clock() - outage.began, 1), "failed": outage.failed}
+                log.info("backend is well again", **self._identify(path), reason=kind.reason.value, **after)
+
+    def _distinct(self, kind: _Kind, now: float) -> _Kind:
+        if kind in self._noted or len(self._noted) < KINDS:
+            return kind
+        for each, noted in list(self._noted.items()):
+            if each not in self._outages and now - noted.latest >= INTERVAL:
+                del self._noted[each]
+        return kind if len(self._noted) < KINDS else kind._replace(words="")
 
     def _scope(self, path: str, reads: bool) -> Hashable:
         # A key may read what it may not write.

@@ -1,113 +1,137 @@
 """The log of failures: each kind at once, none too often, and its end when it has one."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, MutableMapping
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
-from operators.clients.failures import INTERVAL, KINDS, Ended, Kind, Outages
-from schemas.errors import Reason
+from operators.clients.failures import INTERVAL, KINDS, OutageLog
+from operators.clients.http.dialect import by_status
+from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable, Blame, Reason
+from tests.operators.clients.http.resilience import Clock
 
 SCOPES = ["a", "b"]
 
-DOWN = Kind(None, Reason.UNAVAILABLE, "connection refused")
-MISSING = Kind("a", Reason.NO_COLLECTION, "no such collection")
-REFUSED = Kind("a", Reason.REFUSED, "no index", lasting=False)
+DOWN = BackendUnavailable("connection refused")
+MISSING = BackendBadResponse("no such collection", 404, Reason.NO_COLLECTION)
+REFUSED = BackendBadResponse("no index", 400, Reason.REFUSED)
+KEY = by_status("qdrant", 403)
 
-
-@dataclass(frozen=True)
-class Success:
-    """A success in a scope."""
-
-    scope: str
-
+Event = tuple[str, BackendError | None]
+"""A collection, and how a request to it failed; None: it was answered."""
 
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from([0.0, 0.5, INTERVAL / 3, INTERVAL, 2 * INTERVAL]),
-        st.sampled_from([DOWN, MISSING, REFUSED, Kind("b", Reason.UNAUTHORIZED, "key"), *map(Success, SCOPES)]),
+        st.sampled_from([("a", DOWN), ("a", MISSING), ("a", REFUSED), ("b", KEY), *((each, None) for each in SCOPES)]),
     ),
     max_size=60,
 )
 
 
+class Logged:
+    """A log of outages on a clock of its own."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self._log = OutageLog({"backend": "qdrant"}, self.clock, lambda path: path)
+
+    def after(self, pause: float, *events: Event) -> list[MutableMapping[str, Any]]:
+        """The lines of these events, so many seconds later."""
+        self.clock.pass_by(pause)
+        with capture_logs() as lines:
+            for scope, error in events:
+                if error is None:
+                    self._log.succeeded(scope)
+                else:
+                    self._log.failed(error, scope)
+        return lines
+
+
+def counts(lines: Iterable[MutableMapping[str, Any]]) -> list[int]:
+    """How many failures each line is about."""
+    return [line["failed"] for line in lines]
+
+
 @given(EVENTS)
-def test_every_failure_is_counted_in_a_line_once(events: list[tuple[float, Kind | Success]]) -> None:
+def test_every_failure_is_counted_in_a_line_once(events: list[tuple[float, Event]]) -> None:
     """The first of a kind is said at once, later ones an interval after the last line, with all that came since."""
-    outages, now = Outages(), 0.0
-    said_at: dict[Kind, float] = {}
-    unsaid: Counter[Kind] = Counter()
-    for pause, event in events:
+    log, now = Logged(), 0.0
+    said_at: dict[BackendError, float] = {}
+    unsaid: Counter[BackendError] = Counter()
+    for pause, (scope, error) in events:
         now += pause
-        if isinstance(event, Success):
-            outages.succeeded(event.scope, now)
+        lines = log.after(pause, (scope, error))
+        if error is None:
             continue
-        unsaid[event] += 1
-        due = event not in said_at or now - said_at[event] >= INTERVAL
-        assert outages.failed(event, now) == (unsaid[event] if due else None)
+        unsaid[error] += 1
+        due = error not in said_at or now - said_at[error] >= INTERVAL
+        assert counts(lines) == ([unsaid[error]] if due else [])
         if due:
-            said_at[event] = now
-            del unsaid[event]
+            said_at[error] = now
+            del unsaid[error]
 
 
 @given(EVENTS)
-def test_an_outage_ends_once_by_a_success_in_its_scope(events: list[tuple[float, Kind | Success]]) -> None:
+def test_an_outage_ends_once_by_a_success_in_its_scope(events: list[tuple[float, Event]]) -> None:
     """Only outages that were said are ended, by the first success that says so, with all that failed in them."""
-    outages, now = Outages(), 0.0
-    began: dict[Kind, float] = {}
-    failed: Counter[Kind] = Counter()
-    said: set[Kind] = set()
-    for pause, event in events:
+    log, now = Logged(), 0.0
+    began: dict[BackendError, tuple[float, str]] = {}
+    failed: Counter[BackendError] = Counter()
+    said: set[BackendError] = set()
+    for pause, (scope, error) in events:
         now += pause
-        if isinstance(event, Kind):
-            if outages.failed(event, now) is not None:
-                said.add(event)
-            began.setdefault(event, now)
-            failed[event] += 1
+        lines = log.after(pause, (scope, error))
+        if error is not None:
+            if lines:
+                said.add(error)
+            began.setdefault(error, (now, scope))
+            failed[error] += 1
             continue
-        over = [kind for kind in began if kind.lasting and kind.scope in (None, event.scope)]
-        assert outages.under_way == any(kind.lasting for kind in began)
-        ended = [Ended(kind, now - began[kind], failed[kind]) for kind in over if kind in said]
-        assert outages.succeeded(event.scope, now) == ended
-        for kind in over:
-            del began[kind], failed[kind]
-            said.discard(kind)
+        lasting = {each: since for each, since in began.items() if each.blame is not Blame.REQUEST}
+        over = {each: since for each, (since, of) in lasting.items() if each is DOWN or of == scope}
+        ended = [(each.reason.value, round(now - over[each], 1), failed[each]) for each in over if each in said]
+        assert [(line["reason"], line["after_s"], line["failed"]) for line in lines] == ended
+        for each in over:
+            del began[each], failed[each]
+            said.discard(each)
 
 
 def test_a_collection_is_not_healed_by_another() -> None:
     """A failure for one collection goes on while others are answered; an outage of the server ends at once."""
-    outages = Outages()
-    outages.failed(MISSING, 0.0)
-    outages.failed(DOWN, 1.0)
-    assert outages.succeeded("b", 5.0) == [Ended(DOWN, 4.0, 1)]
-    assert outages.succeeded("a", 7.0) == [Ended(MISSING, 7.0, 1)]
-    assert outages.succeeded("a", 8.0) == []
+    log = Logged()
+    log.after(0.0, ("a", MISSING))
+    log.after(1.0, ("a", DOWN))
+    assert [line["after_s"] for line in log.after(4.0, ("b", None))] == [4.0]
+    assert [line["after_s"] for line in log.after(2.0, ("a", None))] == [7.0]
+    assert log.after(1.0, ("a", None)) == []
+
+
+def refusal(words: str) -> Event:
+    """A refusal in these words."""
+    return "a", BackendBadResponse(words, 400, Reason.REFUSED)
 
 
 def test_numbers_make_no_kind() -> None:
     """Two limits that were exceeded are one kind of failure, two fields without an index are two."""
-    outages = Outages()
-    said = [
-        outages.failed(Kind("a", Reason.REFUSED, words), 0.0)
-        for words in ("limit 200 > 100", "limit 300 > 100", "no index for x", "no index for y")
-    ]
-    assert said == [1, None, 1, 1]
+    log = Logged()
+    refusals = map(refusal, ("limit 200 > 100", "limit 300 > 100", "no index for x", "no index for y"))
+    assert [counts(log.after(0.0, each)) for each in refusals] == [[1], [], [1], [1]]
 
 
 @given(st.lists(st.booleans(), min_size=3 * KINDS, max_size=5 * KINDS))
 def test_lines_are_bounded_whatever_is_quoted(lasting: list[bool]) -> None:
     """A backend that quotes another text in each error has so many lines in an interval, and two for all the rest."""
-    outages = Outages()
-    kinds = [Kind("a", Reason.REFUSED, "x" * number, lasts) for number, lasts in enumerate(lasting)]
-    lines = [outages.failed(kind, 0.0) for kind in kinds]
-    assert sum(line is not None for line in lines) <= KINDS + 2
+    reasons = [Reason.NO_COLLECTION if lasts else Reason.REFUSED for lasts in lasting]
+    kinds = [BackendBadResponse("x" * number, 404, reason) for number, reason in enumerate(reasons)]
+    assert len(Logged().after(0.0, *(("a", each) for each in kinds))) <= KINDS + 2
 
 
 def test_kinds_that_are_over_make_room() -> None:
     """After a minute, old kinds are forgotten for new ones, which are told apart again."""
-    outages = Outages()
-    for number in range(3 * KINDS):
-        outages.failed(Kind("a", Reason.REFUSED, "x" * number, lasting=False), 0.0)
-    assert outages.failed(Kind("a", Reason.REFUSED, "new"), INTERVAL) == 1
-    assert outages.failed(Kind("a", Reason.REFUSED, "newer"), INTERVAL) == 1
+    log = Logged()
+    log.after(0.0, *(refusal("x" * number) for number in range(3 * KINDS)))
+    assert counts(log.after(INTERVAL, refusal("new"), refusal("newer"))) == [1, 1]
