@@ -44,6 +44,14 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
+async def attempt(call: Awaitable[Answer]) -> Answer | BackendError:
+    """The answer of a call, or its failure."""
+    try:
+        return await call
+    except BackendError as error:
+        return error
+
+
 def at_deadline(waited: float, given: float) -> bool:
     """True if a call cancelled after `waited` of its `given` seconds is late; an earlier end says nothing."""
     return waited >= (1 - _AT_DEADLINE) * given

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import structlog
 
+from operators.clients.failures import attempt
 from operators.clients.qdrant.answers import WHOLE_NUMBERS, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections.analysers import CURRENT, PLAIN, Bm25, bm25
@@ -162,10 +163,7 @@ class Catalogue:
 
     async def _resolve(self, collection: str, aliases: Mapping[str, str], timeout: float) -> Surveyed | BackendError:
         present, _, _ = self._described.get(collection, (None, None, 0))
-        try:
-            return await resolve(self._qdrant, collection, aliases, self._choice, timeout, present)
-        except BackendError as error:
-            return error
+        return await attempt(resolve(self._qdrant, collection, aliases, self._choice, timeout, present))
 
     def _capable(self, collection: str, found: Surveyed, info: CollectionInfo) -> Capabilities:
         fields, another = self._qdrant.fields, self._settings.of_another_tool

@@ -16,12 +16,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from operators.clients.failures import attempt
 from operators.clients.qdrant.answers import PayloadTest
+from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import DECIMALS, TokenVectors
@@ -60,22 +62,6 @@ class WeightedQuery:
         return float(products.max(axis=1).sum(dtype=np.float64)) / self.total
 
 
-class Searching(Protocol):
-    """The part of the Qdrant client that is needed."""
-
-    async def query_batch(
-        self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
-    ) -> list[Hits | BackendError]:
-        """See `QdrantClient.query_batch`."""
-        ...
-
-    async def vectors(
-        self, collection: str, ids: Sequence[str], name: str, *, only: PayloadTest | None = None, timeout: float
-    ) -> dict[str, Any]:
-        """See `QdrantClient.vectors`."""
-        ...
-
-
 class LateInteraction:
     """A Reranker over the multivector `using` (Dot, MaxSim) of each candidate's point, if the collection has one.
 
@@ -88,7 +74,7 @@ class LateInteraction:
 
     def __init__(
         self,
-        client: Searching,
+        client: QdrantClient,
         embedder: str,
         *,
         using: str | None = "tokens",
@@ -118,11 +104,11 @@ class LateInteraction:
         """
         deadline = time.monotonic() + timeout
         # Half of the time: a namespace whose weights are late then doesn't take the other queries' time with it.
-        queries = await asyncio.gather(*(self._weigh(request, timeout / 2) for request in requests))
+        queries = await asyncio.gather(*(attempt(self._weigh(request, timeout / 2)) for request in requests))
         stored = await self._find_stored(requests, queries, deadline)
         # One after the other: each is answered when its own vectors are there, even when time is up for the next.
         return [
-            await self._scores(request, query, found, deadline)
+            await attempt(self._scores(request, query, found, deadline))
             for request, query, found in zip(requests, queries, stored, strict=True)
         ]
 
@@ -131,20 +117,17 @@ class LateInteraction:
         if self._on_the_fly is not None:
             await self._on_the_fly.aclose()
 
-    async def _weigh(self, request: RerankRequest, timeout: float) -> WeightedQuery | BackendError:
+    async def _weigh(self, request: RerankRequest, timeout: float) -> WeightedQuery:
         embedding = request.embedding
         if embedding is None or embedding.tokens is None or not len(embedding.tokens):
-            return BackendBadResponse("late interaction: the query has no token vectors")
+            raise BackendBadResponse("late interaction: the query has no token vectors")
         tokens = embedding.tokens
         if self._idf is None or not embedding.token_ids:
             return WeightedQuery.of(tokens, np.ones(len(tokens), np.float32))
-        try:
-            where = request.collection, request.namespace
-            weights = await self._idf.weights(
-                *where, embedding.token_ids, access=request.access, watermark=request.watermark, timeout=timeout
-            )
-        except BackendError as error:
-            return error
+        where = request.collection, request.namespace
+        weights = await self._idf.weights(
+            *where, embedding.token_ids, access=request.access, watermark=request.watermark, timeout=timeout
+        )
         return WeightedQuery.of(tokens, weights)
 
     async def _find_stored(
@@ -165,23 +148,18 @@ class LateInteraction:
             for index, answer in zip(compared, answers, strict=True):
                 found[index] = answer
         for index in searches.keys() - compared.keys():
-            found[index] = await self._compare_here(requests[index], queries[index], deadline)
+            found[index] = await attempt(self._compare_here(requests[index], queries[index], deadline))
         return found
 
-    async def _compare_here(
-        self, request: RerankRequest, query: WeightedQuery | BackendError, deadline: float
-    ) -> Hits | BackendError:
+    async def _compare_here(self, request: RerankRequest, query: WeightedQuery | BackendError, deadline: float) -> Hits:
         """Fetch the token vectors and compare them here: strict mode may forbid searches past a vector index."""
         assert self._using is not None
         assert isinstance(query, WeightedQuery)
         ids, access = request.read, request.access
         only = None if access is None else PayloadTest(sorted(access.reads), lambda _, payload: access.permits(payload))
-        try:
-            async with self._searching:
-                left = deadline - time.monotonic()
-                vectors = await self._client.vectors(request.collection, ids, self._using, only=only, timeout=left)
-        except BackendError as error:
-            return error
+        async with self._searching:
+            left = deadline - time.monotonic()
+            vectors = await self._client.vectors(request.collection, ids, self._using, only=only, timeout=left)
 
         def scores() -> list[float]:
             return [query.score(np.asarray(vector, np.float16)) * query.total for vector in vectors.values()]
@@ -218,11 +196,11 @@ class LateInteraction:
         query: WeightedQuery | BackendError,
         found: Hits | BackendError | None,
         deadline: float,
-    ) -> Scores | BackendError:
+    ) -> Scores:
         if isinstance(query, BackendError):
-            return query
+            raise query
         if isinstance(found, BackendError):
-            return found
+            raise found
         scores: dict[str, float] = {}
         if found is not None:
             scores = {id_: score / query.total for id_, score in zip(found.ids, found.scores, strict=True)}
@@ -233,14 +211,11 @@ class LateInteraction:
         if self._on_the_fly is None:
             if await asyncio.to_thread(lambda: any(map(self._has_token, others.values()))):
                 # Leaving them out would judge them irrelevant, and they were not read.
-                return NoTokenVectors(
+                raise NoTokenVectors(
                     f"late interaction: {len(others)} of {len(request.documents)} documents have no token vectors"
                 )
             return SomeScores(_with_context(request, scores), frozenset(others))
-        try:
-            vectors = await self._on_the_fly.of(request.namespace, others.values(), timeout=deadline - time.monotonic())
-        except BackendError as error:
-            return error
+        vectors = await self._on_the_fly.of(request.namespace, others.values(), timeout=deadline - time.monotonic())
         empty = frozenset(id_ for id_, text in others.items() if not len(vectors[text]))
         computed = await asyncio.to_thread(
             lambda: {id_: query.score(vectors[text]) for id_, text in others.items() if id_ not in empty}

@@ -9,7 +9,7 @@ Every document's payload has the vocabulary ids of its tokens; Qdrant counts the
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from typing import Final, Self
 
 import numpy as np
 import orjson
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from operators.access.firewall import AccessFilter
 from operators.caching.bounded import BoundedCache
-from operators.clients.qdrant.answers import Facet
+from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.counts import TIME_TO_LIVE, Clock, Counts, Watermark, remaining
 from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.errors import BackendBadResponse
@@ -35,20 +35,6 @@ _NO_INDEX: Final = 400
 _NOT_WHOLE: Final = "the collection's strict mode allows no exact count of all (search_allow_exact, max_query_limit)"
 
 Weights = NDArray[np.float32]
-
-
-class Counting(Protocol):
-    """The part of the Qdrant client that is needed."""
-
-    async def facet(
-        self, collection: str, key: str, where: Mapping[str, Any] | None, *, limit: int, timeout: float
-    ) -> Facet:
-        """See `QdrantClient.facet`."""
-        ...
-
-    async def count(self, collection: str, where: Mapping[str, Any] | None, *, timeout: float) -> int:
-        """See `QdrantClient.count`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +66,7 @@ _Key = tuple[str, bytes]
 class TokenIdf:
     """The weights of tokens by collection, namespace and access filter; `clock` gives seconds."""
 
-    def __init__(self, client: Counting, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, client: QdrantClient, *, clock: Clock = time.monotonic) -> None:
         self._client = client
         late = "late interaction: no frequencies of tokens in time"
         self._counts: Counts[_Key, Frequencies] = Counts(self._count, NAMESPACES, late, clock)

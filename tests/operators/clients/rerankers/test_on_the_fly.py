@@ -19,10 +19,10 @@ from tests.operators.clients.rerankers.token_index import Document, Index, ident
 from tests.operators.clients.rerankers.word_vectors import (
     VOCABULARY,
     WORDS,
-    Refusing,
     WordVectors,
     asked,
     embedding,
+    refusing,
     scored,
 )
 
@@ -77,7 +77,7 @@ def test_computed_scores_equal_stored_ones(index: Index, weighted: bool) -> None
 def test_computed_scores_are_those_of_the_definition(documents: list[list[int]], query: list[int]) -> None:
     """MaxSim's mean over the query's tokens; a document without tokens has no score."""
     texts = {identity(number): " ".join(map(str, words)) for number, words in enumerate(documents)}
-    reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(WordVectors()))
+    reranker = LateInteraction(refusing(), "m", using=None, on_the_fly=TokenVectors(WordVectors()))
     (found,) = scored(reranker, asked(" ".join(map(str, query)), texts))
     weights = [1.0] * len(query)
     expected = {
@@ -121,7 +121,7 @@ def test_without_an_embedder_of_tokens_such_documents_are_their_querys_loss(inde
 def test_a_collection_without_the_multivector_is_not_searched() -> None:
     """A vector that Qdrant can't have is computed, and Qdrant isn't asked for it."""
     query = replace(asked("1 2", {IDS[0]: "1", IDS[1]: "2"}), stored=False)
-    (found,) = scored(LateInteraction(Refusing(), "m", on_the_fly=TokenVectors(WordVectors())), query)
+    (found,) = scored(LateInteraction(refusing(), "m", on_the_fly=TokenVectors(WordVectors())), query)
     assert found.keys() == {IDS[0], IDS[1]}
 
 
@@ -129,7 +129,7 @@ def test_a_failed_embedder_is_its_own_querys_loss() -> None:
     """A query whose documents are computed already, or by another call, is answered."""
     embedder = WordVectors()
     embedder.failing = {"7"}
-    reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
+    reranker = LateInteraction(refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
     first, second = asked("1", {"a": "7", "b": "8"}), asked("1", {"a": "9", "b": "10"})
     failed, fine = scored(reranker, first, second)
     assert isinstance(failed, BackendUnavailable)
@@ -144,7 +144,7 @@ def test_what_was_computed_when_time_was_up_is_kept() -> None:
     async def scenario() -> tuple[Any, Any]:
         last = list(texts.values())[-1]
         embedder.held = {last: asyncio.Event()}
-        reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
+        reranker = LateInteraction(refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
         query = asked("1 2", texts)
         # The embedder never answers: the outer time, far above the call's, ends only a call that waits for it.
         async with asyncio.timeout(30):
@@ -167,7 +167,7 @@ def test_closing_gives_up_what_is_computed() -> None:
     async def scenario() -> None:
         embedder = WordVectors()
         embedder.held = {"0": asyncio.Event()}
-        reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
+        reranker = LateInteraction(refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
         (late,) = await reranker.score([asked("1 2", {"a": "0", "b": "1"})], timeout=0.05)
         assert isinstance(late, BackendTimeout)
         async with asyncio.timeout(15):
@@ -180,7 +180,7 @@ def test_closing_gives_up_what_is_computed() -> None:
 def test_a_text_is_computed_once() -> None:
     """However often it is asked for, by however many queries and under whatever id."""
     embedder = WordVectors()
-    reranker = LateInteraction(Refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
+    reranker = LateInteraction(refusing(), "m", using=None, on_the_fly=TokenVectors(embedder))
     scored(reranker, asked("1", {"a": "1 2", "b": "1 2", "c": "3"}), asked("2", {"d": "3", "e": "1 2"}))
     scored(reranker, asked("3", {"f": "1 2", "g": ""}))
     assert embedder.texts == ["1 2", "3", ""]

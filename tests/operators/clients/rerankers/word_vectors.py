@@ -4,15 +4,17 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import httpx
 import numpy as np
 from hypothesis import strategies as st
 
 from operators.clients.embedders import Purpose
-from operators.clients.qdrant.answers import PayloadTest
+from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.query.backend_answers import Embedding
 from schemas.errors import BackendTimeout, BackendUnavailable
+from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.clients.rerankers.token_index import DIMENSION, request, unit_rows
 
 VOCABULARY = unit_rows(40)
@@ -65,15 +67,10 @@ def scored(reranker: LateInteraction, *requests: RerankRequest, timeout: float =
     return asyncio.run(reranker.score(requests, timeout=timeout))
 
 
-class Refusing:
+def refusing() -> QdrantClient:
     """Qdrant where nothing may be searched."""
 
-    async def query_batch(self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float) -> Any:
-        """Fail the test."""
-        raise AssertionError("a collection without token vectors was searched")
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise AssertionError("a collection without token vectors was searched, or asked for them")
 
-    async def vectors(
-        self, collection: str, ids: Sequence[str], name: str, *, only: PayloadTest | None = None, timeout: float
-    ) -> Any:
-        """Fail the test."""
-        raise AssertionError("a collection without token vectors was asked for them")
+    return qdrant(httpx.MockTransport(fail))
