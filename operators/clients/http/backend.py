@@ -41,7 +41,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import orjson
 
@@ -88,6 +88,17 @@ def full_jitter(longest: float) -> float:
 def _over(task: asyncio.Task[Any] | None) -> bool:
     """True if there is no such task, or none on this event loop any more."""
     return task is None or task.done() or task.get_loop() is not asyncio.get_running_loop()
+
+
+class _Call(NamedTuple, Generic[Result]):
+    """A request, of which each try is the same."""
+
+    method: str
+    path: str
+    body: object
+    read: Callable[[Any], Result]
+    repeatable: bool
+    control: Control | None
 
 
 class Resilient:
@@ -164,15 +175,13 @@ class Resilient:
             answered = True
             return read(answer)
 
+        call = _Call(method, path, content, note, repeatable, control)
         self._budget.begin()
         failures = 0
         try:
             while permit is not None:
-                left = deadline - self._clock()
                 try:
-                    return await self._try(
-                        permit, method, path, content, note, timeout=left, repeatable=repeatable, control=control
-                    )
+                    return await self._try(permit, call, deadline - self._clock())
                 except BackendUnavailable as error:
                     if answered:
                         raise
@@ -261,33 +270,25 @@ class Resilient:
                 turn.set_result(None)
                 room -= 1
 
-    async def _try(
-        self,
-        permit: Permit,
-        method: str,
-        path: str,
-        body: object,
-        read: Callable[[Any], Result],
-        *,
-        timeout: float,
-        repeatable: bool,
-        control: Control | None,
-    ) -> Result:
+    async def _try(self, permit: Permit, call: _Call[Result], timeout: float) -> Result:
         """Ask once, and report the outcome to breaker, log and metrics. Raises what the endpoint and `read` raise."""
         started = self._clock()
         try:
-            answer = await self.endpoint.call(method, path, body, timeout=timeout, repeatable=repeatable)
+            answer = await self.endpoint.call(
+                call.method, call.path, call.body, timeout=timeout, repeatable=call.repeatable
+            )
             took = self._clock() - started
-            value = read(answer)
+            value = call.read(answer)
         except BackendTimeout as error:
             self._metrics.failed(error.reason)
             if self._fail_late(permit, timeout):
-                self._log.failed(error, path, reads=repeatable)
+                self._log.failed(error, call.path, reads=call.repeatable)
             raise
         except asyncio.CancelledError:
             # Before the deadline it says nothing: others of its query failed, or the process ends.
             if at_deadline(self._clock() - started, timeout) and self._fail_late(permit, timeout):
-                self._log.failed(BackendTimeout(f"{self.name}: no answer in time"), path, reads=repeatable)
+                late = BackendTimeout(f"{self.name}: no answer in time")
+                self._log.failed(late, call.path, reads=call.repeatable)
             raise
         except BackendError as error:
             self._metrics.failed(error.reason)
@@ -297,19 +298,14 @@ class Resilient:
             self._answered_in.append(took)
             self._answered_at = self._clock()
             self._breaker.succeed(permit)
-            self._log.succeeded(path, reads=repeatable)
+            self._log.succeeded(call.path, reads=call.repeatable)
             return value
-        if control is not None and failure.suspect in {Blame.UNKNOWN, Blame.REQUEST}:
-            left = timeout - (self._clock() - started)
-            failure = await self._find_fault(permit, failure, control, path, reads=repeatable, timeout=left)
-        else:
-            self._report(permit, failure, path, reads=repeatable)
         # Raised out here, where nothing is chained to it.
-        raise failure
+        raise await self._attribute(permit, failure, call, timeout - (self._clock() - started))
 
-    def _report(self, permit: Permit, error: BackendError, path: str, *, reads: bool) -> None:
+    def _report(self, permit: Permit, error: BackendError, call: _Call[Any]) -> None:
         """Report a failure to breaker and log."""
-        self._log.failed(error, path, reads=reads)
+        self._log.failed(error, call.path, reads=call.repeatable)
         alive = isinstance(error, AnswerTooLong) and error.blame is Blame.UNKNOWN
         if alive or error.blame in {Blame.REQUEST, Blame.CONFIGURATION}:
             self._breaker.succeed(permit)
@@ -319,10 +315,12 @@ class Resilient:
             self._breaker.fail(permit, self._clock(), error.retry_after)
         self._probe()
 
-    async def _find_fault(
-        self, permit: Permit, error: BackendError, control: Control, path: str, *, reads: bool, timeout: float
-    ) -> BackendError:
-        """Attribute the failure by a control request and report it; wait `timeout` seconds for that."""
+    async def _attribute(self, permit: Permit, error: BackendError, call: _Call[Any], timeout: float) -> BackendError:
+        """Report the failure, after a control request where that tells more; wait `timeout` seconds for it."""
+        control = call.control
+        if control is None or error.suspect not in {Blame.UNKNOWN, Blame.REQUEST}:
+            self._report(permit, error, call)
+            return error
         if _over(self._controlling) and (self._controlling is None or self._clock() >= self._answered_control + FRESH):
             self._controlling = asyncio.create_task(self._judge(control))
 
@@ -333,7 +331,7 @@ class Resilient:
             nonlocal judged
             if not controlling.cancelled():
                 judged = error.but(serves_others=controlling.result())
-                self._report(permit, judged, path, reads=reads)
+                self._report(permit, judged, call)
                 self._give_turns()
 
         if controlling.done():
