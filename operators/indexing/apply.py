@@ -100,7 +100,8 @@ async def until_answered(
                 raise
             # An answered control request says nothing of an overload: it may have found room.
             maybe_refused = error.suspect in ENOUGH and not error.unread
-            if control is not None and maybe_refused and await _serves_others(error, control):
+            serves = error.serves_others
+            if control is not None and maybe_refused and (await _answers(control, 1) if serves is None else serves):
                 failures += 1
                 # Behind a balancer a sick replica may get each call, and a healthy one each control: three break step.
                 if not alone or (failures >= ENOUGH[error.suspect] and await _answers(control, 2)):
@@ -108,10 +109,6 @@ async def until_answered(
             log.warning("backend call failed", reason=str(error), retry_in_s=pause)
             await asyncio.sleep(max(pause, min(error.retry_after, LONGEST_REST)))
             pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-async def _serves_others(error: BackendError, control: Callable[[], Awaitable[object]]) -> bool:
-    return error.serves_others if error.serves_others is not None else await _answers(control, 1)
 
 
 async def _answers(control: Callable[[], Awaitable[object]], times: int) -> bool:

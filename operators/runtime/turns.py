@@ -1,7 +1,7 @@
-"""Turns: a few calls at once, shared between tenants.
+"""Turns: calls that wait for each other, first come first served, or a few at once, shared between tenants.
 
-Each call that ends gives its place to the tenant with the fewest calls under way; of several, to the one that has
-waited longest since it was served. So each tenant has an equal part of the places, or fewer if it needs fewer:
+In `Turns`, each call that ends gives its place to the tenant with the fewest calls under way; of several, to the one
+that has waited longest since it was served. So each tenant has an equal part of the places, or fewer if it needs fewer:
 max-min fairness, as in `operators.runtime.batching.fair_shares`, by places and without deadlines. A tenant waits for
 one call of another at most, however many calls that one wants. Used on one event loop.
 """
@@ -10,6 +10,38 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+
+
+class WaitQueue:
+    """Calls that wait, first come first served. One that is cancelled when it is woken wakes the next."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        """The number of calls that wait."""
+        return len(self._waiting)
+
+    async def wait(self, *, first: bool = False) -> None:
+        """Wait to be woken, behind all others or as the first."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (self._waiting.appendleft if first else self._waiting.append)(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+            elif not turn.cancelled():
+                self.wake()
+            raise
+
+    def wake(self, most: float = 1) -> None:
+        """Wake the first that wait."""
+        while self._waiting and most > 0:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                most -= 1
 
 
 class Turns:

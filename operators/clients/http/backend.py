@@ -48,6 +48,7 @@ import orjson
 from operators.clients.admission import REST, Breaker, Permit, RetryBudget
 from operators.clients.failures import OutageLog, at_deadline
 from operators.clients.http.transport import Control, Endpoint
+from operators.runtime.turns import WaitQueue
 from operators.telemetry.instruments import Instruments
 from operators.telemetry.metrics import BackendMetrics, FlowMetrics
 from schemas.errors import AnswerTooLong, BackendError, BackendTimeout, BackendUnavailable, Blame
@@ -122,7 +123,7 @@ class Resilient:
         self._metrics = metrics
         self._budget = RetryBudget()
         self._breaker = Breaker()
-        self._turns: deque[asyncio.Future[None]] = deque()
+        self._turns = WaitQueue()
         self._control: Control | None = None
         self._controlling: asyncio.Task[bool | None] | None = None
         self._answered_control = -math.inf
@@ -233,7 +234,10 @@ class Resilient:
                 if not breaker.closed:
                     # A backend in order answers the call before by then, and nobody waits longer for one that isn't.
                     patience = min(patience, max(REST, 2 * self._slowest))
-                await self._wait(patience, first=woken)
+                # One that comes has the others woken if there is room.
+                asyncio.get_running_loop().call_soon(self._give_turns)
+                async with asyncio.timeout(patience):
+                    await self._turns.wait(first=woken)
                 woken = True
         except TimeoutError:
             pass
@@ -242,33 +246,13 @@ class Resilient:
             self._give_turns()
         return None
 
-    async def _wait(self, patience: float, *, first: bool) -> None:
-        """Wait for a turn, in front of all others if it had one before. Raises TimeoutError."""
-        turn = asyncio.get_running_loop().create_future()
-        if first:
-            self._turns.appendleft(turn)
-        else:
-            self._turns.append(turn)
-            self._give_turns()
-        try:
-            async with asyncio.timeout(patience):
-                await turn
-        finally:
-            if turn in self._turns:
-                self._turns.remove(turn)
-
     def _end(self, permit: Permit) -> None:
         self._breaker.end(permit)
         self._give_turns()
 
     def _give_turns(self) -> None:
         """Wake the requests that wait: as many as there is room for, or all of them for their refusal."""
-        room = math.inf if self._breaker.rests(self._clock()) else self._breaker.room
-        while self._turns and room > 0:
-            turn = self._turns.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                room -= 1
+        self._turns.wake(math.inf if self._breaker.rests(self._clock()) else self._breaker.room)
 
     async def _try(self, permit: Permit, call: _Call[Result], timeout: float) -> Result:
         """Ask once, and report the outcome to breaker, log and metrics. Raises what the endpoint and `read` raise."""

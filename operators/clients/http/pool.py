@@ -8,8 +8,8 @@ A request's extension MET tells how far it came. There are no redirects and no c
 """
 
 import asyncio
+import math
 import ssl
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from enum import Enum, auto
 from functools import cached_property, partial
@@ -18,6 +18,7 @@ from typing import Final
 import httpx
 
 from operators.clients.http.connection import Connection
+from operators.runtime.turns import WaitQueue
 
 OWN_CONNECTION: Final = "own_connection"
 """The extension of an `httpx.Request` that asks for a connection of its own."""
@@ -54,7 +55,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._idle: dict[Origin, list[Connection]] = {}
         self._open: set[Connection] = set()
         self._pooled = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting = WaitQueue()
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -83,9 +84,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
             self._sweep.cancel()
         for connection in list(self._open):
             connection.abort()
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
+        self._waiting.wake(math.inf)
         # For the connections to be gone when this returns.
         await asyncio.sleep(0)
 
@@ -105,7 +104,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
                     self._vacate()
                     raise
             if not self._evict():
-                await self._wait()
+                await self._waiting.wait()
         raise httpx.ConnectError("the transport is closed")
 
     async def _connect(self, origin: Origin) -> Connection:
@@ -126,19 +125,6 @@ class PooledTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectError("the transport was closed")
         return connection
 
-    async def _wait(self) -> None:
-        waiting = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiting)
-        try:
-            await waiting
-        except asyncio.CancelledError:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
-            elif waiting.done() and not waiting.cancelled():
-                # The next one gets its connection.
-                self._wake_next()
-            raise
-
     def _release(self, origin: Origin, connection: Connection, own: bool) -> None:
         again = connection.release()
         if own:
@@ -146,7 +132,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         elif again and not self._closed:
             connection.idle_since = self._now()
             self._idle.setdefault(origin, []).append(connection)
-            self._wake_next()
+            self._waiting.wake()
             if self._sweep is None:
                 self._sweep = asyncio.get_running_loop().call_later(self._keep_alive, self._close_idle)
         else:
@@ -166,14 +152,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
     def _vacate(self) -> None:
         self._pooled -= 1
-        self._wake_next()
-
-    def _wake_next(self) -> None:
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            if not waiting.done():
-                waiting.set_result(None)
-                return
+        self._waiting.wake()
 
     def _close_idle(self) -> None:
         self._sweep = None

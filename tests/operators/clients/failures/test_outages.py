@@ -52,7 +52,7 @@ class Logged:
 
 
 def counts(lines: Iterable[MutableMapping[str, Any]]) -> list[int]:
-    """How many failures each line is about."""
+    """The number of failures that each line is about."""
     return [line["failed"] for line in lines]
 
 
