@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
+from operators.clients.failures import attempt
 from operators.clients.qdrant.client import QdrantClient
 from operators.query.backend_answers import Hits
 from operators.query.search import Count, Found, Program, QueryBatch, Request, Scroll, Search, Words
@@ -55,11 +56,7 @@ class Runner:
         self, collection: str, tenant: Hashable, program: Program, step: Step, deadline: float
     ) -> Found | BackendError:
         while not isinstance(step, Found | BackendError):
-            try:
-                answer = await self._ask(collection, tenant, step, deadline)
-            except BackendError as error:
-                answer = error
-            step = _advance(program, answer)
+            step = _advance(program, await attempt(self._ask(collection, tenant, step, deadline)))
         return step
 
     async def _ask(self, collection: str, tenant: Hashable, request: Request, deadline: float) -> Any:
