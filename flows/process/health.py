@@ -3,17 +3,17 @@
 import logging
 import os
 import re
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
 
 import orjson
 import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from flows.process.http_server import BoundedHandler, BoundedServer
 from schemas.errors import ConfigError
 
 log = structlog.stdlib.get_logger(__name__)
@@ -39,46 +39,23 @@ class Health:
         """
         self._paths: Mapping[str, Mapping[str, Check]] = {"/livez": {}, "/readyz": {"started": lambda: False}}
         self._say_ready: Callable[[], None] = lambda: None
-        health = self
-
-        class Handler(BoundedHandler):
-            def do_GET(self) -> None:  # noqa: N802  the name is the library's
-                path = self.path.partition("?")[0]
-                if path == "/metrics":
-                    encode, kind = _choose_encoder(self.headers.get_all("accept", []))
-                    self._answer(200, kind, encode(registry))
-                    return
-                checks = health._paths.get(path)
-                if checks is None:
-                    self.send_error(404)
-                    return
-                results = {name: _holds(name, check) for name, check in checks.items()}
-                if path == "/readyz" and all(results.values()):
-                    health._say_ready()
-                body = orjson.dumps({"ok": all(results.values()), "checks": results})
-                self._answer(200 if all(results.values()) else 503, "application/json", body)
-
-            do_HEAD = do_GET  # noqa: N815  the name is the library's
-
-            def _answer(self, status: int, kind: str, body: bytes) -> None:
-                self.send_response(status)
-                self.send_header("content-type", kind)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body)
-
+        self._registry = registry
         for each in range(port, port + tries):
             try:
-                self._server = BoundedServer((host, each), Handler)
+                listening = socket.create_server((host, each))
                 break
             except OSError as error:
                 why = f"telemetry.port: cannot listen on {host}:{each} ({error.strerror})"
         else:
             raise ConfigError(f"{why}; set another port in the file or by RANKSTREAM_TELEMETRY__PORT")
-        self.port: int = self._server.server_address[1]
+        self.port: int = listening.getsockname()[1]
         """The port on which it listens."""
-        threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
+        # Commands that serve nothing start sooner without uvicorn.
+        from flows.process.http_server import HttpServer
+
+        self._server = HttpServer(self._serve, listening)
+        self._thread = threading.Thread(target=self._server.serve, name="health", daemon=True)
+        self._thread.start()
 
     def begin(
         self, live: Mapping[str, Check], ready: Mapping[str, Check], say_ready: Callable[[], None] = lambda: None
@@ -89,8 +66,33 @@ class Health:
 
     def close(self) -> None:
         """Listen no more."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
+        self._thread.join()
+
+    async def _serve(self, scope: Mapping[str, Any], _: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        """Of ASGI."""
+        status, kind, body = self._answer(scope)
+        headers = [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _answer(self, scope: Mapping[str, Any]) -> tuple[int, str, bytes]:
+        path = scope["path"]
+        if scope["method"] not in {"GET", "HEAD"}:
+            return 405, "text/plain", b""
+        if path == "/metrics":
+            encode, kind = _choose_encoder(
+                value.decode("latin-1") for name, value in scope["headers"] if name == b"accept"
+            )
+            return 200, kind, encode(self._registry)
+        checks = self._paths.get(path)
+        if checks is None:
+            return 404, "text/plain", b""
+        results = {name: _holds(name, check) for name, check in checks.items()}
+        if path == "/readyz" and all(results.values()):
+            self._say_ready()
+        body = orjson.dumps({"ok": all(results.values()), "checks": results})
+        return 200 if all(results.values()) else 503, "application/json", body
 
 
 def _choose_encoder(accept: Iterable[str]) -> tuple[Encoder, str]:

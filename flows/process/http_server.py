@@ -1,121 +1,116 @@
-"""A small HTTP server for probes and browsers, which no client can fill up.
+"""The HTTP server of probes and browsers: an ASGI application on uvicorn, which no client can fill up.
 
-- A request has a total time to arrive, and a size: a client that sends a byte now and then is no better than a silent
-  one.
-- It serves MOST connections at a time, each on a thread. One more takes the place of the oldest, which is closed:
-  a client that sends its request at once is answered, even while others fill all slots with incomplete requests.
+- The head of a request has PATIENCE seconds to arrive, and so has an answer to be read: a client that sends a byte now
+  and then is no better than a silent one. The body's time is the application's.
+- At most MOST connections are without a whole request. One more closes the oldest of them: a client that sends its
+  request at once is answered, even while others open connections without end.
 """
 
-import io
+import asyncio
 import logging
 import socket
-import sys
-import threading
-import time
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, Final
+from functools import partial
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 log = logging.getLogger(__name__)
 
 MOST: Final = 32
-"""Connections at a time."""
+"""Connections without a whole request at a time."""
 
 HEAD: Final = 64 * 1024
 """Bytes of a request without its body."""
 
-_PATIENCE: Final = 1.0
-"""Seconds that one more connection waits for the oldest one's thread to end."""
+PATIENCE: Final = 5.0
+"""Seconds that a request may take to arrive."""
+
+_ANSWERED: Final = 256
+"""Requests at a time. That of a closed connection counts until the application has heard of it."""
 
 
-class BoundedServer(ThreadingHTTPServer):
-    """Serves by a handler, which is to be a BoundedHandler."""
+class Connection(H11Protocol):
+    """A connection that is closed while it keeps others out; `waiting` are those without a whole request."""
 
-    # A request under way does not keep the process.
-    daemon_threads = True
-    request_queue_size = MOST
+    patience = PATIENCE
 
-    def __init__(self, address: tuple[str, int], handler: "type[BoundedHandler]") -> None:
-        """Listen. Raises OSError if that is not possible."""
-        self._slots = threading.BoundedSemaphore(MOST)
-        self._open: dict[Any, None] = {}
-        super().__init__(address, handler)
+    def __init__(self, *arguments: Any, waiting: "dict[Connection, None]", **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._waiting = waiting
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Of socketserver: serve a connection on a thread, in the place of the oldest one if all are taken."""
-        if not self._slots.acquire(blocking=False):
-            self._close_oldest()
-            if not self._slots.acquire(timeout=_PATIENCE):
-                self.shutdown_request(request)
-                return
-        self._open[request] = None
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._timer.cancel()
+            if not self.cycle.more_body:
+                self._waiting.pop(self, None)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        # The next request may be here already.
+        if self.cycle.response_complete:
+            self._timer.cancel()
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        self._waiting.pop(self, None)
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._timer = self.loop.call_later(self.patience, self.transport.abort)
+        self._waiting[self] = None
+        if len(self._waiting) > MOST:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            oldest.transport.abort()
+
+
+class HttpServer:
+    """Serves an ASGI application on a socket that listens, until it is stopped."""
+
+    def __init__(self, application: Any, listening: socket.socket) -> None:
+        self._application = application
+        self._socket = listening
+        # Its errors quote what was sent.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        connect: Any = partial(Connection, waiting={})
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                self._answer,
+                http=connect,
+                interface="asgi3",
+                ws="none",
+                lifespan="off",
+                loop="asyncio",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=_ANSWERED,
+                timeout_graceful_shutdown=1,
+                h11_max_incomplete_event_size=HEAD,
+            )
+        )
+
+    def serve(self) -> None:
+        """Serve until `stop` is called, on any thread; signals are the caller's."""
+        with self._socket:
+            asyncio.run(self._server._serve([self._socket]))
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         try:
-            super().process_request(request, client_address)
-        except BaseException:
-            self._slots.release()
+            await self._application(scope, receive, send)
+        except Exception as error:
+            log.error("a request failed: %s", type(error).__name__)
             raise
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Of socketserver."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._slots.release()
-
-    def shutdown_request(self, request: Any) -> None:
-        """Of socketserver."""
-        self._open.pop(request, None)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  the signature is the library's
-        """Log what ended a request; a client that went away in the middle of one is not news."""
-        if not isinstance(error := sys.exception(), ConnectionError):
-            log.error("a request failed: %s", type(error).__name__)
-
-    def _close_oldest(self) -> None:
-        oldest = next(iter(self._open), None)
-        # Its thread may have closed it in the meantime.
-        with suppress(OSError):
-            if oldest is not None:
-                self._open.pop(oldest, None)
-                oldest.shutdown(socket.SHUT_RDWR)
-
-
-class BoundedHandler(BaseHTTPRequestHandler):
-    """One request, which arrives within `timeout` seconds and is of HEAD bytes at most, or is not answered."""
-
-    timeout: ClassVar[float] = 5.0
-
-    def setup(self) -> None:
-        """Of socketserver."""
-        super().setup()
-        self.rfile = io.BufferedReader(_Arriving(self.connection, self.timeout))
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Requests are not news; and they may hold query texts."""
-
-
-class _Arriving(io.RawIOBase):
-    """The bytes of a request. Raises TimeoutError after its time, and ConnectionError beyond its size."""
-
-    def __init__(self, connection: socket.socket, timeout: float) -> None:
-        self._connection = connection
-        self._timeout = timeout
-        self._deadline = time.monotonic() + timeout
-        self._left = HEAD
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._connection.settimeout(left)
-        count = self._connection.recv_into(buffer)
-        # Of an answer that is written.
-        self._connection.settimeout(self._timeout)
-        self._left -= count
-        if self._left < 0:
-            raise ConnectionAbortedError
-        return count
+    def stop(self) -> None:
+        """Have `serve` return."""
+        self._server.should_exit = True
+        self._server.force_exit = True

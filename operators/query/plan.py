@@ -1,12 +1,12 @@
 """Plans: the recipe of each query, with the query's overrides."""
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, Final
 
+from operators.caching.bounded import BoundedCache
 from operators.query.canonical import CanonicalQuery, Shape, shape
 from operators.query.field_map import SAME, FieldMap
 from operators.query.returned import hide, is_hidden
@@ -138,7 +138,9 @@ class Planner:
     chat: bool = True
     defaults: Defaults = field(default_factory=Defaults)
     fields: FieldMap = SAME
-    _overridden: OrderedDict[tuple[str, str], Recipe] = field(default_factory=OrderedDict, init=False, repr=False)
+    _overridden: BoundedCache[tuple[str, str], Recipe] = field(
+        default_factory=lambda: BoundedCache(_KEPT), init=False, repr=False
+    )
 
     def grouping_field(self, event: QueryEvent) -> str | None:
         """The field by which the query's results are grouped, if they are."""
@@ -228,7 +230,6 @@ class Planner:
         key = (f"{recipe.name} {recipe.hash}", json.dumps((overrides, boost), sort_keys=True, separators=(",", ":")))
         known = self._overridden.get(key)
         if known is not None:
-            self._overridden.move_to_end(key)
             return known
         try:
             changed = recipe.overridden(overrides)
@@ -244,9 +245,7 @@ class Planner:
         if changed.asks_chat and not self.chat:
             raise invalid("overrides", "no chat model is configured", overrides)
         if len(key[1]) <= _KEPT_BYTES:
-            self._overridden[key] = changed
-        if len(self._overridden) > _KEPT:
-            self._overridden.popitem(last=False)
+            self._overridden.put(key, changed)
         return changed
 
 

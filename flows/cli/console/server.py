@@ -19,10 +19,9 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import orjson
-import uvicorn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -30,12 +29,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from flows.cli.console.columns import Column, Search
 from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
 from flows.cli.query_client import Unanswered
+from flows.process.http_server import PATIENCE, HttpServer
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
 from schemas.fields import Name
@@ -48,9 +47,6 @@ HOST: Final = "127.0.0.1"
 MAX_BODY: Final = 1024 * 1024
 """Bytes of a request's body."""
 
-PATIENCE: Final = 5.0
-"""Seconds that a request may take to arrive."""
-
 TOKEN: Final = "x-rankstream-token"  # noqa: S105  the name of a header
 
 _OWN: Final = frozenset({"same-origin", "none"})
@@ -59,8 +55,6 @@ _OWN: Final = frozenset({"same-origin", "none"})
 _JSON: Final = "application/json"
 MAX_JUDGED: Final = 8_192
 """Characters of a text, and of a document's id, that are judged."""
-
-_CONNECTIONS: Final = 64
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -339,79 +333,19 @@ def _no_method(_: Request, __: Any) -> Response:
     return refuse(HTTPStatus.METHOD_NOT_ALLOWED, "there is no such request")
 
 
-class _Patient(H11Protocol):
-    """A connection whose request arrives in time, or that is closed: a silent one holds nothing.
-
-    Those whose request is not there are half of all connections at most: beyond, the oldest of them is closed.
-    """
-
-    patience = PATIENCE
-    _waiting: ClassVar["dict[_Patient, None]"] = {}
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._timer = self.loop.call_later(self.patience, self._give_up)
-        self._wait()
-
-    def _wait(self) -> None:
-        self._waiting[self] = None
-        if len(self._waiting) > _CONNECTIONS // 2:
-            oldest = next(iter(self._waiting))
-            del self._waiting[oldest]
-            oldest.transport.abort()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if not self.transport.is_closing():
-            self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._timer.cancel()
-            if not self.cycle.more_body:
-                self._waiting.pop(self, None)
-        elif self._timer.cancelled():
-            self._timer = self.loop.call_later(self.patience, self._give_up)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._timer.cancel()
-        self._waiting.pop(self, None)
-        super().connection_lost(exc)
-
-    def _give_up(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-
-
-class ConsoleServer:
+class ConsoleServer(HttpServer):
     """Serves a console until it is stopped. It listens from its making on, so that its port is known."""
 
     def __init__(self, console: Console, port: int) -> None:
         """Listen on `port` of 127.0.0.1, 0 for any free one. Raises ConfigError if that is not possible."""
         try:
-            self._socket = socket.create_server((HOST, port), reuse_port=False)
+            listening = socket.create_server((HOST, port), reuse_port=False)
         except OSError as error:
             why = f"--port: cannot listen on {HOST}:{port} ({error.strerror})"
             raise ConfigError(f"{why}; name another one, or 0 for any that is free") from None
-        console.port = self._socket.getsockname()[1]
+        console.port = listening.getsockname()[1]
+        super().__init__(console, listening)
         self._console = console
-        config = uvicorn.Config(
-            console,
-            http=_Patient,
-            ws="none",
-            lifespan="off",
-            loop="asyncio",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            # A closed connection's request counts until its handler has heard of that.
-            limit_concurrency=4 * _CONNECTIONS,
-            timeout_graceful_shutdown=1,
-        )
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        self._server = uvicorn.Server(config)
 
     @property
     def port(self) -> int:
@@ -423,13 +357,3 @@ class ConsoleServer:
         """The address of the page, with the token in its fragment, which browsers send to nobody."""
         token = f"#token={self._console.token}" if self._console.token is not None else ""
         return f"http://{HOST}:{self.port}/{token}"
-
-    def serve(self) -> None:
-        """Serve until `stop` is called, on any thread; signals are the caller's."""
-        with self._socket:
-            asyncio.run(self._server._serve([self._socket]))
-
-    def stop(self) -> None:
-        """Have `serve` return."""
-        self._server.should_exit = True
-        self._server.force_exit = True

@@ -1,7 +1,6 @@
 """The workbench behind the page: it asks queries, keeps late pools, and ranks them again in this process."""
 
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -21,6 +20,7 @@ from flows.cli.console.timeline import SpansOf, timeline
 from flows.cli.evaluate.evaluation import judged_hit, judged_name
 from flows.cli.query_client import Event, QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
+from operators.caching.bounded import BoundedCache
 from operators.delivery.client import KafkaClient
 from schemas.errors import DeadLetterClass, InputError
 from schemas.recipes import Recipe, RecipeError
@@ -80,7 +80,7 @@ class Workbench:
     judgements: Judgements
     overview: Overview
     spans: SpansOf = lambda _: ()
-    _recent: OrderedDict[str, Shelved] = field(default_factory=OrderedDict)
+    _recent: BoundedCache[str, Shelved] = field(default_factory=lambda: BoundedCache(_POOLS))
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -178,18 +178,16 @@ class Workbench:
             self._rank(shelved)
         key = uuid.uuid4().hex
         with self._lock:
-            self._recent[key] = shelved
-            while len(self._recent) > _POOLS:
-                self._recent.popitem(last=False)
+            self._recent.put(key, shelved)
         return key, shelved
 
     def recall(self, key: str) -> Shelved:
         """The query of that key. Raises InputError if it is too long ago."""
         with self._lock:
-            if key not in self._recent:
-                raise InputError(DeadLetterClass.INVALID, "key: this search is too long ago: search again")
-            self._recent.move_to_end(key)
-            return self._recent[key]
+            shelved = self._recent.get(key)
+        if shelved is None:
+            raise InputError(DeadLetterClass.INVALID, "key: this search is too long ago: search again")
+        return shelved
 
     def rank(self, key: str, column: Column) -> dict[str, Any]:
         """The results of a recorded pool by another column, in this process. Raises InputError."""

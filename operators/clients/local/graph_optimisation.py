@@ -84,19 +84,6 @@ def compute_one_token(model: "onnx.ModelProto") -> None:
         graph.node.extend(nodes)
 
 
-def vectors_added(graph: "onnx.GraphProto") -> "dict[str, tuple[onnx.NodeProto, str]]":
-    """The vector that is added to a value which nothing else reads, and the node that adds it, by the value's name."""
-    vectors = {each.name for each in graph.initializer if len(each.dims) == 1}
-    reads = count_reads(graph)
-    return {
-        value: (node, vector)
-        for node in graph.node
-        if node.op_type in ("Add", "BiasGelu")
-        for value, vector in (node.input, [*reversed(node.input)])
-        if vector in vectors and reads[value] == 1
-    }
-
-
 def count_reads(graph: "onnx.GraphProto") -> Counter[str]:
     """The number of times that each value is read: by nodes, those of inner graphs among them, and as an output."""
     reads = Counter(each.name for each in graph.output)

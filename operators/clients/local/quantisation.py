@@ -1,5 +1,7 @@
 """Models of 8 bits: the weights of a graph's products become integers, and its activations at each pass.
 
+onnxruntime's quantiser writes them. Files of one graph are the same bit for bit with its versions 1.20 to 1.31.
+
 A weight has a scale a column, and 8 bits; 7 for a processor without instructions for sums of 8-bit products. Such a
 processor adds two products in 16 bits, which 8 bits of both would overflow. The scales of activations are those of a
 pass, so a text's vector depends on what shares its pass: texts that go alone have the same vector always.
@@ -10,23 +12,18 @@ import hashlib
 import os
 import shutil
 import stat
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
 from operators.clients.local import inference
-from operators.clients.local.graph_optimisation import (
-    compute_one_token,
-    count_reads,
-    divide_norms,
-    vectors_added,
-    walk_nodes,
-)
+from operators.clients.local.graph_optimisation import compute_one_token, count_reads, divide_norms, walk_nodes
 from schemas.errors import CacheNotWritable, ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +37,7 @@ Bits = Literal[32, 8, 7]
 
 FUSED: Final = "com.microsoft"
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Part of a quantised file's name: raise it with every change to what is made."""
 
 _DOT_PRODUCTS: Final = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"})
@@ -54,9 +51,6 @@ _NAMES: Final = {
 _ANY: Final = ("model_quantized.onnx", "model_int8.onnx")
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
-_PEAKS: Final = {8: 127, 7: 64}
-"""The largest integer of a weight by its bits."""
-
 _PRODUCTS: Final = frozenset({"MatMul", "Attention"})
 _INTEGER_PRODUCTS: Final = frozenset(
     {
@@ -75,6 +69,8 @@ _QUANTISED_PREFIX: Final = "QLinear"
 _SCRATCH: Final = "writing-"
 _LEFT_BEHIND: Final = 3600.0
 """Seconds after which nobody writes into a scratch directory any more."""
+
+_TEMPORARY: Final = threading.Lock()
 
 _LEAST_COLUMNS: Final = 32
 """Fewer columns, such as those of a classifier, take no time and stay as they are."""
@@ -199,13 +195,14 @@ def _convert(path: Path, scratch: Path, bits: Bits) -> bytes:
     try:
         divide_norms(model)
         compute_one_token(model)
-        weights = quantise(model, bits)
-        content: bytes = model.SerializeToString()
+        made = quantise(model, bits, scratch)
+    except OSError:
+        raise
     except Exception as error:
         raise ConfigError(f"reranker: {path} can't be quantised: {error}") from error
-    if not weights:
+    if not inspect_graph(made).integers:
         raise ConfigError(f"reranker: {path} has no products of 32 bits to quantise")
-    return content
+    return made.read_bytes()
 
 
 def write_whole(path: Path, content: Callable[[Path], bytes]) -> None:
@@ -216,7 +213,7 @@ def write_whole(path: Path, content: Callable[[Path], bytes]) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _remove_left_behind(path.parent)
-        with TemporaryDirectory(prefix=_SCRATCH, dir=path.parent) as scratch:
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=path.parent) as scratch:
             written = Path(scratch, path.name)
             written.write_bytes(content(Path(scratch)))
             os.replace(written, path)
@@ -261,97 +258,68 @@ def balance(model: "onnx.ModelProto", outliers: Mapping[str, Mapping[int, float]
     graph.node.extend(nodes)
 
 
-def quantise(model: "onnx.ModelProto", bits: Bits) -> int:
-    """Replace the products of `model` with constant weights, attention's included, by those of integers.
+def quantise(model: "onnx.ModelProto", bits: Bits, scratch: Path) -> Path:
+    """Write `model` with weights of 8 or 7 `bits` in its products into a file in `scratch`; its nodes get other names.
 
-    A weight gets 8 or 7 `bits`. Returns the number of weights that became integers.
+    Raises OSError if the directory can't be written.
     """
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import TensorProto
+    from onnxruntime.quantization import QuantType, quantize_dynamic
 
     graph = model.graph
     weights = {each.name: each for each in graph.initializer}
-    quantised: set[tuple[str, bool]] = set()
-
-    def constants(name: str, transposed: bool = False) -> list[str]:
-        made = f"{name}.transposed" if transposed else name
-        names = [f"{made}.{part}" for part in ("integers", "scale", "zero")]
-        if (name, transposed) not in quantised:
-            quantised.add((name, transposed))
-            weight = numpy_helper.to_array(weights[name])
-            weight = weight.T if transposed else weight
-            peaks = np.abs(weight).max(axis=0)
-            scale = np.where(peaks > 0, peaks / np.float32(_PEAKS[bits]), np.float32(1)).astype(np.float32)
-            integers = np.rint(weight / scale).astype(np.int8)
-            values = (integers, scale, np.zeros(len(scale), np.int8))
-            for each, value in zip(names, values, strict=True):
-                graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value), each))
-        return names
-
-    def is_weight(name: str, columns: int) -> bool:
-        found = weights.get(name)
-        return (
-            found is not None
-            and found.data_type == TensorProto.FLOAT
-            and len(found.dims) == 2
-            and found.dims[columns] >= _LEAST_COLUMNS
-        )
-
-    def are_vectors(names: Iterable[str], columns: int) -> bool:
-        return all(name in weights and list(weights[name].dims) in ([columns], [1, columns]) for name in names)
-
-    biases = vectors_added(graph)
-    done: set[str] = set()
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        if node.output[0] in done:
-            continue
-        has = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        match node.op_type:
-            case "MatMul" if is_weight(node.input[1], 1):
-                inputs, output, then = [node.input[0], *constants(node.input[1])], node.output, []
-                adds, bias = biases.get(output[0], (None, ""))
-                if adds is not None and weights[bias].dims == weights[node.input[1]].dims[1:]:
-                    inputs.append(bias)
-                    done.add(adds.output[0])
-                    if adds.op_type == "BiasGelu":
-                        then = [helper.make_node("Gelu", output, adds.output, domain=FUSED)]
-                    else:
-                        output = adds.output
-                nodes += [helper.make_node("DynamicQuantizeMatMul", inputs, output, domain=FUSED), *then]
-            case "Gemm" if (
-                _is_plain(has)
-                and is_weight(node.input[1], columns := 0 if has.get("transB") else 1)
-                and are_vectors(filter(None, node.input[2:]), weights[node.input[1]].dims[columns])
-            ):
-                inputs = [node.input[0], *constants(node.input[1], columns == 0), *node.input[2:]]
-                nodes.append(helper.make_node("DynamicQuantizeMatMul", inputs, node.output, domain=FUSED))
-            case "Attention" if node.domain == FUSED and is_weight(node.input[1], 1) and _is_encoder(node, has):
-                entry, integers = node.input[0], [f"{node.output[0]}.{part}" for part in ("integers", "scale", "zero")]
-                nodes.append(helper.make_node("DynamicQuantizeLinear", [entry], integers))
-                weight, scale, zero = constants(node.input[1])
-                inputs = [integers[0], weight, node.input[2], integers[1], scale, node.input[3], integers[2], zero]
-                nodes.append(
-                    helper.make_node("QAttention", inputs, node.output, domain=FUSED, num_heads=has["num_heads"])
-                )
-            case _:
-                nodes.append(node)
-    del graph.node[:]
-    graph.node.extend(nodes)
     reads = count_reads(graph)
-    unread = {name for name, _ in quantised if not reads[name]}
-    for each in (graph.initializer, graph.input):
-        # Older exports list their weights as inputs, too.
-        kept = [value for value in each if value.name not in unread]
-        del each[:]
-        each.extend(kept)
-    return len({name for name, _ in quantised})
+    left: list[str] = []
+    for number, node in enumerate(walk_nodes(graph)):
+        node.name = str(number)
+        if node.op_type not in (*_PRODUCTS, "Gemm"):
+            continue
+        weight = weights.get(node.input[1])
+        transposed = any(each.name == "transB" and each.i for each in node.attribute)
+        if node.input[0] in weights or not _is_quantisable(node, weight, 0 if transposed else 1):
+            left += [node.name, f"{node.name}_MatMul"]
+        if weight is not None and transposed and reads[weight.name] > 1:
+            # The quantiser transposes a weight for all that read it.
+            node.input[1] = f"{weight.name}.{node.name}"
+            graph.initializer.add().CopyFrom(weight)
+            graph.initializer[-1].name = node.input[1]
+    # Without it, the quantiser logs advice.
+    model.metadata_props.add(key="onnx.quant.pre_process", value="onnxruntime.quant")
+    written = scratch / "quantised.onnx"
+    with _temporary_files_in(scratch):
+        quantize_dynamic(
+            model,
+            written,
+            op_types_to_quantize=sorted(_PRODUCTS),
+            per_channel=True,
+            reduce_range=bits == 7,
+            weight_type=QuantType.QInt8,
+            nodes_to_exclude=left,
+            # It knows no result of operators such as attention.
+            extra_options={"DefaultTensorType": TensorProto.FLOAT},
+        )
+    return written
 
 
-def _is_plain(gemm: dict[str, object]) -> bool:
-    return gemm.get("alpha", 1) == gemm.get("beta", 1) == 1 and not gemm.get("transA")
+@contextmanager
+def _temporary_files_in(directory: Path) -> Iterator[None]:
+    """Have all temporary files in `directory`: in a container it may be the only one that can be written."""
+    with _TEMPORARY:
+        usual, tempfile.tempdir = tempfile.tempdir, str(directory)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = usual
 
 
-def _is_encoder(node: "onnx.NodeProto", has: dict[str, object]) -> bool:
-    """True if attention has nothing but a mask and its weights, as an encoder's has, and no option of its own."""
-    options = {name for name, value in has.items() if value and name != "num_heads"}
-    return not options and all(node.input[:4]) and not any(node.input[4:])
+def _is_quantisable(node: "onnx.NodeProto", weight: "onnx.TensorProto | None", columns: int) -> bool:
+    """True for a constant weight, and attention with nothing but a mask and its weights, as an encoder's has."""
+    from onnx import helper
+
+    if weight is None or weight.data_type != weight.FLOAT or len(weight.dims) != 2:
+        return False
+    if node.op_type == "Attention":
+        options = any(helper.get_attribute_value(each) for each in node.attribute if each.name != "num_heads")
+        if node.domain != FUSED or options or not all(node.input[:4]) or any(node.input[4:]):
+            return False
+    return bool(weight.dims[columns] >= _LEAST_COLUMNS)
