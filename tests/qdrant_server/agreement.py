@@ -22,10 +22,15 @@ MAY_DIFFER: Final[Mapping[str, str]] = {
 }
 """Members of answers, and what decides them."""
 
-COLOURS: Final = frozenset({"green", "yellow", "grey"})
-"""States of a collection, which are the optimizer's."""
+STATES: Final[Mapping[frozenset[str], str]] = {
+    frozenset({"green", "yellow", "grey"}): "the optimizer's",
+    frozenset({"completed", "acknowledged"}): "without a shard key there is no shard that could complete an index",
+}
+"""Words of a result's `status` that may stand for one another, and why."""
 
-PARTIAL: Final = ("Wrong input: Vector dimension error", "Wrong input: Conversion between")
+PARTIAL: Final = tuple(
+    f"Wrong input: {words}" for words in ("Vector dimension error", "Conversion between", "Not existing vector name")
+)
 """Beginnings of the refusals of a point; a server may have written those ahead of it, the stand-in writes none."""
 
 MALFORMED: Final = (
@@ -90,7 +95,7 @@ def differences(
         case (int() | float(), int() | float()) if isinstance(one, float) or isinstance(other, float):
             if abs(one - other) > CLOSE * max(1.0, abs(one)):
                 yield place, one, other
-        case str(), str() if {one, other} <= COLOURS and place == ".result.status":
+        case str(), str() if place == ".result.status" and any({one, other} <= words for words in STATES):
             return
         case str(), str() if place.endswith(".error"):
             if PLACE.sub("", one) != PLACE.sub("", other):

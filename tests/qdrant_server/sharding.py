@@ -77,8 +77,7 @@ class Sharded:
                     operations = [pair for operation in body["operations"] for pair in operation.items()]
                 return [await self._update(kind, inner) for kind, inner in operations]
             case ("PUT", "index"):
-                done = (await self._everywhere(create_index, body))[0]
-                return {"status": "acknowledged"} if self._keyed else done
+                return (await self._everywhere(create_index, body))[0]
             case _ if route in UPDATES:
                 return await self._update(UPDATES[route], body)
         if route not in LOOKUPS:

@@ -166,12 +166,9 @@ def test_a_dropped_collection_is_gone(filled: Server) -> None:
 
 
 def test_shards_by_keys(server: Server) -> None:
-    """A collection whose shards are made by keys has none: its indexes are noted, and it takes no points."""
+    """A collection whose shards are made by keys has none, and takes no points."""
     created = {"vectors": {"size": 2, "distance": "Dot"}, "sharding_method": "custom"}
     server.done("PUT", "/collections/c", created)
-    index = {"field_name": "k", "field_schema": "keyword"}
-    assert server.done("PUT", "/collections/c/index", index) == {"status": "acknowledged"}
-    assert server.done("GET", "/collections/c")["payload_schema"] == {"k": {"data_type": "keyword", "points": 0}}
     words = "Wrong input: Shard key not specified"
     assert server.refused("PUT", "/collections/c/points", {"points": [{"id": 1, "vector": [1.0, 0.0]}]}) == words
     assert server.refused("POST", "/collections/c/points/delete", {"points": [1]}) == words
