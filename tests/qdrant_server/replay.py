@@ -1,4 +1,4 @@
-"""What tests asked the stand-in is asked of a real server, and each answer that differs is a failure.
+"""A real server is asked each request that tests made to the stand-in; an answer that differs is a failure.
 
 `python -m tests.qdrant_server.replay DIRECTORY` starts the server that QDRANT_BINARY names and asks it the exchanges of
 each file, on a server that holds nothing. Not compared are: what a test made the stand-in do, reads beside a write, and
