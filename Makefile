@@ -13,6 +13,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # The demo has the user's own cache, as the command has without make: what was indexed once serves both.
 test nightly operate check faults bench: export RANKSTREAM_CACHE_DIR ?= $(CURDIR)/.cache/rankstream
 
+# With QDRANT_BINARY, what tests asked the stand-in of a Qdrant server is asked of that server, too.
+EXCHANGES := $(CURDIR)/.cache/exchanges
+ON_A_SERVER := tests/integration tests/stand_in tests/operators/indexing tests/docs
+
 .PHONY: demo test nightly operate check lint faults bench docs clean
 
 # What it takes to run: the demo needs no more.
@@ -39,7 +43,10 @@ test: $(VENV)/dev tests/__pycache__
 
 # All of it: each promise in its largest form, both Kafka clients, all faults. It takes some hours.
 nightly: lint docs tests/__pycache__
-	$(PYTEST) --hypothesis-profile nightly --timeout 3600
+	rm -rf $(EXCHANGES)
+	env -u QDRANT_BINARY QDRANT_EXCHANGES=$(EXCHANGES) $(PYTEST) --hypothesis-profile nightly --timeout 3600
+	$(VENV)/bin/python -m tests.qdrant_server.replay $(EXCHANGES)
+	$(if $(QDRANT_BINARY),$(PYTEST) --timeout 3600 -m "not operate and not nightly" $(ON_A_SERVER))
 	$(VENV)/bin/python -m tests.faults
 	$(VENV)/bin/python -m tests.faults --scenario topics-at-random --seconds 1800
 	$(VENV)/bin/python -m tests.planted

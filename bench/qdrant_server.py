@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import httpx
 
@@ -56,6 +57,12 @@ def spawned(
         finally:
             process.terminate()
             process.wait(30)
+
+
+def empty(client: httpx.Client, headers: Mapping[str, str] | None = None) -> None:
+    """Drop every collection, and with it its aliases; `client` has the server's base URL."""
+    for each in client.get("/collections", headers=headers).json()["result"]["collections"]:
+        client.delete(f"/collections/{quote(each['name'], safe='')}", headers=headers).raise_for_status()
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from operators.clients.qdrant_edge.conditions import parse_id
 from operators.clients.qdrant_edge.engine import LOOKUPS, create_index, run_searches
 from operators.clients.qdrant_edge.engine import Route as Answering
-from operators.clients.qdrant_edge.refusals import bad_request, reading
+from operators.clients.qdrant_edge.refusals import bad_request, reading, wrong_input
 from operators.clients.qdrant_edge.requests import DEFAULT_LIMIT
 from operators.clients.qdrant_edge.shards import Collection
 from tests.qdrant_server.hash_ring import shard_of
@@ -44,6 +44,11 @@ class Sharded:
         created = self.shards[0].created
         settings: Body = created.get("settings", created)
         return settings
+
+    @property
+    def _keyed(self) -> bool:
+        """True if points go to shards by keys: there are none before a key is made, which nothing here can do."""
+        return self.settings.get("sharding_method") == "custom"
 
     def patch(self, settings: Body) -> None:
         """Change the settings; they last until the server ends, or for good once an index was created after them."""
@@ -153,6 +158,8 @@ class Sharded:
     async def _update(self, kind: str, body: Any) -> Any:
         if kind not in KINDS:
             raise bad_request(f"the engine has no update `{kind}`")
+        if self._keyed:
+            raise wrong_input("Shard key not specified")
         update = KINDS[kind]
         if len(self.shards) == 1:
             return await update(self.shards[0], body)

@@ -28,6 +28,7 @@ from tests.qdrant_server.access import (
 )
 from tests.qdrant_server.aliases import Aliases
 from tests.qdrant_server.behaviour import Behaviour
+from tests.qdrant_server.exchanges import exchanges_of
 from tests.qdrant_server.settings import engine_body, patched, read_settings
 from tests.qdrant_server.sharding import Sharded
 from tests.qdrant_server.strict_mode import Strict
@@ -57,9 +58,21 @@ class ServerTransport(EngineTransport):
         super().__init__(engine)
         self._aliases = Aliases()
         self._behaviour = behaviour or Behaviour()
+        self._exchanges = exchanges_of(engine)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request."""
+        """Answer one request, and keep the exchange where they are kept."""
+        if self._exchanges is None:
+            return await self._handle(request)
+        began, content = self._exchanges.begin(), await request.aread()
+        answer = None
+        try:
+            answer = await self._handle(request)
+        finally:
+            self._exchanges.end(began, request, content, self._behaviour, answer)
+        return answer
+
+    async def _handle(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
         if path not in OPEN:
             try:

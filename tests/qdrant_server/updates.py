@@ -13,7 +13,7 @@ from operators.clients.qdrant_edge.shards import Collection
 
 
 def _updating(read: Callable[..., Awaitable[list[UpdateOperation]]], *, of_points: bool = False) -> Route:
-    """The route of an update; `of_points`: those that it names must exist."""
+    """The route of an update; `of_points`: those that it names must exist, or it is refused after all others."""
 
     async def update(collection: Collection, body: Any) -> dict[str, Any]:
         if of_points and isinstance(body, dict):
@@ -21,9 +21,12 @@ def _updating(read: Callable[..., Awaitable[list[UpdateOperation]]], *, of_point
                 points = body.get("points") or []
                 wanted = [parse_id(each["id"] if isinstance(each, dict) else each) for each in points]
             found = {point.id for point in collection.run(lambda shard: shard.retrieve(wanted, False, False))}
-            for identity in wanted:
-                if identity not in found:
-                    raise not_found(f"No point with id {identity} found")
+            missing = [identity for identity in wanted if identity not in found]
+            if missing:
+                there = [each for each, identity in zip(points, wanted, strict=True) if identity in found]
+                if there:
+                    await apply_update(collection, {**body, "points": there}, read)
+                raise not_found(f"No point with id {missing[0]} found")
         return await apply_update(collection, body, read)
 
     return update

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bench.qdrant_server import named, started
+from bench.qdrant_server import empty, named, started
 from operators.clients.qdrant_edge.shards import Engine
 from tests.qdrant_server import Behaviour
 from tests.qdrant_server.transport import ServerTransport
@@ -26,22 +26,32 @@ def stand_in(tmp_path: Path, behaviour: Behaviour) -> Iterator[Server]:
         yield Server(in_process(ServerTransport(engine, behaviour)))
 
 
-@pytest.fixture(params=["stand-in", *(["server"] if named() is not None else [])])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
-    """A server that holds nothing: what is promised of one is promised of the other."""
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """The real server, one for all tests of a worker."""
     binary = named()
-    if request.param == "stand-in" or binary is None:
+    assert binary is not None
+    with (
+        started(binary, tmp_path_factory.mktemp("server")) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=["stand-in", *(["server"] if named() is not None else [])])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server that holds nothing: what is promised of one is promised of the other."""
+    if request.param == "stand-in":
         yield request.getfixturevalue("stand_in")
         return
-    with started(binary, tmp_path / "server") as url, httpx.Client(timeout=60) as client:
+    client: httpx.Client = request.getfixturevalue("real")
 
-        def send(asked: httpx.Request) -> httpx.Response:
-            path = asked.url.raw_path.decode()
-            # The stand-in is never behind.
-            waiting = "" if "wait=" in path else "&wait=true" if "?" in path else "?wait=true"
-            place = f"{url}{path}{waiting}"
-            return client.request(
-                asked.method, place, content=asked.content, headers={"content-type": "application/json"}
-            )
+    def send(asked: httpx.Request) -> httpx.Response:
+        path = asked.url.raw_path.decode()
+        # The stand-in is never behind.
+        waiting = "" if "wait=" in path else "&wait=true" if "?" in path else "?wait=true"
+        headers = {"content-type": "application/json"}
+        return client.request(asked.method, f"{path}{waiting}", content=asked.content, headers=headers)
 
-        yield Server(send)
+    yield Server(send)
+    empty(client)

@@ -163,3 +163,20 @@ def test_a_dropped_collection_is_gone(filled: Server) -> None:
     assert filled.done("DELETE", "/collections/three") is True
     filled.done("PUT", "/collections/three", {"vectors": {"size": 2, "distance": "Dot"}, "shard_number": 2})
     assert filled.done("GET", "/collections/three")["points_count"] == 0
+
+
+def test_shards_by_keys(server: Server) -> None:
+    """A collection whose shards are made by keys has none, and takes no points."""
+    created = {"vectors": {"size": 2, "distance": "Dot"}, "sharding_method": "custom"}
+    server.done("PUT", "/collections/c", created)
+    words = "Wrong input: Shard key not specified"
+    assert server.refused("PUT", "/collections/c/points", {"points": [{"id": 1, "vector": [1.0, 0.0]}]}) == words
+    assert server.refused("POST", "/collections/c/points/delete", {"points": [1]}) == words
+
+
+def test_payloads_are_shown_where_they_are_asked(filled: Server) -> None:
+    """A point by its id is without its payload, and a scrolled one has it, unless the request says otherwise."""
+    assert filled.done("POST", "/collections/three/points", {"ids": [5]}) == [{"id": 5}]
+    wanted = [{"id": 5, "payload": POINTS[5]["payload"]}]
+    assert filled.done("POST", "/collections/three/points", {"ids": [5], "with_payload": True}) == wanted
+    assert "payload" in filled.done("POST", "/collections/three/points/scroll", {"limit": 1})["points"][0]

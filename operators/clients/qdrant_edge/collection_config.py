@@ -114,13 +114,19 @@ def describe_params(created: Mapping[str, Any]) -> dict[str, Any]:
     return {"params": params, **SETTINGS, **metadata}
 
 
+_SHOWN: Mapping[str, Mapping[str, Any]] = {
+    "datetime": {"is_principal": None},
+    "float": {"is_principal": None},
+    "text": {"tokenizer": "word"},
+}
+
+
 def describe_index(schema: str | Mapping[str, Any], points: int) -> dict[str, Any]:
     """One entry of a description's `payload_schema`."""
     if isinstance(schema, str):
         return {"data_type": schema, "points": points}
     kind = schema["type"]
-    params = {"is_principal": None, **schema} if kind in {"datetime", "float"} else schema
-    return {"data_type": kind, "params": params, "points": points}
+    return {"data_type": kind, "params": {**_SHOWN.get(kind, {}), **schema}, "points": points}
 
 
 def _dense(created: Mapping[str, Any]) -> Mapping[str, Any]:

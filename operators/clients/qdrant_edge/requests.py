@@ -122,7 +122,7 @@ def parse_facet(body: Mapping[str, Any]) -> FacetRequest:
 def read_lookup(body: Mapping[str, Any]) -> tuple[list[int | UUID | str], WithPayloadType, bool | list[str]]:
     """The ids, the payload's fields and the vectors that a `/points` request asks for; raises Refusal or KeyError."""
     ids = [parse_id(each) for each in body["ids"]]
-    return ids, _payload(body.get("with_payload"), default=True), body.get("with_vector") or False
+    return ids, _payload(body.get("with_payload"), default=False), body.get("with_vector") or False
 
 
 def write_point(point: ScoredPoint | Record) -> dict[str, Any]:
