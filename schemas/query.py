@@ -70,7 +70,7 @@ class Returned(Strict):
     )
 
     def over(self, other: "Returned | None") -> "Returned":
-        """These parts, and the other's where nothing is said of one."""
+        """Combine the parts: this one's, and the other's where this one says nothing."""
         return self if other is None else Returned(**{**_without_missing(other), **_without_missing(self)})
 
 

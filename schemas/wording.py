@@ -58,7 +58,7 @@ def join_first(first: Iterable[str], more: int, between: str = "; ") -> str:
 
 
 def unknown(name: str, known: Sequence[str], kind: str = "key") -> str:
-    """That there is no such name, with the one that was likely meant, else with all."""
+    """Message for an unknown name, with the name that was likely meant, or else with all names."""
     if (near := likely(name, known)) is not None:
         return f"no such {kind}; did you mean {near}?"
     return f"no such {kind}; there are {', '.join(known)}" if known else f"no such {kind}"

@@ -47,4 +47,4 @@ class StopSignals:
 
 
 def _left_to_the_thread(number: int, frame: FrameType | None) -> None:
-    """Without a Python handler the C one isn't installed."""
+    """Handle nothing: without a Python handler the C one isn't installed."""

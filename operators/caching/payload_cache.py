@@ -62,7 +62,7 @@ class PayloadCache(BoundedCache[tuple[Making, str], tuple[int, Payload]]):
 
 
 def footprint(value: object) -> int:
-    """Bytes that a JSON value takes in memory; an object that several members share is counted for each."""
+    """Size of a JSON value in memory, in bytes; an object that several members share is counted for each."""
     size = sys.getsizeof(value)
     if isinstance(value, dict):
         size += sum(footprint(name) + footprint(each) for name, each in value.items())

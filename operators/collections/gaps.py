@@ -111,7 +111,7 @@ def is_searchable(needs: Iterable[Requirement], info: CollectionInfo) -> bool:
 
 
 def _absent(need: Requirement) -> Gap:
-    """By whether rankstream would make the collection: what another tool fills, it creates."""
+    """Gap of a collection that does not exist; rankstream creates only those that it fills itself."""
     correct = "orrect qdrant.destinations and qdrant.collections."
     cure = f"Run rankstream collections --create, or c{correct}" if need.wanted else f"C{correct}"
     return Gap(need, Severity.ERROR, "the collection does not exist", cure)
@@ -231,7 +231,7 @@ def _compare_expiry(need: Requirement, info: CollectionInfo, found: Surveyed) ->
 
 
 def _compare_prompts(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    """Without an embedder none are wanted (None)."""
+    """Compare the prompts of the embedder; without an embedder none are wanted (None)."""
     noted = notes_of(info).get(PROMPTS)
     if isinstance(noted, Mapping) and need.wanted is not None and noted != need.wanted:
         one, other = (json.dumps(each) if each else "none" for each in (noted, need.wanted))
@@ -244,7 +244,7 @@ def _compare_prompts(need: Requirement, info: CollectionInfo, found: Surveyed) -
 
 
 def _compare_terms(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    """By the analyser that is configured for the collection, and the fields that are searched."""
+    """Compare the analyser and the searched fields."""
     wanted, searched = need.wanted
     if OURS not in info.metadata:
         return
@@ -268,7 +268,7 @@ def _compare_terms(need: Requirement, info: CollectionInfo, found: Surveyed) -> 
 
 
 def _compare_contexts(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    """By the names of vectors, where the firewall is on."""
+    """Compare contexts with the firewall, which must not be on where they mix sources."""
     if mixed_contexts(need.wanted, info):
         what = "contexts may hold words of neighbours of another classification or with other labels"
         yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, _ROLES["context"].effect)
@@ -317,7 +317,7 @@ def _word(value: object) -> str:
 
 
 def _compare_shards(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    """By the name of the sparse vector."""
+    """Compare the shards: terms are counted in each."""
     if need.name not in info.sparse_vectors or (info.shards == 1 and not info.by_key):
         return
     several = "the collection has shards by key" if info.by_key else f"the collection has {info.shards} shards"
@@ -334,7 +334,7 @@ def _compare_limit(need: Requirement, info: CollectionInfo, found: Surveyed) -> 
 
 
 def _compare_tokens(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    """Of late interaction, which counts tokens where `wanted`, by the name of the token vectors."""
+    """Compare what late interaction needs; it counts tokens where `wanted`."""
     strict = info.strict
     if need.name not in info.vectors:
         return

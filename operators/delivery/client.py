@@ -157,7 +157,7 @@ class Consumer(Protocol):
         """The ends of those partitions of which the client has heard them; asks nobody."""
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Of partitions read since their start: all below was polled, or isn't for readers, as the marks of
+        """Positions of partitions read since their start: all below was polled, or isn't for readers, as the marks of
         transactions; asks nobody. The start of others, or nothing.
         """
 
@@ -241,13 +241,13 @@ class Tail(Protocol):
         """
 
     def positions(self) -> dict[int, int]:
-        """By partition: everything below was handed out, or isn't for readers, as the marks of transactions.
+        """Positions by partition: everything below was handed out, or isn't for readers, as the marks of transactions.
 
         Before the first poll, where it begins.
         """
 
     def ends(self, timeout: float) -> dict[int, int]:
-        """By partition: the offset after the last record, asked of the broker now.
+        """End offsets by partition: the offset after the last record, asked of the broker now.
 
         Partitions that were added are among them after TAIL_METADATA_AGE, and are read from then on.
         Raises RetriableDelivery, also if there is no answer within `timeout` seconds.
@@ -287,10 +287,10 @@ class BoundedReader(Tail, Protocol):
     """A tail of committed records only, which has the settings' `request_timeout` for all that it asks."""
 
     def ends(self, timeout: float | None = None) -> dict[int, int]:
-        """By partition: the offset up to which committed records can be read now. Raises RetriableDelivery."""
+        """Last stable offsets by partition: up to them committed records can be read now. Raises RetriableDelivery."""
 
     def committed(self) -> dict[int, int]:
-        """By partition: the offset that the settings' group has committed, or else the first that there is.
+        """Committed offsets by partition: the one that the settings' group has committed, or else the first that there is.
 
         Raises RetriableDelivery.
         """

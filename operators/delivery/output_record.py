@@ -66,7 +66,7 @@ class OutputRecord:
 
     @property
     def size(self) -> int:
-        """Bytes: the topic takes the record if its `max.message.bytes` is at least this."""
+        """Size in bytes: the topic takes the record if its `max.message.bytes` is at least this."""
         size = _BATCH + _RECORD + len(self.key or b"") + len(self.value or b"")
         for name, content in self.headers:
             # Nearly all names are ASCII; only the others have to be encoded.

@@ -129,7 +129,7 @@ class WayOut:
         return [replace(record, topic=self.results, partition=None)]
 
     def _next_forms(self, record: OutputRecord, refusal: Refusal | str) -> list[OutputRecord]:
-        """The records in place of one that its topic refuses, or would, or that has no place."""
+        """Replacements for a record that its topic refuses or would refuse, or whose reply topic does not exist."""
         if isinstance(refusal, str):
             return self._redirect(record, refusal)
         reason = (names.REFUSED, refusal.message(record.topic).encode())

@@ -32,7 +32,7 @@ class Scale(Protocol):
 
 @dataclass(frozen=True)
 class Listed:
-    """These values, in their order."""
+    """The values to try, in their order."""
 
     values: tuple[Any, ...]
 

@@ -111,7 +111,7 @@ class DocumentInFlight(EventInFlight):
 
 
 def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
-    """Of each point its newest event, the later one of equals: a batch with two versions of an id keeps the older.
+    """Find the newest event of each point, the later one of equals: a batch with two versions of an id keeps the older.
 
     Patches are none of them.
     """

@@ -65,7 +65,7 @@ class Forgotten(NamedTuple):
 
     @classmethod
     def of(cls, version: int, conditions: Sequence[Condition]) -> "Forgotten":
-        """Those that meet all of these conditions."""
+        """Select those that meet all conditions."""
         return cls(version, orjson.dumps(conditions).decode())
 
     @property

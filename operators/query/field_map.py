@@ -89,7 +89,7 @@ class FieldMap:
         return rename(path, {mapped: name for name, mapped in self.paths.items() if "#" not in mapped})
 
     def every_name(self, fields: Iterable[str]) -> tuple[str, ...]:
-        """These fields by each of their names, and the other names of what is inside of them."""
+        """All names of the fields, and the other names of what is inside of them."""
         found = dict.fromkeys(fields)
         pairs = [(_unquote(name), _unquote(path.partition("#")[0])) for name, path in self.paths.items()]
         # By the collection's names first: a path may be inside of another one, whose field then has its value, too.

@@ -46,7 +46,7 @@ def look_up(body: Body, most: int | None, equal: Callable[[OrderValue], Conditio
 
 
 def _look_up_ordered(lookup: "_Lookup", body: Body, equal: Callable[[OrderValue], Condition]) -> Part[list[Record]]:
-    """As many records as `body` asks for, in their order, each value's by id."""
+    """Read the number of records that `body` asks for, in their order, each value's by id."""
     limit: int = body["limit"]
     records: list[Record] = []
     rest = body

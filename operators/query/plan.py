@@ -84,7 +84,7 @@ class RankingPlan:
         return self.profile.rerank_top if wanted else 0
 
     def picks(self, asked: CanonicalQuery) -> int:
-        """The number of candidates of which the chat model selects one: the first of all pages, unless an order is."""
+        """The number of top candidates that the chat model picks from; 0 with an order, or on later pages."""
         wanted = self.picking is not None and self._by_model(asked) and asked.order_by is None and not asked.given
         return self.picking.top_k if wanted and self.picking is not None else 0
 

@@ -91,7 +91,7 @@ def recency(ages: Sequence[float | None], half_life: float) -> Column:
 
 
 def newest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """By `created_at`, the undated last, then by the document's id. Source: own."""
+    """Sort by `created_at`, the undated last, then by the document's id. Source: own."""
 
     def key(candidate: Candidate) -> tuple[float, str]:
         created = stamp(candidate.payload.get("created_at"))

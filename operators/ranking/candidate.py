@@ -110,13 +110,13 @@ def list_candidates(legs: Sequence[Leg]) -> list[Candidate]:
 
 
 def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """By score; equal scores keep their order. Source: memini's `search.FuseScores` and `search.RerankWith`."""
+    """Sort by score; equal scores keep their order. Source: memini's `search.FuseScores` and `search.RerankWith`."""
     # Stable in reverse, too.
     return sorted(candidates, key=_score, reverse=True)
 
 
 def best_first_by_id(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """By score; equal scores by the document's id, ascending. Source: BubbleFish Nexus' `query.HybridMerge`."""
+    """Sort by score; equal scores by the document's id, ascending. Source: BubbleFish Nexus' `query.HybridMerge`."""
     ranked = best_first(candidates)
     scores = [candidate.score for candidate in ranked]
     if len(set(scores)) == len(scores):

@@ -57,7 +57,7 @@ class Load(Protocol):
     """Callbacks for measuring the load on a stage's backend, on the event loop's thread."""
 
     def began(self, units: int, waited: float) -> None:
-        """A call of `units` units begins, the longest-waiting of which has waited that many seconds."""
+        """Called when a call starts; `waited` is how long, in seconds, its oldest unit queued."""
         ...
 
     def under_way(self, calls: int) -> None:

@@ -152,7 +152,7 @@ class Answers:
             self._semantic.put(_kind(query), cache.likeness, written, now)
 
     def finish(self, origin: Origin) -> list[InFlight]:
-        """The message that was read there is ended: so is its lead; those that followed it."""
+        """End the lead of the query that was read there, and return its waiters."""
         query = self._leading.pop(origin, None)
         if query is None:
             return []
@@ -249,8 +249,9 @@ def _kind(query: InFlight) -> bytes:
 
 
 def _likeness(query: InFlight) -> Likeness | None:
-    """By what queries are like this one; None where nothing is found by vector, where the words themselves matter or
-    name a time, and where there is something to be said of this very query.
+    """Key for the semantic cache; None if the query must not use it.
+
+    That is so without a vector, with a keyword expression or a time in the text, and with a warning or a loss.
     """
     retrieval = query.retrieval
     vector, asked = vector_of(query), query.asked.canonical

@@ -125,7 +125,7 @@ class TextStage(BackendStage[Asked, Vector]):
 
     @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:
-        """By the conventions for generative AI."""
+        """Attributes by the conventions for generative AI."""
         return self.name, {
             "gen_ai.operation.name": "embeddings",
             "gen_ai.provider.name": self.provider,

@@ -55,7 +55,7 @@ def pass_by(step_id: str, up: Batches) -> Batches:
 
 
 class Together(Whole[Search, Found]):
-    """As many searches a call as go together; of those that go alone one, the namespaces by their shares."""
+    """Puts all searches of a leg into one call; a search that goes alone gets its own, namespaces by turns."""
 
     def tenant(self, query: Search) -> Hashable:
         """The namespace of a search that goes alone."""

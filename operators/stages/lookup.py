@@ -65,7 +65,7 @@ class Lookup(QueryStage[Namespace, Marked]):
     bounds: Bounds = field(init=False)
 
     def __post_init__(self) -> None:
-        # The watermarks end a wait by themselves, and know then that they are behind.
+        # The reader of watermarks has its own timeout; this is a safety net.
         object.__setattr__(self, "bounds", Bounds(2 * self.timeout, _MOST, _CALLS))
 
     @property

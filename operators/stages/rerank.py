@@ -208,7 +208,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         return query
 
     def span(self, query: InFlight) -> tuple[str, Attributes]:
-        """By the conventions for generative AI, and by OpenInference's for rerankers; no text."""
+        """Attributes by the conventions for generative AI and OpenInference's for rerankers; no text."""
         return self.name, {
             "gen_ai.operation.name": "rerank",
             "gen_ai.request.model": self.reranker.model,

@@ -75,7 +75,7 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
 
     @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:
-        """By the conventions for generative AI."""
+        """Attributes by the conventions for generative AI."""
         return self.name, {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": self.provider,

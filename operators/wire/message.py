@@ -120,7 +120,7 @@ class Message:
 
     @property
     def size(self) -> int:
-        """Bytes of its value and its headers."""
+        """Size of the value and the headers, in bytes."""
         return len(self.value or b"") + sum(len(name) + len(content) for name, content in self.headers)
 
     @property

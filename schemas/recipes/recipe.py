@@ -147,7 +147,7 @@ class Recipe:
         return self._of(self.name, written, max_distance)
 
     def select_own(self, overrides: Overrides) -> dict[str, Any]:
-        """Those of the overrides that this recipe can have: a query's may be said of the stages of another one."""
+        """Select the overrides that this recipe can have: a query's may be for the stages of another one."""
         return {stage: changes for stage, changes in overrides.items() if stage in {*self.written, MAX_DISTANCE}}
 
     def fusing(self) -> "Recipe":

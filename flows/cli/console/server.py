@@ -180,7 +180,7 @@ class Console:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Of ASGI: answer a request, or refuse it, always under the same headers."""
+        """Answer a request (ASGI), or refuse it, always under the same headers."""
 
         async def send_guarded(message: Any) -> None:
             if message["type"] == "http.response.start":

@@ -70,7 +70,7 @@ class AnswerCounts(NamedTuple):
 
     @classmethod
     def empty(cls) -> Self:
-        """Of no answers."""
+        """Figures of no answers."""
         return cls(Counter(), Counter())
 
     def add(self, result: Mapping[str, Any]) -> None:

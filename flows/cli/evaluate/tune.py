@@ -75,7 +75,7 @@ class Tuned:
     reranked: int
 
     def report(self) -> dict[str, Any]:
-        """As JSON."""
+        """The report as JSON."""
         compared = summarise(self.comparison)
         return {
             "recipe": self.recipe.name,
@@ -360,6 +360,6 @@ def write_recipes(path: Path, recipes: Mapping[str, Recipe], comments: Iterable[
 
 
 def shorten_definition(recipe: Recipe) -> dict[str, Any]:
-    """As one would write it: a stage without parameters is its name, and a bound that is off is left out."""
+    """Write a recipe as a person would: a stage without parameters is its name, a bound that is off is left out."""
     stages = [{name: dict(parameters)} if parameters else name for name, parameters in recipe.written.items()]
     return {"stages": stages, **({MAX_DISTANCE: recipe.max_distance} if recipe.max_distance else {})}

@@ -312,7 +312,7 @@ class Endpoint:
             await response.aclose()
 
     async def _read_refusal(self, response: httpx.Response, timeout: float) -> bytes:
-        """As much of the body without success as the dialect reads and comes in time, with headers' values masked."""
+        """Read of an error's body what the dialect needs and comes in time, and mask the values of headers."""
         text = b""
         if self.dialect.read:
             # The status is an answer by itself.
@@ -325,7 +325,7 @@ class Endpoint:
         return self._mask(text)
 
     def _mask(self, text: bytes) -> bytes:
-        """As much of a body as the dialect reads, with the values of headers masked."""
+        """Cut a body to what the dialect reads, and mask the values of headers."""
         for secret in self._secrets():
             text = text.replace(secret, b"***")
         return text[: self.dialect.read]

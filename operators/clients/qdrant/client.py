@@ -295,7 +295,7 @@ class QdrantClient:
         read: Callable[[object], dict[str, Result]],
         deadline: float,
     ) -> dict[str, Result]:
-        """These points as far as they are there, by id; in halves where all are too long for one answer."""
+        """Read the points that exist, by id. Splits the ids in two when the answer is too large."""
         try:
             request = {"ids": [point_id(each) for each in ids], **body}
             return await self._ask(collection, "/points", request, read, deadline)

@@ -107,7 +107,7 @@ def naming_failures(what: str) -> Iterator[None]:
 
 
 class _Connections(logging.Filter):
-    """Without a line a try while no broker is there: `_log_error` says it once."""
+    """Drop the line for each try while no broker is there: `_log_error` logs it once."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not record.getMessage().startswith("FAIL ")

@@ -69,7 +69,7 @@ class Backlog(Generic[Request, Outcome]):
         insort(self._waiting, request, key=_deadline)
 
     def truncate(self, request: PendingRequest[Request, Outcome], units: int, lost: BackendError) -> None:
-        """Do without the units of a request from `units` on, which are lost; its slices in calls stay there."""
+        """Truncate a request to its first `units` units, the later ones are lost; its slices in calls stay there."""
         if request.waiting:
             self._waiting.remove(request)
             self.waiting -= request.waiting
@@ -108,7 +108,7 @@ class Backlog(Generic[Request, Outcome]):
         return slices
 
     def on_call_end(self, units: int, took: float | None, *, answered: bool = True) -> None:
-        """A call of `units` units has ended after `took` seconds; None if that says nothing of how long calls take."""
+        """Called when a call of `units` units ends; `took` is its duration in seconds, None if it is not typical."""
         self.in_flight -= 1
         if took is None:
             return

@@ -31,7 +31,7 @@ class PendingRequest(Generic[Request, Outcome]):
         self.parts[slice_.start] = slice_.stop, outcome
 
     def truncate(self, units: int, lost: BackendError | None = None) -> None:
-        """Do without the units from `units` on; their outcomes are dropped."""
+        """Truncate to the first `units` units; discard later outcomes."""
         if units < self.units:
             self.units = units
             self.whole = False
