@@ -290,7 +290,7 @@ class BoundedReader(Tail, Protocol):
         """Last stable offsets by partition: up to them committed records can be read now. Raises RetriableDelivery."""
 
     def committed(self) -> dict[int, int]:
-        """Committed offsets by partition: the one that the settings' group has committed, or else the first that there is.
+        """Committed offsets by partition: those of the settings' group, or else the first that there are.
 
         Raises RetriableDelivery.
         """
