@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from flows.cli.demo import docstrings
-from operators.clients.http.transport import Endpoint
 from operators.clients.local.minilm import MiniLM
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.making import ensure
 from operators.query.backend_answers import Hits, point_id
@@ -98,7 +97,7 @@ def _words() -> Iterator[list[str]]:
 
 
 async def _measured(engine: Engine, model: MiniLM, plan: Plan) -> dict[str, Any]:
-    client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
+    client = EngineClient(engine)
     await _filled(client, engine, model, passages(plan.points), plan.namespaces)
     vectors = [each.vector for each in await model.embed(questions(plan.queries), purpose="query", timeout=_TIMEOUT)]
     exact = [(await _search(client, vector, {"exact": True}))[0] for vector in vectors]

@@ -28,7 +28,8 @@ from operators.clients.local.minilm import NAMES, MiniLM
 from operators.clients.local.quantisation import chosen
 from operators.clients.qdrant.answers import QDRANT, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant.server import ServerClient
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker
 from operators.collections.catalogue import Catalogue
@@ -54,7 +55,6 @@ log = structlog.stdlib.get_logger(__name__)
 ANTHROPIC_VERSION = "2023-06-01"
 
 _MAX_QDRANT_BODY = 64 * MIB
-_MAX_ENGINE_UPSERT = 2 * MIB
 
 _TEXT: Final = "a question"
 
@@ -153,7 +153,7 @@ class Clients:
     def connections(self) -> dict[str, Closable]:
         """The clients that hold connections. The models in this process serve its other flows, too."""
         opened: dict[str, Closable | None] = {
-            "qdrant": self.qdrant.backend,
+            "qdrant": self.qdrant,
             "embedder": self.embedder,
             "sparse_encoder": self.sparse_encoder,
             "reranker": self.reranker,
@@ -186,7 +186,7 @@ class Clients:
 
         for name, client in self.connections.items():
             close = partial(_close, client, calls)
-            resources.register(name, close, reachable if client is self.qdrant.backend else None)
+            resources.register(name, close, reachable if client is self.qdrant else None)
 
 
 def _close(client: Closable, calls: EventLoopThread) -> None:
@@ -256,14 +256,11 @@ def qdrant(settings: Settings, engine: Callable[[], Engine], metrics: FlowMetric
     """The client of the server at `url`, or of the engine in this process."""
     section, fields = settings.qdrant, field_map(settings)
     if section.url is None:
-        embedded = EngineTransport(engine())
-        endpoint = Endpoint("qdrant", "http://engine", embedded, max_body=_MAX_QDRANT_BODY, dialect=QDRANT)
-        # The engine holds the interpreter while it writes: small writes let the searches in between.
-        return QdrantClient(endpoint, max_upsert=_MAX_ENGINE_UPSERT, fields=fields, packs=True)
+        return EngineClient(engine(), fields=fields)
     headers = _headers("qdrant", section, _key_header("qdrant", section, "api-key"))
     pooled = transport("qdrant", section, section.url)
     endpoint = Endpoint("qdrant", section.url, pooled, headers, _MAX_QDRANT_BODY, QDRANT)
-    return QdrantClient(Resilient(endpoint, metrics=metrics.backend("qdrant")), fields=fields)
+    return ServerClient(Resilient(endpoint, metrics=metrics.backend("qdrant")), fields=fields)
 
 
 def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetrics) -> Embedder | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -158,7 +157,7 @@ def survey_collections(settings: Settings, in_process: InProcess, timeout: float
     """
     with open_client(settings, in_process) as ask:
         given = settings.qdrant, requirements(settings), timeout, choice(settings)
-        return ask(lambda client: survey(replace(client, backend=client.backend.endpoint), *given), 2 * timeout + 1)
+        return ask(lambda client: survey(client.without_retries(), *given), 2 * timeout + 1)
 
 
 def read_version(settings: Settings, in_process: InProcess, timeout: float) -> str | None:
@@ -210,5 +209,5 @@ def open_client(settings: Settings, in_process: InProcess) -> Iterator[Ask]:
     try:
         yield lambda work, timeout: calls.run(work(client), timeout)
     finally:
-        calls.run(client.backend.aclose(), _TIMEOUT)
+        calls.run(client.aclose(), _TIMEOUT)
         calls.close()

@@ -62,14 +62,14 @@ class Step(NamedTuple):
         return f"index {self.need.name} ({format_schema(self.need.wanted)}) in collection {self.collection}"
 
 
-def configuration(settings: QdrantSettings) -> models.CreateCollection:
+def configuration(settings: QdrantSettings) -> dict[str, Any]:
     """Cosine vectors, BM25 with IDF, and token vectors that are only ever compared with chosen candidates."""
     create, needs = settings.create, vectors(settings)
     sized = create.m is not None or create.ef_construct is not None
     hnsw = models.HnswConfigDiff(m=create.m, ef_construct=create.ef_construct) if sized else None
     searched = {"hnsw_config": hnsw, "quantization_config": _QUANTIZATIONS.get(create.quantization)}
     tokens = {"hnsw_config": models.HnswConfigDiff(m=0), "datatype": models.Datatype(settings.vectors.tokens_datatype)}
-    return models.CreateCollection(
+    created = models.CreateCollection(
         vectors={
             each.name: models.VectorParams(
                 **each.wanted, on_disk=create.on_disk, **(tokens if each.kind == "tokens" else searched)
@@ -85,6 +85,7 @@ def configuration(settings: QdrantSettings) -> models.CreateCollection:
         write_consistency_factor=create.write_consistency_factor,
         on_disk_payload=create.on_disk_payload,
     )
+    return created.model_dump(mode="json", exclude_none=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ async def take(
         return
     try:
         noted = notes if notes is not None else partial(_notes, settings)
-        created = configuration(settings).model_copy(update={"metadata": noted(step.collection)})
+        created = {**configuration(settings), "metadata": noted(step.collection)}
         await qdrant.create_collection(step.collection, created, timeout=timeout)
     except BackendBadResponse as error:
         # Another replica was faster.

@@ -7,10 +7,8 @@ from typing import Final
 import numpy as np
 import pytest
 
-from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.programs import Runner
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.analysers import Bm25, Bm25Parameters
 from operators.query.backend_answers import Embedding, Hits
@@ -50,7 +48,7 @@ class Source:
     """A source without clearance that asks an index."""
 
     def __init__(self, engine: Engine, *, idf: str = "namespace") -> None:
-        self._client = QdrantClient(Endpoint("qdrant", "http://qdrant", EngineTransport(engine)))
+        self._client = EngineClient(engine)
         self._searches = searches(idf_of_namespace=idf == "namespace")
         self._able = capable(dense_context=True, sparse_context=True)
         self._decoder = decoder(

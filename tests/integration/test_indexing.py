@@ -12,7 +12,7 @@ import pytest
 from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, stub_backends
 from operators.clients.http.transport import Endpoint, http_transport
-from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.server import ServerClient
 from schemas.document import point_id
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, wait_until
@@ -37,7 +37,7 @@ class Index:
 
         async def scroll() -> dict[str, dict[str, Any]]:
             endpoint = Endpoint("qdrant", self._qdrant, http_transport())
-            page = await QdrantClient(endpoint).scroll("documents", limit=100, timeout=10)
+            page = await ServerClient(endpoint).scroll("documents", limit=100, timeout=10)
             await endpoint.aclose()
             return {str(record.payload["id"]): dict(record.payload) for record in page.records}
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import httpx
 
-from operators.clients.qdrant_edge.refusals import Refusal
+from operators.clients.qdrant_edge.shards import Refusal
 
 Mode = Literal["r", "rw", "prw"]
 """Reads a collection; writes points and indexes too; writes points only."""

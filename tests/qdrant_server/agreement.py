@@ -53,7 +53,6 @@ NARROWER: Final[Mapping[str, str]] = {
 """Words of the stand-in's refusals of what a server may take, and why it may."""
 
 WIDER: Final[Mapping[str, str]] = {
-    r'"float32":': "the engine reads packed vectors",
     r'"query":\{"text":"[^"]*"\}': "servers score text since 1.20",
 }
 """Patterns of bodies that the engine takes and a server refuses, and why."""

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from operators.clients.qdrant_edge.refusals import Refusal, bad_request, no_collection, not_found, reading
+from operators.clients.qdrant_edge.shards import Refusal
+from tests.qdrant_server.refusals import bad_request, no_collection, not_found, reading
 
 
 class Aliases:

@@ -3,6 +3,7 @@
 from qdrant_edge import EdgeShard, Modifier, PointVectors, ScrollRequest, UpdateOperation
 
 from operators.clients.qdrant_edge.shards import Collection
+from tests.qdrant_server.refusals import run
 
 # Points in one update.
 PORTION = 1000
@@ -10,7 +11,7 @@ PORTION = 1000
 
 def change_modifier(shard: Collection, name: str, modifier: str) -> None:
     """Make the vector anew with this modifier, `idf` or `none`, and give it what it held."""
-    shard.run(lambda each: _change(each, name, Modifier.Idf if modifier == "idf" else None))
+    run(shard, lambda each: _change(each, name, Modifier.Idf if modifier == "idf" else None))
 
 
 def _change(shard: EdgeShard, name: str, modifier: Modifier | None) -> None:

@@ -23,10 +23,10 @@ import httpx
 import orjson
 
 from bench.qdrant_server import VARIABLE, empty, named, started
-from operators.clients.qdrant_edge.requests import DEFAULT_LIMIT
 from tests import scratch
 from tests.qdrant_server.agreement import MALFORMED, NARROWER, PARTIAL, WIDER, Difference, differences
 from tests.qdrant_server.exchanges import BEFORE, Exchange, Reader
+from tests.qdrant_server.requests import DEFAULT_LIMIT
 
 FULL: Final = "a key that may do everything, for one machine"
 READ_ONLY: Final = "a key that may read everything, for one machine"

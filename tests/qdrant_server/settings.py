@@ -3,16 +3,41 @@
 from collections.abc import Mapping
 from typing import Any
 
-from operators.clients.qdrant_edge.collection_config import SETTINGS, without_nulls
-from operators.clients.qdrant_edge.refusals import bad_request, out_of_range, wrong_input
+from operators.clients.qdrant_edge.collection_config import HNSW
+from tests.qdrant_server.refusals import bad_request, out_of_range, wrong_input
 
 Body = Mapping[str, Any]
+
+# Qdrant's defaults.
+SETTINGS: Mapping[str, Any] = {
+    "hnsw_config": {**HNSW, "max_indexing_threads": 0, "on_disk": False},
+    "optimizer_config": {
+        "deleted_threshold": 0.2,
+        "vacuum_min_vector_number": 1000,
+        "default_segment_number": 2,
+        "max_segment_size": None,
+        "memmap_threshold": None,
+        "indexing_threshold": 10000,
+        "flush_interval_sec": 5,
+        "max_optimization_threads": None,
+        "prevent_unoptimized": None,
+    },
+    "wal_config": {"wal_capacity_mb": 32, "wal_segments_ahead": 0, "wal_retain_closed": 1},
+    "quantization_config": None,
+}
 
 # What the embedded engine has and a server of 1.19 hasn't.
 DATATYPES = frozenset({"float32", "float16", "uint8", "turbo4"})
 SHOWN = ("read_fan_out_factor", "read_fan_out_delay_ms", "sharding_method", "payload")
 MODIFIERS = frozenset({"none", "idf"})
 AT_LEAST_ONE = ("shard_number", "replication_factor", "write_consistency_factor")
+
+
+def without_nulls(body: Any) -> Any:
+    """A JSON value without the object members that are null: for Qdrant they are as good as absent."""
+    if isinstance(body, dict):
+        return {name: without_nulls(value) for name, value in body.items() if value is not None}
+    return body
 
 
 def read_settings(body: Body) -> dict[str, Any]:
@@ -34,7 +59,8 @@ def engine_body(settings: Body) -> dict[str, Any]:
     plain = (
         _unquantized(vectors) if "size" in vectors else {name: _unquantized(params) for name, params in vectors.items()}
     )
-    return {"vectors": plain, "sparse_vectors": settings.get("sparse_vectors", {}), "settings": settings}
+    own = {"vectors": plain, "sparse_vectors": settings.get("sparse_vectors", {}), "settings": settings}
+    return own | {name: settings[name] for name in ("metadata",) if name in settings}
 
 
 def described(settings: Body) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from operators.clients.qdrant_edge.conditions import parse_id
-from operators.clients.qdrant_edge.engine import LOOKUPS, create_index, run_searches
-from operators.clients.qdrant_edge.engine import Route as Answering
-from operators.clients.qdrant_edge.refusals import bad_request, reading, wrong_input
-from operators.clients.qdrant_edge.requests import DEFAULT_LIMIT
 from operators.clients.qdrant_edge.shards import Collection
+from tests.qdrant_server.conditions import parse_id
 from tests.qdrant_server.hash_ring import shard_of
 from tests.qdrant_server.modifiers import change_modifier
+from tests.qdrant_server.refusals import bad_request, reading, wrong_input
+from tests.qdrant_server.requests import DEFAULT_LIMIT
+from tests.qdrant_server.routes import LOOKUPS, create_index, run_searches
+from tests.qdrant_server.routes import Route as Answering
 from tests.qdrant_server.settings import described
 from tests.qdrant_server.updates import KINDS
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from operators.clients.qdrant_edge.refusals import Refusal
+from operators.clients.qdrant_edge.shards import Refusal
 from tests.qdrant_server.unindexed import Schema, conditions, one_unindexed
 
 Body = Mapping[str, Any]

@@ -1,5 +1,6 @@
 """The engine with all that a server has and rankstream or another tool may ask: the stand-in behind its HTTP."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -7,17 +8,8 @@ from urllib.parse import unquote
 import httpx
 import orjson
 
-from operators.clients.qdrant_edge.engine import READY, EngineTransport
-from operators.clients.qdrant_edge.refusals import (
-    Refusal,
-    bad_request,
-    no_collection,
-    no_path,
-    read_body,
-    reading,
-    wrong_input,
-)
-from operators.clients.qdrant_edge.shards import Engine
+from operators.clients.qdrant_edge.collection_config import edge_config
+from operators.clients.qdrant_edge.shards import NAME, Engine, Refusal
 from tests.qdrant_server.access import (
     OPEN,
     Access,
@@ -29,6 +21,17 @@ from tests.qdrant_server.access import (
 from tests.qdrant_server.aliases import Aliases
 from tests.qdrant_server.behaviour import Behaviour
 from tests.qdrant_server.exchanges import exchanges_of
+from tests.qdrant_server.refusals import (
+    bad_request,
+    no_collection,
+    no_path,
+    out_of_range,
+    read_body,
+    read_timeout,
+    reading,
+    run,
+    wrong_input,
+)
 from tests.qdrant_server.settings import engine_body, patched, read_settings
 from tests.qdrant_server.sharding import Sharded
 from tests.qdrant_server.strict_mode import Strict
@@ -37,25 +40,27 @@ VERSION = "1.19.0"
 TEXTS: Mapping[str, str] = {
     "/healthz": "healthz check passed",
     "/livez": "healthz check passed",
-    "/readyz": READY,
+    "/readyz": "all shards are ready",
     "/metrics": f'# TYPE app_info gauge\napp_info{{name="qdrant",version="{VERSION}"}} 1\n',
 }
 ROOT = {"title": "qdrant - vector search engine", "version": VERSION}
 TIMED_OUT = (
     "Service internal error: 1 of 1 read operations failed:\n  Timeout error: Operation 'Search' timed out after 0ns"
 )
-WRITES = frozenset({("PUT", "points"), ("PUT", "points/vectors"), ("POST", "points/batch"), ("POST", "points/payload")})
 SEARCHES = frozenset({("POST", "points/query"), ("POST", "points/query/batch")})
 
 # Beside a collection of several shards: `~` can't begin a name that a test would choose.
 SHARD = "~{number}~{name}"
 
 
-class ServerTransport(EngineTransport):
-    """The engine as a server of Qdrant 1.19; aliases are the transport's own."""
+class ServerTransport(httpx.AsyncBaseTransport):
+    """The engine as a server of Qdrant 1.19; aliases are the transport's own.
+
+    Every request is answered, refusals included; only the caller's cancellation is raised.
+    """
 
     def __init__(self, engine: Engine, behaviour: Behaviour | None = None) -> None:
-        super().__init__(engine)
+        self._engine = engine
         self._aliases = Aliases()
         self._behaviour = behaviour or Behaviour()
         self._exchanges = exchanges_of(engine)
@@ -82,8 +87,16 @@ class ServerTransport(EngineTransport):
         if request.method == "GET" and path in TEXTS:
             return httpx.Response(200, text=TEXTS[path])
         if request.method == "GET" and path == "/":
-            return httpx.Response(200, headers={"content-type": "application/json"}, content=orjson.dumps(ROOT))
-        return await super().handle_async_request(request)
+            return _json(200, ROOT)
+        content = await request.aread()
+        try:
+            async with asyncio.timeout(read_timeout(request.url.params.get("timeout"))):
+                result = await self._answer(request, content)
+        except Refusal as refusal:
+            return _json(refusal.status, {"status": {"error": str(refusal)}, "time": 0.0})
+        except TimeoutError:
+            return _json(408, {"status": {"error": "Timeout error: the request took too long"}, "time": 0.0})
+        return _json(200, {"result": result, "status": "ok", "time": 0.0})
 
     async def _answer(self, request: httpx.Request, content: bytes) -> Any:
         access = self._behaviour.keys.access(request.headers)
@@ -116,10 +129,7 @@ class ServerTransport(EngineTransport):
                 route = (method, "/".join(rest))
                 body = None if method == "GET" else read_body(content)
                 check_collection(access, name, route)
-                answer = await self._on_route(name, route, body, request.url.params.get("timeout"))
-                if route in WRITES:
-                    self._engine.collection(self._aliases.target(name)).wrote(len(content))
-                return answer
+                return await self._on_route(name, route, body, request.url.params.get("timeout"))
         raise no_path()
 
     async def _on_route(self, name: str, route: tuple[str, str], body: Any, timeout: str | None) -> Any:
@@ -127,7 +137,7 @@ class ServerTransport(EngineTransport):
         if self._behaviour.timing_out and route in SEARCHES:
             raise Refusal(500, TIMED_OUT)
         if restrictions := sharded.settings.get("strict_mode_config"):
-            points = sum(shard.run(lambda each: each.info()).points_count for shard in sharded.shards)
+            points = sum(run(shard, lambda each: each.info()).points_count for shard in sharded.shards)
             strict = Strict(restrictions, sharded.settings, sharded.shards[0].indexes, points)
             with reading():
                 strict.check(route, body, None if timeout is None else int(timeout))
@@ -153,9 +163,12 @@ class ServerTransport(EngineTransport):
         with reading():
             settings = read_settings(body)
             created = engine_body(settings)
-        self._engine.create(name, created)
+            config = edge_config(created)
+        if not NAME.fullmatch(name) or name in {".", ".."}:
+            raise out_of_range("collection_name", f"collection name `{name}` contains forbidden characters")
+        self._engine.create(name, created, config)
         for number in range(1, settings.get("shard_number", 1)):
-            self._engine.create(SHARD.format(number=number, name=name), created)
+            self._engine.create(SHARD.format(number=number, name=name), created, config)
         return True
 
     def _patch(self, name: str, body: Any) -> bool:
@@ -178,3 +191,7 @@ class ServerTransport(EngineTransport):
     def _visible_aliases(self, access: Access, collection: str | None) -> list[dict[str, str]]:
         aliases = self._aliases.of(collection)
         return [each for each in aliases if may_see(access, each["alias_name"])]
+
+
+def _json(status: int, value: object) -> httpx.Response:
+    return httpx.Response(status, headers={"content-type": "application/json"}, content=orjson.dumps(value))

@@ -5,11 +5,11 @@ from typing import Any
 
 from qdrant_edge import UpdateOperation
 
-from operators.clients.qdrant_edge.conditions import parse_id
-from operators.clients.qdrant_edge.engine import Route, apply_update
-from operators.clients.qdrant_edge.refusals import not_found, reading
-from operators.clients.qdrant_edge.requests import KINDS as READ
 from operators.clients.qdrant_edge.shards import Collection
+from tests.qdrant_server.conditions import parse_id
+from tests.qdrant_server.refusals import not_found, reading, run
+from tests.qdrant_server.requests import KINDS as READ
+from tests.qdrant_server.routes import Route, apply_update
 
 
 def _updating(read: Callable[..., Awaitable[list[UpdateOperation]]], *, of_points: bool = False) -> Route:
@@ -20,7 +20,7 @@ def _updating(read: Callable[..., Awaitable[list[UpdateOperation]]], *, of_point
             with reading():
                 points = body.get("points") or []
                 wanted = [parse_id(each["id"] if isinstance(each, dict) else each) for each in points]
-            found = {point.id for point in collection.run(lambda shard: shard.retrieve(wanted, False, False))}
+            found = {point.id for point in run(collection, lambda shard: shard.retrieve(wanted, False, False))}
             missing = [identity for identity in wanted if identity not in found]
             if missing:
                 there = [each for each, identity in zip(points, wanted, strict=True) if identity in found]

@@ -18,7 +18,8 @@ from flows.assembly import query as assembly
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.programs import Runner
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant.server import ServerClient
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import ensure
@@ -182,8 +183,8 @@ def test_a_server_and_the_engine_answer_alike(tmp_path: Path) -> None:
             endpoint = Endpoint("qdrant", url, http_transport())
             stack.push_async_callback(endpoint.aclose)
             places = [
-                Place(QdrantClient(endpoint)),
-                Place(QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))),
+                Place(ServerClient(endpoint)),
+                Place(EngineClient(engine)),
             ]
             for place in places:
                 await place.open()

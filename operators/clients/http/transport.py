@@ -1,8 +1,8 @@
 """The one seam to every HTTP backend: JSON out, JSON in, or a typed error.
 
 A backend is an `Endpoint` over an `httpx.AsyncBaseTransport`. In production that is a pool of connections
-(`operators.clients.http.pool`); the embedded Qdrant engine is one too; a test passes one that misbehaves. No
-`AsyncClient`: on this path it costs more than the request itself.
+(`operators.clients.http.pool`); a test passes one that misbehaves. No `AsyncClient`: on this path it costs more than
+the request itself.
 
 Promises of every call:
 - it ends within its time-out, counted over connecting, sending and reading the whole body;

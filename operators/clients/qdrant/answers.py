@@ -59,30 +59,17 @@ def read_batch(result: object, expected: int) -> list[Hits]:
     return [_hits(_list(_object(search).get("points"))) for search in searches]
 
 
-def read_payloads(result: object) -> dict[str, Payload]:
-    """Points by id."""
+class Point(NamedTuple):
+    """A point's payload, and the vector that was asked for, if it has it."""
+
+    payload: Payload
+    vector: Any = None
+
+
+def read_points(result: object, vector: str | None) -> dict[str, Point]:
+    """Points by id, with their vectors of this name; a vector alone is the one without a name."""
     points = map(_object, _list(result))
-    return {read_id(point.get("id")): _payload(point) for point in points}
-
-
-def read_vectors(
-    result: object,
-    name: str,
-    only: PayloadTest | None = None,
-    named: Callable[[str, Payload], Payload] = lambda _, each: each,
-) -> dict[str, Any]:
-    """The vector of this name of each point that has one, by id; a vector alone is the one without a name.
-
-    `only` selects points by their payloads; `named` translates the payloads' field names before the test.
-    """
-    points = map(_object, _list(result))
-    written = {read_id(point.get("id")): point.get("vector") or {} for point in points}
-    vectors = {id_: {"": each} if isinstance(each, list) else _object(each) for id_, each in written.items()}
-    found = {id_: vector[name] for id_, vector in vectors.items() if vector.get(name) is not None}
-    if only is None:
-        return found
-    payloads = read_payloads(result)
-    return {id_: vector for id_, vector in found.items() if only.test(id_, named(id_, payloads[id_]))}
+    return {read_id(point.get("id")): Point(_payload(point), _vector(point, vector)) for point in points}
 
 
 def read_page(result: object) -> RecordPage:
@@ -114,15 +101,15 @@ class Facet(NamedTuple):
         return self.exact and not self.cut
 
 
-def read_facet(result: object, limit: int, *, exact: bool) -> Facet:
-    """Counts by value; `limit` is the number of values that were asked for."""
+def read_facet(result: object) -> dict[str | int, int]:
+    """Counts by value."""
     counts: dict[str | int, int] = {}
     for hit in map(_object, _list(_object(result).get("hits"))):
         value = hit.get("value")
         if not isinstance(value, str | int):
             raise ValueError("a facet's value is neither a string nor an integer")
         counts[value] = _count(hit.get("count"))
-    return Facet(counts, len(counts) >= limit, exact)
+    return counts
 
 
 def read_info(result: object) -> CollectionInfo:
@@ -219,6 +206,11 @@ def _payload(point: Payload) -> Payload:
     return {} if payload is None else _object(payload)
 
 
+def _vector(point: Payload, name: str | None) -> Any:
+    vector = point.get("vector") or {}
+    return None if name is None else ({"": vector} if isinstance(vector, list) else _object(vector)).get(name)
+
+
 def _count(value: object) -> int:
     if type(value) is not int or value < 0:
         raise ValueError("a count is no natural number")
@@ -258,6 +250,12 @@ def error_of(name: str, status: int, body: bytes) -> BackendError:
     if words is None:
         # A refused key has a plain text. Anything else is a proxy's page, or of a server of another kind.
         return by_status(name, status, _line(body.decode("utf-8", "replace")) if status in UNAUTHORIZED else "")
+    return error_with(name, status, words)
+
+
+def error_with(name: str, status: int, words: str) -> BackendError:
+    """The error of a status and of Qdrant's own text."""
+    words = _line(words)
     missing = status == HTTPStatus.NOT_FOUND and _COLLECTION in words
     error = by_status(name, status, words, Reason.NO_COLLECTION if missing else Reason.REFUSED)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and _TIMEOUT in words:
@@ -280,7 +278,7 @@ def _words(body: bytes) -> str | None:
     try:
         match orjson.loads(body):
             case {"status": {"error": str(reason)}}:
-                return _line(reason)
+                return reason
     except orjson.JSONDecodeError:
         pass
     return None

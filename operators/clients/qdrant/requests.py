@@ -1,13 +1,10 @@
 """Requests within the limits that the strict mode of a collection sets: batches of searches, points and changes."""
 
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +85,6 @@ def _least(strict: Mapping[str, Any], *names: str) -> int | None:
 
 UNLIMITED = Limits()
 
-_BYTES: Final = "float32"
-_SHAPE: Final = "shape"
-
-
-def encode(value: object, *, packs: bool) -> bytes:
-    """Write a body as JSON: its arrays as numbers or, with `packs`, as bytes in Base64, which lose no digit.
-
-    Only the engine in this process reads bytes. To write token vectors as numbers and to read them again costs a
-    seventh of the CPU of a document. Raises orjson.JSONEncodeError.
-    """
-    return orjson.dumps(value, default=_pack) if packs else orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-def _pack(value: object) -> object:
-    if not isinstance(value, np.ndarray):
-        raise TypeError
-    if value.dtype != np.float32:
-        return value.tolist()
-    return {_SHAPE: value.shape, _BYTES: b64encode(np.ascontiguousarray(value).data).decode()}
-
-
-def unpack(vector: object) -> NDArray[np.float32] | None:
-    """The array of a packed vector; None if it isn't packed. Raises ValueError, TypeError or KeyError."""
-    if not isinstance(vector, dict) or _BYTES not in vector:
-        return None
-    return np.frombuffer(b64decode(vector[_BYTES]), np.float32).reshape(vector[_SHAPE])
-
 
 def chunks(points: Iterable[bytes], limit: int, most: int) -> Iterator[list[orjson.Fragment]]:
     """Encoded points in requests of at most `limit` bytes, or one point, and `most` points."""
@@ -143,16 +113,28 @@ class Change:
     payload: Mapping[str, Any]
     conditions: Sequence[Mapping[str, Any]] = ()
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """The new vectors."""
+        return {name: vector for name, vector in self.vectors.items() if vector is not None}
+
+    @property
+    def gone(self) -> list[str]:
+        """The names of the removed vectors."""
+        return sorted(name for name, vector in self.vectors.items() if vector is None)
+
+    @property
+    def where(self) -> Mapping[str, Any] | None:
+        """The filter for the point where there are conditions."""
+        return {"must": [{"has_id": [self.id]}, *self.conditions]} if self.conditions else None
+
     def operations(self) -> Iterator[Mapping[str, Any]]:
         """The change as Qdrant's operations, the payload last."""
-        given = {name: vector for name, vector in self.vectors.items() if vector is not None}
-        chosen: dict[str, Any] = {"points": [self.id]}
-        condition: dict[str, Any] = {}
-        if self.conditions:
-            where = {"must": [{"has_id": [self.id]}, *self.conditions]}
-            chosen, condition = {"filter": where}, {"update_filter": where}
-        if given:
+        where = self.where
+        chosen = {"points": [self.id]} if where is None else {"filter": where}
+        if given := self.given:
+            condition = {} if where is None else {"update_filter": where}
             yield {"update_vectors": {"points": [{"id": self.id, "vector": given}], **condition}}
-        if gone := sorted(self.vectors.keys() - given.keys()):
+        if gone := self.gone:
             yield {"delete_vectors": {**chosen, "vector": gone}}
         yield {"set_payload": {**chosen, "payload": self.payload}}

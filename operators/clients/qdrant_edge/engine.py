@@ -1,250 +1,316 @@
-"""The embedded Qdrant: a transport that answers Qdrant's REST requests from a directory of this machine.
+"""The embedded Qdrant: the client of the engine over a directory of this machine.
 
-Above the transport nothing differs from a server: the bodies, the statuses and the words of refusals are those of
-Qdrant 1.19. A request that the engine can't serve is refused, never ignored.
-
-Each route takes the collection and the parsed body, returns the `result` of the answer, and raises Refusal. The engine
-holds the interpreter while it works, so a long request is worked off in pieces, with other tasks in between.
+The engine holds the interpreter while it works, so a long request is worked off in pieces, with other tasks in between.
+A piece that begins before the deadline is finished. A request that the engine can't serve is refused, never ignored.
 """
 
+from __future__ import annotations
+
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
-from urllib.parse import unquote
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from uuid import UUID
 
-import httpx
 import orjson
-from qdrant_edge import EdgeShard, QueryBatchRequest, QueryRequest, UpdateOperation
-
-from operators.clients.qdrant_edge.collection_config import describe_index, describe_params
-from operators.clients.qdrant_edge.refusals import Refusal, bad_request, no_path, read_body, read_timeout, reading
-from operators.clients.qdrant_edge.requests import (
-    Fields,
-    Read,
-    listed_fields,
-    parse_count,
-    parse_facet,
-    read_delete,
-    read_lookup,
-    read_of,
-    read_scroll,
-    read_search,
-    read_upsert,
-    write_id,
-    write_point,
+from qdrant_edge import (
+    CountRequest,
+    Direction,
+    EdgeShard,
+    FacetRequest,
+    FacetResponse,
+    IdfParams,
+    OrderBy,
+    PayloadSelector,
+    PointVectors,
+    Query,
+    QueryBatchRequest,
+    QueryRequest,
+    ScoredPoint,
+    ScrollRequest,
+    SearchParams,
+    SparseVector,
+    TextQuery,
+    UpdateOperation,
 )
-from operators.clients.qdrant_edge.shards import Collection, Engine
+from qdrant_edge import Point as NewPoint
+from typing_extensions import override
 
-READY = "all shards are ready"
+from operators.clients.failures import bisect
+from operators.clients.qdrant.answers import CollectionInfo, Point, error_with
+from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
+from operators.clients.qdrant.requests import Change
+from operators.clients.qdrant_edge.collection_config import edge_config, index_params
+from operators.clients.qdrant_edge.conditions import make_filter, read_filter
+from operators.clients.qdrant_edge.hit_payloads import columns
+from operators.clients.qdrant_edge.shards import Collection, Engine, Refusal
+from operators.clients.qdrant_edge.vectors import VectorSchema, written_bytes
+from operators.query.backend_answers import Hits, Record, RecordPage, point_id
+from schemas.errors import BackendError, BackendTimeout
+
+if TYPE_CHECKING:
+    # A name of the engine's type stubs only.
+    from qdrant_edge import WithPayloadType
+
+SEARCHES_A_CALL: Final = 8
+
+POINTS_A_CALL: Final = 8
+"""Points of one update: the engine holds the interpreter about 1 ms a point that has 60 token vectors."""
+
+_NAME: Final = "qdrant"
+
+Result = TypeVar("Result")
 
 
-class EngineTransport(httpx.AsyncBaseTransport):
+@dataclass(frozen=True, slots=True)
+class EngineClient(QdrantClient):
     """One event loop's access to an `Engine`, which other loops of the process may share.
 
-    Every request is answered, refusals included; only the caller's cancellation is raised. `aclose` flushes the
-    engine and leaves it open.
+    `aclose` flushes the engine and leaves it open.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    engine: Engine
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method == "GET" and request.url.path == "/readyz":
-            return httpx.Response(200, text=READY)
-        content = await request.aread()
-        try:
-            async with asyncio.timeout(read_timeout(request.url.params.get("timeout"))):
-                result = await self._answer(request, content)
-        except Refusal as refusal:
-            return _json(refusal.status, {"status": {"error": str(refusal)}, "time": 0.0})
-        except TimeoutError:
-            return _json(408, {"status": {"error": "Timeout error: the request took too long"}, "time": 0.0})
-        return _json(200, {"result": result, "status": "ok", "time": 0.0})
+    @override
+    async def upsert(
+        self, collection: str, points: Sequence[Mapping[str, Any]], condition: Filter | None = None, *, timeout: float
+    ) -> None:
+        deadline = now() + timeout
+        for start in range(0, len(points), POINTS_A_CALL):
+            await asyncio.sleep(0)
+            upsert = partial(_upsert, points[start : start + POINTS_A_CALL], condition)
+            self._run(collection, upsert, deadline)
 
+    @override
+    async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
+        deadline = now() + timeout
+        for change in changes:
+            await asyncio.sleep(0)
+            self._run(collection, partial(_change, change), deadline)
+
+    @override
+    async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
+        def delete(target: Collection) -> None:
+            target.update(UpdateOperation.delete_points_by_filter(make_filter(where)))
+
+        self._run(collection, delete, now() + timeout)
+
+    @override
+    async def exists(self, collection: str, *, timeout: float) -> bool:
+        return self.engine.exists(collection)
+
+    @override
+    async def aliases(self, *, timeout: float) -> dict[str, str]:
+        return {}
+
+    @override
+    async def version(self, *, timeout: float) -> None:
+        return None
+
+    @override
+    async def change_aliases(self, targets: Mapping[str, str | None], *, timeout: float) -> None:
+        raise error_with(_NAME, 400, "the engine has no aliases")
+
+    @override
+    async def drop_collection(self, collection: str, *, timeout: float) -> None:
+        self.engine.drop(collection)
+
+    @override
+    async def create_collection(self, collection: str, config: Body, *, timeout: float) -> None:
+        self._answer(lambda: self.engine.create(collection, config, edge_config(config)), now() + timeout)
+
+    @override
+    async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
+        self._run(collection, lambda target: target.create_index(field, schema, index_params(schema)), now() + timeout)
+
+    @override
+    def without_retries(self) -> Self:
+        return self
+
+    @override
     async def aclose(self) -> None:
-        self._engine.flush()
+        self.engine.flush()
 
-    async def _answer(self, request: httpx.Request, content: bytes) -> Any:
-        path = request.url.raw_path.decode().partition("?")[0]
-        match [unquote(part) for part in path.strip("/").split("/")]:
-            case ["aliases"] if request.method == "GET":
-                return {"aliases": []}
-            case ["collections", name, "exists"] if request.method == "GET":
-                return {"exists": self._engine.exists(name)}
-            case ["collections", name] if request.method == "PUT":
-                self._engine.create(name, read_body(content))
-                return True
-            case ["collections", name, *rest]:
-                return await self._on_collection(name, (request.method, "/".join(rest)), content)
-        raise no_path()
+    @override
+    async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits | BackendError]:
+        async def search(batch: Sequence[Body]) -> list[Hits]:
+            requests = self._run(collection, lambda target: [_request(body, target.schema) for body in batch], deadline)
+            found: list[Hits] = []
+            for start in range(0, len(batch), SEARCHES_A_CALL):
+                await asyncio.sleep(0)
+                some = slice(start, start + SEARCHES_A_CALL)
+                found += self._run(collection, partial(_hits, batch[some], requests[some]), deadline)
+            return found
 
-    async def _on_collection(self, name: str, route: tuple[str, str], content: bytes) -> Any:
-        lookup, update = LOOKUPS.get(route), UPDATES.get(route)
-        if lookup:
-            return await lookup(self._engine.collection(name), None if route[0] == "GET" else read_body(content))
-        if update:
-            body = read_body(content)
-            collection = self._engine.collection(name)
-            result = await update(collection, body)
-            collection.wrote(len(content))
-            return result
-        raise no_path()
+        # The engine refuses a batch whole when one search in it is wrong: bisection finds that one.
+        return await bisect(searches, search, thorough=True)
 
+    @override
+    async def _points(
+        self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
+    ) -> dict[str, Point]:
+        wanted: list[int | UUID | str] = [point_id(each) for each in ids]
+        vectors = False if vector is None else [vector]
+        found = self._read(collection, lambda shard: shard.retrieve(wanted, _selector(fields), vectors), deadline)
+        return {str(each.id): Point(each.payload or {}, _vector(each.vector, vector)) for each in found}
 
-def _json(status: int, value: object) -> httpx.Response:
-    return httpx.Response(status, headers={"content-type": "application/json"}, content=orjson.dumps(value))
+    @override
+    async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
+        found, following = self._read(collection, lambda shard: shard.scroll(_scroll(body)), deadline)
+        records = [Record(str(each.id), each.payload or {}, each.order_value) for each in found]
+        return RecordPage(records, None if following is None else str(following))
 
+    @override
+    async def _count(self, collection: str, body: Body, deadline: float) -> int:
+        def count(shard: EdgeShard) -> int:
+            return shard.count(CountRequest(exact=body["exact"], filter=read_filter(body.get("filter"))))
 
-SEARCHES_A_CALL = 8
+        return self._read(collection, count, deadline)
 
-Route = Callable[[Collection, Any], Awaitable[Any]]
+    @override
+    async def _facet(self, collection: str, body: Body, deadline: float) -> dict[str | int, int]:
+        where = body.get("filter")
 
+        def facet(shard: EdgeShard) -> FacetResponse:
+            return shard.facet(FacetRequest(body["key"], body["limit"], body["exact"], read_filter(where)))
 
-async def info(collection: Collection, _: Any) -> dict[str, Any]:
-    """The description of the collection."""
-    shard = collection.run(lambda shard: shard.info())
-    return {
-        "status": "green",
-        "optimizer_status": "ok",
-        "indexed_vectors_count": shard.indexed_vectors_count,
-        "points_count": shard.points_count,
-        "segments_count": shard.segments_count,
-        "config": describe_params(collection.created),
-        "payload_schema": {
-            field: describe_index(schema, shard.payload_schema[field].points)
-            for field, schema in collection.indexes.items()
-        },
-        "update_queue": {"length": 0},
-    }
+        return {hit.value: hit.count for hit in self._read(collection, facet, deadline).hits if hit.count}
 
+    @override
+    async def _describe(self, collection: str, deadline: float) -> CollectionInfo:
+        return self._run(collection, Collection.describe, deadline)
 
-async def create_index(collection: Collection, body: Any) -> dict[str, Any]:
-    """Index a payload field."""
-    with reading():
-        field, schema = body["field_name"], body["field_schema"]
-    collection.create_index(field, schema)
-    return _acknowledge(collection)
+    def _read(self, collection: str, work: Callable[[EdgeShard], Result], deadline: float) -> Result:
+        return self._run(collection, lambda target: target.run(work), deadline)
 
+    def _run(self, collection: str, work: Callable[[Collection], Result], deadline: float) -> Result:
+        return self._answer(lambda: work(self.engine.collection(collection)), deadline)
 
-async def search_batch(collection: Collection, body: Any) -> list[dict[str, Any]]:
-    """Many searches: all are answered, or one that is refused refuses them all."""
-    with reading():
-        searches = list(body["searches"])
-    return await run_searches(collection, searches)
+    def _answer(self, work: Callable[[], Result], deadline: float) -> Result:
+        """The result of one piece of work; raises a BackendError for whatever fails in it, and after the deadline."""
+        if now() >= deadline:
+            raise BackendTimeout(f"{_NAME}: no time left to ask")
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001  the engine raises no other class
+            failure = _failure(error)
+        # Raised out here, where nothing is chained to it.
+        raise failure
 
 
-async def scroll(collection: Collection, body: Any) -> dict[str, Any]:
-    """Points by id, or by an indexed field."""
-    with reading():
-        request = read_scroll(body)
-    points, following = collection.run(lambda shard: shard.scroll(request))
-    return {"points": [write_point(point) for point in points], "next_page_offset": write_id(following)}
+def _failure(error: Exception) -> BackendError:
+    """The error of a server for the same cause: the request is at fault, unless the engine blames itself."""
+    words = str(error)
+    if isinstance(error, Refusal):
+        return error_with(_NAME, error.status, words)
+    if words.startswith(("Service ", "Timeout ")):
+        return error_with(_NAME, 500, words)
+    if words.startswith("No point with id"):
+        return error_with(_NAME, 404, f"Not found: {words} found")
+    return error_with(_NAME, 400, f"Wrong input: {words}")
 
 
-async def retrieve(collection: Collection, body: Any) -> list[dict[str, Any]]:
-    """The points of these ids that exist."""
-    with reading():
-        ids, payload, vectors = read_lookup(body)
-    return [write_point(point) for point in collection.run(lambda shard: shard.retrieve(ids, payload, vectors))]
+def _request(body: Body, schema: VectorSchema) -> QueryRequest:
+    """One body of `/points/query`, without the payload's fields if it lists them: `HitPayloads` reads those."""
+    params = body.get("params") or {}
+    corpus = params.get("idf", {}).get("corpus")
+    return QueryRequest(
+        body["limit"],
+        query=_query(body.get("query"), body.get("using") or "", schema),
+        with_payload=False if _field_names(body) is not None else _selector(body.get("with_payload", False)),
+        filter=read_filter(body.get("filter")),
+        params=SearchParams(
+            hnsw_ef=params.get("hnsw_ef"),
+            exact=params.get("exact") or False,
+            idf=corpus and IdfParams(corpus=read_filter(corpus)),
+        ),
+    )
 
 
-async def count(collection: Collection, body: Any) -> dict[str, Any]:
-    """The number of points that a filter matches."""
-    with reading():
-        request = parse_count(body)
-    return {"count": collection.run(lambda shard: shard.count(request))}
+def _query(query: Any, using: str, schema: VectorSchema) -> Query | TextQuery | None:
+    match query:
+        case None:
+            return None
+        case {"text": str(text)}:
+            return TextQuery(using, text)
+    return Query.Nearest(schema.vector(query, using), using)
 
 
-async def facet(collection: Collection, body: Any) -> dict[str, Any]:
-    """The number of points with each value of an indexed field, the most frequent first."""
-    with reading():
-        request = parse_facet(body)
-    hits = collection.run(lambda shard: shard.facet(request)).hits
-    return {"hits": [{"value": hit.value, "count": hit.count} for hit in hits if hit.count]}
+def _field_names(body: Body) -> tuple[str, ...] | None:
+    wanted = body.get("with_payload")
+    return tuple(wanted) if isinstance(wanted, list) else None
 
 
-async def upsert(collection: Collection, body: Any) -> dict[str, Any]:
-    """Write points."""
-    return await apply_update(collection, body, read_upsert)
+def _hits(bodies: Sequence[Body], requests: list[QueryRequest], target: Collection) -> list[Hits]:
+    def payloads(shard: EdgeShard, body: Body, points: list[ScoredPoint]) -> list[Mapping[str, Any]]:
+        if (listed := _field_names(body)) is not None:
+            return target.hit_payloads.read(shard, points, listed)
+        return [point.payload or {} for point in points]
 
-
-async def delete(collection: Collection, body: Any) -> dict[str, Any]:
-    """Delete points."""
-    return await apply_update(collection, body, read_delete)
-
-
-async def batch(collection: Collection, body: Any) -> list[dict[str, Any]]:
-    """Several updates, one after the other; the first that is refused leaves those behind it undone."""
-    with reading():
-        kinds = [pair for operation in body["operations"] for pair in operation.items()]
-    return [await apply_update(collection, inner, read_of(kind)) for kind, inner in kinds]
-
-
-LOOKUPS: Mapping[tuple[str, str], Route] = {
-    ("GET", ""): info,
-    ("POST", "points/query/batch"): search_batch,
-    ("POST", "points/scroll"): scroll,
-    ("POST", "points"): retrieve,
-    ("POST", "points/count"): count,
-    ("POST", "facet"): facet,
-}
-UPDATES: Mapping[tuple[str, str], Route] = {
-    ("PUT", "index"): create_index,
-    ("PUT", "points"): upsert,
-    ("POST", "points/delete"): delete,
-    ("POST", "points/batch"): batch,
-}
-
-
-async def run_searches(collection: Collection, bodies: list[Any]) -> list[dict[str, Any]]:
-    """The points that each of these searches finds."""
-    with reading():
-        listed = [listed_fields(body) for body in bodies]
-        without = [
-            body if fields is None else {**body, "with_payload": False}
-            for body, fields in zip(bodies, listed, strict=True)
-        ]
-        requests = [read_search(body, collection.schema) for body in without]
-    results: list[dict[str, Any]] = []
-    for start in range(0, len(requests), SEARCHES_A_CALL):
-        await asyncio.sleep(0)
-        some = slice(start, start + SEARCHES_A_CALL)
-        results += collection.run(_search(collection, requests[some], listed[some]))
-    return results
-
-
-def _search(
-    collection: Collection, requests: list[QueryRequest], listed: list[Fields | None]
-) -> Callable[[EdgeShard], list[dict[str, Any]]]:
-    def search(shard: EdgeShard) -> list[dict[str, Any]]:
+    def search(shard: EdgeShard) -> list[Hits]:
         found = shard.query_batch(QueryBatchRequest(requests))
-        return [
-            {
-                "points": list(map(write_point, points))
-                if fields is None
-                else collection.hit_payloads.write(shard, points, fields)
-            }
-            for points, fields in zip(found, listed, strict=True)
-        ]
+        return [columns(each, payloads(shard, body, each)) for body, each in zip(bodies, found, strict=True)]
 
-    return search
+    return target.run(search)
 
 
-async def apply_update(collection: Collection, body: Any, read: Read) -> dict[str, Any]:
-    """Apply the operations that `read` makes of the body, one after the other."""
-    with reading():
-        if not isinstance(body, dict):
-            raise bad_request("expected an object")
-        operations = await read(body, collection.schema)
-    for operation in operations:
-        await asyncio.sleep(0)
-        collection.run(_apply(operation))
-    return _acknowledge(collection)
+def _selector(fields: Fields) -> WithPayloadType:
+    return PayloadSelector.Exclude(fields["exclude"]) if isinstance(fields, Mapping) else fields
 
 
-def _apply(operation: UpdateOperation) -> Callable[[EdgeShard], None]:
-    return lambda shard: shard.update(operation)
+def _scroll(body: Body) -> ScrollRequest:
+    order = body.get("order_by")
+    return ScrollRequest(
+        offset=body.get("offset"),
+        limit=body["limit"],
+        filter=read_filter(body.get("filter")),
+        with_payload=_selector(body["with_payload"]),
+        with_vector=body["with_vector"],
+        order_by=order and _order(**order),
+    )
 
 
-def _acknowledge(collection: Collection) -> dict[str, Any]:
-    return {"operation_id": next(collection.operation_ids), "status": "completed"}
+def _order(key: str, direction: str = "asc", start_from: Any = None) -> OrderBy:
+    return OrderBy(key, Direction.Desc if direction == "desc" else Direction.Asc, start_from=start_from)
+
+
+def _vector(vectors: Any, name: str | None) -> Any:
+    found = (vectors if isinstance(vectors, dict) else {"": vectors}).get(name)
+    return {"indices": found.indices, "values": found.values} if isinstance(found, SparseVector) else found
+
+
+def _upsert(points: Sequence[Mapping[str, Any]], condition: Filter | None, target: Collection) -> None:
+    written = _json([each["payload"] for each in points])
+    made = [
+        NewPoint(each["id"], target.schema.of_point(each["vector"]), payload)
+        for each, payload in zip(points, orjson.loads(written), strict=True)
+    ]
+    size = len(written) + sum(written_bytes(each["vector"]) for each in points)
+    target.update(UpdateOperation.upsert_points(made, read_filter(condition)), size)
+
+
+def _change(change: Change, target: Collection) -> None:
+    where = read_filter(change.where)
+    if given := change.given:
+        made = PointVectors(change.id, target.schema.of_point(given))
+        target.update(UpdateOperation.update_vectors([made], where), written_bytes(given))
+    if gone := change.gone:
+        target.update(
+            UpdateOperation.delete_vectors([change.id], gone)
+            if where is None
+            else UpdateOperation.delete_vectors_by_filter(where, gone)
+        )
+    written = _json(change.payload)
+    payload = orjson.loads(written)
+    target.update(
+        UpdateOperation.set_payload([change.id], payload)
+        if where is None
+        else UpdateOperation.set_payload_by_filter(where, payload),
+        len(written),
+    )
+
+
+def _json(payload: object) -> bytes:
+    """A payload as a server would get it: the engine would refuse NaN, which is null there."""
+    return orjson.dumps(payload, option=orjson.OPT_SERIALIZE_NUMPY)

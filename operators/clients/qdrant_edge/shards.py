@@ -4,29 +4,42 @@
 without one is a creation that never finished.
 """
 
+from __future__ import annotations
+
 import fcntl
-import itertools
 import os
 import re
 import shutil
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import orjson
-from qdrant_edge import EdgeShard, UpdateOperation
+from qdrant_edge import EdgeConfig, EdgeShard, UpdateOperation
 
-from operators.clients.qdrant_edge.collection_config import edge_config, index_params, vector_schema, without_nulls
-from operators.clients.qdrant_edge.refusals import Refusal, no_collection, not_found, out_of_range, reading, wrong_input
-from operators.clients.qdrant_edge.requests import HitPayloads
+from operators.clients.qdrant.answers import CollectionInfo
+from operators.clients.qdrant_edge.collection_config import dense_vectors, vector_schema
+from operators.clients.qdrant_edge.hit_payloads import HitPayloads
 from schemas.errors import ConfigError
+
+if TYPE_CHECKING:
+    # A name of the engine's type stubs only.
+    from qdrant_edge import PayloadSchemaParams
 
 T = TypeVar("T")
 
 # The engine shortens its log only in a flush, and replays all of it when the shard is opened: 7 s for 370 MB.
 FLUSH_EVERY = 32 * 1024 * 1024
 NAME = re.compile(r"[^<>:\"/\\|?*\0\x1f]{1,255}")
+
+
+class Refusal(Exception):
+    """A request that the engine can't serve, and a server's status for the same cause."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Collection:
@@ -37,7 +50,6 @@ class Collection:
         self.created: Mapping[str, Any] = record["created"]
         self.indexes: Mapping[str, Any] = record["indexes"]
         self.schema = vector_schema(self.created)
-        self.operation_ids = itertools.count()
         self.hit_payloads = HitPayloads()
         self._directory = directory
         self._shard = shard
@@ -46,28 +58,45 @@ class Collection:
         self._unflushed = 0
 
     def run(self, call: Callable[[EdgeShard], T]) -> T:
-        """`call` on the shard; raises Refusal where the engine refuses or fails, and once the collection is closed."""
+        """`call` on the shard; raises what the engine raises, and Refusal (404) once the collection is closed."""
         with self._lock:
             if not self._open:
-                raise no_collection(self.name)
+                raise _no_collection(self.name)
             try:
                 return call(self._shard)
-            except Exception as error:
-                raise _refusal(str(error)) from error
             except BaseException as error:
                 # A panic in the engine, which the interpreter outlives; its class can't be imported.
                 if type(error).__name__ == "PanicException":
                     raise Refusal(500, "Service internal error: the engine panicked") from error
                 raise
 
-    def create_index(self, field: str, schema: str | Mapping[str, Any]) -> None:
-        """Index a payload field, or change its index; returns when it is built."""
-        with reading():
-            operation = UpdateOperation.create_field_index(field, index_params(schema))
-        self.run(lambda shard: shard.update(operation))
+    def describe(self) -> CollectionInfo:
+        """The collection as a server describes it."""
+        info = self.run(lambda shard: shard.info())
+        return CollectionInfo(
+            points=info.points_count,
+            shards=1,
+            vectors=dense_vectors(self.created),
+            sparse_vectors=self.created.get("sparse_vectors", {}),
+            indexes={
+                field: {"data_type": schema["type"], "params": schema, "points": info.payload_schema[field].points}
+                for field, schema in self.indexes.items()
+            },
+            metadata=self.created.get("metadata", {}),
+            strict={},
+        )
+
+    def create_index(self, field: str, schema: Any, params: PayloadSchemaParams) -> None:
+        """Index a payload field, or change its index, and note its `schema`; returns when it is built."""
+        self.update(UpdateOperation.create_field_index(field, params))
         with self._lock:
             self.indexes = {**self.indexes, field: schema}
             _write(self._directory / "collection.json", {"created": self.created, "indexes": self.indexes})
+
+    def update(self, operation: UpdateOperation, size: int = 0) -> None:
+        """Apply an update of about `size` bytes, and flush when there have been many."""
+        self.run(lambda shard: shard.update(operation))
+        self.wrote(size)
 
     def wrote(self, size: int) -> None:
         """Count `size` bytes of updates, and flush when they have become many."""
@@ -127,18 +156,15 @@ class Engine:
         try:
             return self._collections[name]
         except KeyError:
-            raise no_collection(name) from None
+            raise _no_collection(name) from None
 
-    def create(self, name: str, body: Mapping[str, Any]) -> None:
-        """Create a collection from Qdrant's body; raises Refusal."""
+    def create(self, name: str, created: Mapping[str, Any], config: EdgeConfig) -> None:
+        """Create a collection, and note Qdrant's body, without nulls, for it; raises Refusal."""
         if not NAME.fullmatch(name) or name in {".", ".."}:
-            raise out_of_range("collection_name", f"collection name `{name}` contains forbidden characters")
+            raise Refusal(422, f"collection name `{name}` contains forbidden characters")
         with self._lock:
             if self.exists(name):
                 raise Refusal(409, f"Wrong input: Collection `{name}` already exists!")
-            with reading():
-                created = without_nulls(body)
-                config = edge_config(created)
             directory = self._root / name
             shutil.rmtree(directory, ignore_errors=True)
             (directory / "shard").mkdir(parents=True)
@@ -203,9 +229,5 @@ def _write(file: Path, value: object) -> None:
     written.replace(file)
 
 
-def _refusal(message: str) -> Refusal:
-    if message.startswith(("Service ", "Timeout ")):
-        return Refusal(500, message)
-    if message.startswith("No point with id"):
-        return not_found(f"{message} found")
-    return wrong_input(message)
+def _no_collection(name: str) -> Refusal:
+    return Refusal(404, f"Not found: Collection `{name}` doesn't exist!")

@@ -1,4 +1,4 @@
-"""Vectors in JSON: the form of a value, checked against the collection that stores it or is searched by it.
+"""Vectors of points and queries, checked against the collection that stores them or is searched by them.
 
 Everything is checked before the engine sees it: the engine logs an update, then refuses it, and applies it again, in
 part, when the shard is opened next. It stores NaN and infinity, and a sparse vector of unequal lengths makes it panic.
@@ -8,35 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import orjson
-from qdrant_edge import (
-    Bm25,
-    Bm25Config,
-    DisabledStemmer,
-    Language,
-    SnowballLanguage,
-    SnowballParams,
-    SparseVector,
-    StopwordsSet,
-    TokenizerType,
-)
+from qdrant_edge import SparseVector
 
-from operators.clients.qdrant.requests import unpack
-from operators.clients.qdrant_edge.refusals import Refusal, bad_request, out_of_range, wrong_input
+from operators.clients.http.dialect import fit_float32
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     # Names of the engine's type stubs only.
     from qdrant_edge import NamedVector
-
-FLOAT32_MAX = 3.4028234663852886e38
-UINT32_MAX = 2**32 - 1
-BM25_MODEL = "qdrant/bm25"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,128 +28,36 @@ class VectorSchema:
     multi: frozenset[str]
     sparse: frozenset[str]
 
-    def query(self, value: object, using: str) -> NamedVector:
-        """The vector to search `using` with; raises Refusal where it doesn't fit."""
-        return self._fitting(value, using, "internal.query", "", query=True)
+    def of_point(self, vectors: Mapping[str, Any]) -> dict[str, NamedVector]:
+        """The vectors of a point by name. Raises ValueError, TypeError or KeyError where one doesn't fit."""
+        return {name: self.vector(vector, name) for name, vector in vectors.items()}
 
-    def of_point(self, value: object) -> dict[str, NamedVector]:
-        """The vectors of a point by name; raises Refusal where one doesn't fit."""
-        named = value if isinstance(value, dict) and not _is_text(value) else {"": value}
-        return {
-            name: self._fitting(item, name, f"points.vector.{name}", f" for vector '{name}'", query=False)
-            for name, item in named.items()
-        }
-
-    def _fitting(self, value: object, name: str, field: str, where: str, *, query: bool) -> NamedVector:
-        vector = _sparse_vector(value, field, query=query)
-        if name not in self.sizes and name not in self.sparse:
-            raise wrong_input(f"Not existing vector name error: {name}")
-        if (vector is None) == (name in self.sparse):
-            raise wrong_input("Conversion between sparse and regular vectors failed")
-        if vector is not None:
-            return vector
-        if (packed := unpack(value)) is not None:
-            return self._fitting_array(packed, name, where)
-        if not isinstance(value, list):
-            raise _no_vector()
-        if not value or not isinstance(value[0], list):
-            self._check_size(len(_numbers(value)), name, where)
-            return value
-        if name not in self.multi:
-            raise wrong_input("Conversion between multi and regular vectors failed")
-        for row in value:
-            self._check_size(len(_numbers(row)), name, where)
-        return value
-
-    def _fitting_array(self, array: NDArray[np.float32], name: str, where: str) -> list[float] | list[list[float]]:
-        if array.ndim > 1 and name not in self.multi:
-            raise wrong_input("Conversion between multi and regular vectors failed")
+    def vector(self, value: Any, name: str) -> NamedVector:
+        """The vector of this name, or to search it with. Raises ValueError, TypeError or KeyError if it doesn't fit."""
+        if name in self.sparse:
+            return _sparse(value["indices"], value["values"])
+        if name not in self.sizes:
+            raise ValueError(f"Not existing vector name error: {name}")
+        with np.errstate(over="ignore"):
+            array = np.asarray(value, np.float32)
+        if array.ndim not in ({1, 2} if name in self.multi else {1}):
+            raise ValueError("Conversion between multi and regular vectors failed")
         if not np.isfinite(array).all():
-            raise _no_vector()
-        self._check_size(array.shape[-1], name, where)
-        checked: list[float] | list[list[float]] = array.tolist()
+            raise ValueError("a vector of numbers that are not finite")
+        if array.shape[-1] != self.sizes[name]:
+            raise ValueError(f"Vector dimension error: expected dim: {self.sizes[name]}, got {array.shape[-1]}")
+        checked: NamedVector = array.tolist()
         return checked
 
-    def _check_size(self, size: int, name: str, where: str) -> None:
-        if size != self.sizes[name]:
-            raise wrong_input(f"Vector dimension error: expected dim: {self.sizes[name]}, got {size}{where}")
+
+def _sparse(indices: list[int], values: list[float]) -> SparseVector:
+    if len(set(indices)) != len(indices) or len(indices) != len(values) or not fit_float32(values):
+        raise ValueError("a sparse vector must have one finite value for each of its indices")
+    return SparseVector(indices, values)
 
 
-def _sparse_vector(value: object, field: str, *, query: bool) -> SparseVector | None:
-    match value:
-        case {"text": str(text), "model": str(model), **rest}:
-            return _bm25(text, model, rest.get("options"), query=query)
-        case {"indices": list(indices), "values": list(values)} if all(map(_is_index, indices)):
-            return _sparse(indices, values, field)
-        case [list(indices), list(values)] if all(map(_is_index, indices)):
-            # The server tries this form before a multivector's: two rows of which the first could be indices.
-            return _sparse(indices, values, field)
-    return None
-
-
-def _sparse(indices: list[int], values: list[float], field: str) -> SparseVector:
-    if len(set(indices)) != len(indices):
-        raise out_of_range(f"{field}.indices", "Validation error: must be unique [{}]")
-    if len(indices) != len(values):
-        raise out_of_range(f"{field}.values", "Validation error: must be the same length as indices [{}]")
-    return SparseVector(indices, _numbers(values))
-
-
-def _is_index(value: object) -> bool:
-    return type(value) is int and 0 <= value <= UINT32_MAX
-
-
-def _numbers(row: object) -> list[float]:
-    if not isinstance(row, list) or not set(map(type, row)) <= {int, float}:
-        raise _no_vector()
-    if row and not -FLOAT32_MAX <= min(row) <= max(row) <= FLOAT32_MAX:
-        raise _no_vector()
-    return row
-
-
-def _no_vector() -> Refusal:
-    return bad_request("data did not match any variant of untagged enum VectorInput")
-
-
-def _is_text(value: Mapping[str, object]) -> bool:
-    return "text" in value and "model" in value
-
-
-def _bm25(text: str, model: str, options: object, *, query: bool) -> SparseVector:
-    if model.lower() != BM25_MODEL:
-        raise wrong_input(f"InferenceService is not initialized: the engine runs no model but {BM25_MODEL}")
-    bm25 = _bm25_model(orjson.dumps(options or {}, option=orjson.OPT_SORT_KEYS))
-    return bm25.embed_query(text) if query else bm25.embed_document(text)
-
-
-@lru_cache(maxsize=16)
-def _bm25_model(options: bytes) -> Bm25:
-    return Bm25(Bm25Config(**analyser_options(orjson.loads(options))))
-
-
-def analyser_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Qdrant's JSON options as the engine's keyword arguments; raises AttributeError or TypeError for unknown words."""
-    read: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    if "tokenizer" in read:
-        read["tokenizer"] = getattr(TokenizerType, read["tokenizer"].capitalize())
-    if "stopwords" in read:
-        read["stopwords"] = _stopwords(read["stopwords"])
-    if "stemmer" in read:
-        stemmer = read["stemmer"]
-        disabled = stemmer["type"] == "none"
-        read["stemmer"] = (
-            DisabledStemmer()
-            if disabled
-            else SnowballParams(getattr(SnowballLanguage, stemmer["language"].capitalize()))
-        )
-    if "scoring" in read:
-        read["scoring"] = bool(read["scoring"])
-    return read
-
-
-def _stopwords(words: Any) -> Language | StopwordsSet:
-    if isinstance(words, str):
-        language: Language = getattr(Language, words.capitalize())
-        return language
-    languages = {getattr(Language, name.capitalize()) for name in words.get("languages") or ()}
-    return StopwordsSet(languages=languages, custom=set(words.get("custom") or ()))
+def written_bytes(vectors: Mapping[str, Any]) -> int:
+    """About the bytes that these vectors take in the engine's log."""
+    return sum(
+        8 * len(vector["values"]) if isinstance(vector, Mapping) else 4 * np.size(vector) for vector in vectors.values()
+    )

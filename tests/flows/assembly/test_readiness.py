@@ -79,7 +79,7 @@ def test_a_collection_whose_vectors_do_not_fit_is_not_ready_until_one_does(
 @pytest.mark.parametrize("status", [200, 401, 403, 500])
 def test_the_key_must_open_every_collection(status: int) -> None:
     """A key that one collection is refused to isn't ready, though the server says of itself that it is."""
-    made = configuration(settings("http://qdrant").qdrant).model_dump(mode="json")
+    made = configuration(settings("http://qdrant").qdrant)
     info = {"result": {"points_count": 0, "config": {"params": made}}}
     keys: list[str | None] = []
 

@@ -70,7 +70,7 @@ def test_a_collection_is_told_when_it_begins_not_to_fit_and_when_it_fits(
         await asyncio.to_thread(server.put, "docs", {}, "DELETE")
         await asyncio.to_thread(server.ensure, destinations={"default": "docs"})
         await read()
-        await client.backend.aclose()
+        await client.aclose()
 
     asyncio.run(scenario())
     absent, alien, well = seen
@@ -93,7 +93,7 @@ def test_a_collection_that_fits_is_no_news(server: Server, caplog: pytest.LogCap
     async def scenario() -> None:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
         await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
-        await client.backend.aclose()
+        await client.aclose()
 
     asyncio.run(scenario())
     assert lines(caplog) == []
@@ -120,7 +120,7 @@ def test_contexts_that_know_no_firewall_are_told_and_not_searched(
         catalogue = Catalogue(client, given.qdrant, CollectionLog(given).seen, hides=firewall)
         before = catalogue.of("docs").has("dense_context")
         await catalogue.read(TIMEOUT)
-        await client.backend.aclose()
+        await client.aclose()
         assert before is not firewall
         able = catalogue.of("docs")
         assert able.has("dense_context") is able.has("sparse_context")
@@ -184,7 +184,7 @@ def test_the_terms_that_an_earlier_version_did_not_make_are_told(
     async def read() -> None:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
         await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
-        await client.backend.aclose()
+        await client.aclose()
 
     asyncio.run(read())
     [logged] = [line for line in lines(caplog) if "the keyword leg finds less" in line]
@@ -206,7 +206,7 @@ def test_other_prompts_than_the_indexs_are_told(server: Server, caplog: pytest.L
     async def read(given: Settings) -> None:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
         await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
-        await client.backend.aclose()
+        await client.aclose()
 
     for given, warns in ((same, False), (other, True)):
         asyncio.run(read(given))

@@ -12,12 +12,11 @@ from pydantic import TypeAdapter
 
 from operators.access.filters import condition, passes
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.field_map import FieldMap
 from schemas.fields import unix_seconds
 from schemas.filters import AnyFilter, FieldFilter, Filter, Group, Nested
-from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
 from tests.tiers import sized
 
@@ -212,7 +211,7 @@ def test_a_filter_finds_what_a_plain_reading_finds(engine: Engine, kind: str | N
     """
     documents = data.draw(st.lists(payloads(kind), min_size=DOCUMENTS, max_size=DOCUMENTS))
     wanted = data.draw(st.lists(st.lists(filters(kind), min_size=1, max_size=2), min_size=6, max_size=6))
-    sets = asyncio.run(found(qdrant(EngineTransport(engine)), str(kind), documents, wanted))
+    sets = asyncio.run(found(EngineClient(engine), str(kind), documents, wanted))
     for several, numbers_found in zip(wanted, sets, strict=True):
         expected = {index for index, payload in enumerate(documents) if all(holds(each, payload) for each in several)}
         assert numbers_found == expected, several
@@ -238,7 +237,7 @@ def test_numbers_and_booleans_are_told_apart(engine: Engine, op: str, value: Any
     values = [1, 1.0, True, [0, 1], 2**53, 2**53 + 1, 2.0**53, None]
     wanted = FILTER.validate_python({"field": "a", "op": op, "value": value})
     documents = [{"a": each} for each in values]
-    assert asyncio.run(found(qdrant(EngineTransport(engine)), "None", documents, [[wanted]])) == [expected]
+    assert asyncio.run(found(EngineClient(engine), "None", documents, [[wanted]])) == [expected]
 
 
 def test_one_object_passes_all_filters_of_a_nested_one(engine: Engine) -> None:
@@ -261,7 +260,7 @@ def test_one_object_passes_all_filters_of_a_nested_one(engine: Engine) -> None:
     for value, numbers_found in expected:
         nested = {"field": "v", "op": "nested", "value": value}
         wanted = FILTER.validate_python(nested), FILTER.validate_python({"none_of": [nested]})
-        sets = asyncio.run(found(qdrant(EngineTransport(engine)), "None", documents, [[each] for each in wanted]))
+        sets = asyncio.run(found(EngineClient(engine), "None", documents, [[each] for each in wanted]))
         assert [each & {*range(5)} for each in sets] == [numbers_found, {*range(5)} - numbers_found]
 
 
@@ -270,7 +269,7 @@ def test_a_condition_that_holds_for_all_may_stand_in_a_group(engine: Engine) -> 
     mapped = FieldMap(namespace="acme")
     a, other = ({"field": "namespace", "op": "eq", "value": value} for value in ("acme", "b"))
     one = {"field": "a", "op": "eq", "value": 1}
-    client = qdrant(EngineTransport(engine))
+    client = EngineClient(engine)
 
     async def numbers_of(wanted: Any) -> set[int]:
         where = mapped.filter({"must": [condition(FILTER.validate_python(wanted))]})
@@ -305,7 +304,7 @@ def test_times_of_another_tool_are_found_in_every_form(engine: Engine, kind: str
     """Each range finds those that are in it, as text, seconds or milliseconds, by an index and without one."""
     kinds = {} if kind is None else {"a": kind}
     mapped = FieldMap({"created_at": "a"}, kinds=kinds)
-    client = qdrant(EngineTransport(engine))
+    client = EngineClient(engine)
     read = [mapped.payload("p", {"a": FORMS[form](moment)})["created_at"] for moment in MOMENTS]
     # Milliseconds of some years around 1970 are taken for seconds, in results as in filters.
     moments = [unix_seconds(each) for each in read]

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.access.firewall import AccessFilter, access_filter
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from schemas.document import CLASSIFICATION, LABELS, NAMESPACE
 from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy
-from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
 from tests.tiers import sized
 
@@ -64,7 +63,7 @@ def passed(engine: Engine, collection: str, payloads: list[dict[str, Any]], guar
     """The numbers of the payloads that the guard's conditions let through."""
 
     async def found() -> set[int]:
-        client = qdrant(EngineTransport(engine))
+        client = EngineClient(engine)
         points = [{"id": index, "vector": {}, "payload": payload} for index, payload in enumerate(payloads)]
         await client.upsert(collection, points, timeout=10)
         page = await client.scroll(collection, {"must": guarding.conditions()}, limit=DOCUMENTS, timeout=10)

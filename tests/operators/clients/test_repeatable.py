@@ -15,6 +15,7 @@ from operators.clients.embedders.bi_encoders import BiEncoder, dense
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import UNLIMITED
+from operators.clients.qdrant.server import ServerClient
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.clients.rerankers.listwise import FORM
@@ -33,7 +34,7 @@ PAGE: Final[Mapping[str, Any]] = {"points": [], "next_page_offset": None}
 
 
 def _qdrant(ask: Callable[[QdrantClient], Awaitable[Any]]) -> Ask:
-    return lambda endpoint: ask(QdrantClient(endpoint, limits={"docs": UNLIMITED}))
+    return lambda endpoint: ask(ServerClient(endpoint, limits={"docs": UNLIMITED}))
 
 
 async def _searched(client: QdrantClient) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import ValidationError
-from qdrant_client.http import models
 from structlog.testing import capture_logs
 
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.analysers import CURRENT, PLAIN, Bm25, Bm25Parameters
 from operators.collections.catalogue import Catalogue
@@ -45,14 +44,14 @@ def on_engine(path: Path, ask: Callable[[QdrantClient], Awaitable[Any]]) -> Any:
 
     async def scenario() -> Any:
         with Engine(path) as engine:
-            return await ask(qdrant(EngineTransport(engine)))
+            return await ask(EngineClient(engine))
 
     return asyncio.run(scenario())
 
 
 def created(path: Path, settings: QdrantSettings, metadata: dict[str, Any] | None) -> None:
     """Make the collection `documents` with these metadata."""
-    config = configuration(settings).model_copy(update={"metadata": metadata})
+    config = configuration(settings) | ({"metadata": metadata} if metadata is not None else {})
     on_engine(path, lambda client: client.create_collection("documents", config, timeout=TIMEOUT))
 
 
@@ -96,7 +95,7 @@ def test_a_description_has_the_metadata_back(tmp_path: Path) -> None:
     noted = {**metadata(GERMAN), "owner": {"team": ["a", 1]}}
     created(tmp_path, configured(tmp_path), noted)
     assert on_engine(tmp_path, lambda client: client.collection_info("documents", timeout=TIMEOUT)).metadata == noted
-    bare = models.CreateCollection(vectors=models.VectorParams(size=2, distance=models.Distance.DOT))
+    bare = {"vectors": {"size": 2, "distance": "Dot"}}
     on_engine(tmp_path, lambda client: client.create_collection("bare", bare, timeout=TIMEOUT))
     assert on_engine(tmp_path, lambda client: client.collection_info("bare", timeout=TIMEOUT)).metadata == {}
 
@@ -165,7 +164,7 @@ def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path
         for collection in ("documents", "other"):
             terms = Bm25(Bm25Parameters()).query("running")
             assert terms is not None
-            search = {"query": {"indices": terms.indices, "values": terms.values}, "using": "bm25"}
+            search = {"query": {"indices": terms.indices, "values": terms.values}, "using": "bm25", "limit": 10}
             (hits,) = await client.query_batch(collection, [search], timeout=TIMEOUT)
             assert not isinstance(hits, BackendError)
             counts.append(len(hits.ids))
@@ -234,7 +233,7 @@ def test_a_collection_of_the_version_before_is_searched_and_written(tmp_path: Pa
         for text in ("weighing", "wh 1000 xm5", "WH1000XM5", "2,50"):
             asked = analyser.query(text)
             assert asked is not None
-            search = {"query": {"indices": asked.indices, "values": asked.values}, "using": "bm25"}
+            search = {"query": {"indices": asked.indices, "values": asked.values}, "using": "bm25", "limit": 10}
             (hits,) = await client.query_batch("documents", [search], timeout=TIMEOUT)
             assert not isinstance(hits, BackendError)
             found[text] = set(hits.ids)

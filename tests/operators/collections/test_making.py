@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import AllBut, QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.analysers import Bm25
 from operators.collections.making import configuration, ensure
@@ -32,7 +31,7 @@ def written(path: Path, documents: list[DocumentInFlight], ask: Any, **changes: 
 
     async def scenario() -> Any:
         with Engine(path) as engine:
-            client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
+            client = EngineClient(engine)
             assert (await ensure(client, names, 30)).created == ["documents"]
             points = [point(each, names.vectors, Bm25()) for each in documents]
             await client.upsert("documents", points, timeout=30)
@@ -101,8 +100,8 @@ def test_a_collection_that_was_only_begun_is_finished(tmp_path: Path) -> None:
 
     async def scenario() -> Any:
         with Engine(tmp_path) as engine:
-            client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
-            ours = configuration(settings).model_copy(update={"metadata": metadata(settings.bm25)})
+            client = EngineClient(engine)
+            ours = {**configuration(settings), "metadata": metadata(settings.bm25)}
             await client.create_collection("documents", ours, timeout=30)
             await ensure(client, settings, 30)
             return (await client.collection_info("documents", timeout=30)).indexes

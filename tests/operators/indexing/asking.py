@@ -10,6 +10,7 @@ import httpx
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.answers import QDRANT, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.server import ServerClient
 from operators.collections.making import Ensured, ensure
 from operators.collections.requirements import Surveyed, index_needs, vectors
 from operators.collections.survey import survey
@@ -77,7 +78,7 @@ class Server:
         async def scenario() -> T:
             endpoint = Endpoint("qdrant", self.url, http_transport(), self._headers, dialect=QDRANT)
             try:
-                return await work(QdrantClient(endpoint))
+                return await work(ServerClient(endpoint))
             finally:
                 await endpoint.aclose()
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant.server import ServerClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import ensure
@@ -23,6 +23,7 @@ from schemas.errors import BackendError, InputError
 from schemas.settings import QdrantSettings
 from tests.operators.indexing.documents import in_flight
 from tests.operators.samples import DIMENSION
+from tests.qdrant_server.transport import ServerTransport
 
 TIMEOUT: Final = 30.0
 
@@ -37,7 +38,7 @@ class Interleaved(httpx.AsyncBaseTransport):
     """Lets other tasks pass before and after each request, as often as `chance` says; `left` requests until a crash."""
 
     def __init__(self, engine: Engine, chance: random.Random, left: int | None) -> None:
-        self.inner = EngineTransport(engine)
+        self.inner = ServerTransport(engine)
         self.chance = chance
         self.left = left
 
@@ -78,7 +79,7 @@ class Beside(httpx.AsyncBaseTransport):
         crash: bool,
         at: Callable[[httpx.Request], bool] = writing_contexts,
     ) -> None:
-        self.inner = EngineTransport(engine)
+        self.inner = ServerTransport(engine)
         self.happening = happening
         self.crash = crash
         self.at = at
@@ -103,7 +104,7 @@ class Holding(httpx.AsyncBaseTransport):
     """Gives requests that write contexts to `hold`, and passes on all others."""
 
     def __init__(self, engine: Engine, hold: Callable[[httpx.Request], Awaitable[None]]) -> None:
-        self.inner = EngineTransport(engine)
+        self.inner = ServerTransport(engine)
         self.hold = hold
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -143,7 +144,7 @@ class Index:
         """
 
         async def at_contexts() -> None:
-            await self._indexer([other], EngineTransport(self.engine))
+            await self._indexer([other], ServerTransport(self.engine))
 
         await self._indexer([batch], Beside(self.engine, at_contexts, crash))
 
@@ -158,7 +159,7 @@ class Index:
         made = in_flight(batch)
         with suppress(Crash):
             await self._written(self.client(Holding(self.engine, hold)), made)
-        transport = EngineTransport(self.engine)
+        transport = ServerTransport(self.engine)
         await self._indexer([other], transport)
         for request in held:
             answer = await transport.handle_async_request(request)
@@ -168,7 +169,7 @@ class Index:
         """The contexts that a batch writes first if another one is applied just before it reads their vectors."""
 
         async def at_vectors() -> None:
-            await self._indexer([other], EngineTransport(self.engine))
+            await self._indexer([other], ServerTransport(self.engine))
 
         beside = Beside(self.engine, at_vectors, False, reading_vectors)
         await self._indexer([batch], beside)
@@ -176,7 +177,7 @@ class Index:
 
     async def create(self) -> None:
         """Make the collection."""
-        await ensure(self.client(EngineTransport(self.engine)), self.settings, TIMEOUT)
+        await ensure(self.client(ServerTransport(self.engine)), self.settings, TIMEOUT)
 
     async def _indexer(self, batches: Sequence[Sequence[Event]], transport: httpx.AsyncBaseTransport) -> None:
         for batch in batches:
@@ -190,7 +191,7 @@ class Index:
 
     async def write(self, made: Sequence[EventInFlight]) -> list[InputError | BackendError | None]:
         """Write documents without contexts: an outcome each."""
-        return await self.writer(EngineTransport(self.engine)).call("documents", made, TIMEOUT)
+        return await self.writer(ServerTransport(self.engine)).call("documents", made, TIMEOUT)
 
     def writer(self, transport: httpx.AsyncBaseTransport) -> Writer:
         """A writer that asks by this transport."""
@@ -210,7 +211,7 @@ class Index:
 
     def client(self, transport: httpx.AsyncBaseTransport) -> QdrantClient:
         """A client that asks by this transport."""
-        return QdrantClient(Endpoint("qdrant", "http://qdrant", transport))
+        return ServerClient(Endpoint("qdrant", "http://qdrant", transport))
 
     def points(self) -> list[Mapping[str, Any]]:
         """All points, with their vectors."""
@@ -218,7 +219,7 @@ class Index:
         body = {"limit": 10_000, "with_vector": True}
 
         async def asked() -> httpx.Response:
-            async with httpx.AsyncClient(transport=EngineTransport(self.engine), base_url="http://qdrant") as client:
+            async with httpx.AsyncClient(transport=ServerTransport(self.engine), base_url="http://qdrant") as client:
                 return await client.post(f"/collections/{collection}/points/scroll", json=body)
 
         found: list[Mapping[str, Any]] = asyncio.run(asked()).json()["result"]["points"]

@@ -15,7 +15,6 @@ from structlog.testing import capture_logs
 
 from operators.clients.http.dialect import by_status
 from operators.clients.qdrant.requests import Limits
-from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.apply import DocumentEmbedder, DocumentStage, Writer, until_answered
 from operators.indexing.apply import write_all as bisect
@@ -33,6 +32,7 @@ from tests.operators.indexing.documents import decoder, document, read
 from tests.operators.indexing.neighbours import Index
 from tests.operators.indexing.neighbours import settings as configured
 from tests.operators.samples import DIMENSION, message
+from tests.qdrant_server.transport import ServerTransport
 
 VECTOR = [1.0] * DIMENSION
 NOBODY: Any = None
@@ -180,7 +180,7 @@ class Rated(httpx.AsyncBaseTransport):
     """Takes `rate` points, and refuses the next ones once, as if a minute went by; a request for more at any time."""
 
     def __init__(self, engine: Engine, rate: int) -> None:
-        self.inner = EngineTransport(engine)
+        self.inner = ServerTransport(engine)
         self.rate = self.left = rate
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from schemas.errors import InputError
 from tests.operators.indexing.documents import in_flight
 from tests.operators.indexing.neighbours import TIMEOUT, Event, Index, contexts, expected, settings, writing_contexts
+from tests.qdrant_server.transport import ServerTransport
 from tests.tiers import sized
 
 WORDS = ("lantern", "harbour", "violin", "orchard")
@@ -187,7 +187,7 @@ def test_contexts_that_are_written_too_late_have_no_words_that_their_document_ha
 def test_a_refused_context_does_not_call_its_document_refused(tmp_path: Path) -> None:
     """The document is in the index, and the reason of the dead letter says so."""
 
-    class Refusing(EngineTransport):
+    class Refusing(ServerTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             if writing_contexts(request):
                 return httpx.Response(400, json={"status": {"error": "no context today"}}, request=request)

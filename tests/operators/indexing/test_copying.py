@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.copying import Copier
 from operators.indexing.document import EventInFlight
@@ -21,6 +20,7 @@ from tests.operators.indexing.documents import decoder
 from tests.operators.indexing.neighbours import TIMEOUT, Index
 from tests.operators.indexing.neighbours import settings as configured
 from tests.operators.samples import DIMENSION, message
+from tests.qdrant_server.transport import ServerTransport
 from tests.tiers import sized
 
 Event = dict[str, Any]
@@ -42,7 +42,7 @@ class Copied:
     def clear(self) -> None:
         """Delete all points."""
         for name in ("documents", "copied"):
-            asyncio.run(self.after.client(EngineTransport(self.engine)).delete(name, {}, timeout=TIMEOUT))
+            asyncio.run(self.after.client(ServerTransport(self.engine)).delete(name, {}, timeout=TIMEOUT))
 
     def copy(self, **changes: Any) -> int:
         """Copy all pages; the number of documents."""
@@ -54,7 +54,7 @@ class Copied:
                 copied += number
             return copied
 
-        client: QdrantClient = self.after.client(EngineTransport(self.engine))
+        client: QdrantClient = self.after.client(ServerTransport(self.engine))
         placing = decoder(destinations=Destinations({"default": "copied"}), **changes)
         return asyncio.run(pages(Copier(client, placing, self.after.stages(client), "dense", TIMEOUT)))
 
@@ -67,7 +67,7 @@ class Copied:
             for each in events
         ]
         made: list[EventInFlight] = [replace(read(each), collection=name) for each in records]
-        client = index.client(EngineTransport(self.engine))
+        client = index.client(ServerTransport(self.engine))
 
         async def through() -> None:
             for stage in index.stages(client):

@@ -7,9 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.catalogue import Catalogue
 from operators.indexing.apply import Writer
@@ -22,6 +20,7 @@ from tests.operators.indexing.documents import decoder, document, read
 from tests.operators.indexing.neighbours import TIMEOUT, Index, contexts, expected
 from tests.operators.indexing.neighbours import settings as configured
 from tests.operators.samples import DIMENSION, message
+from tests.qdrant_server.transport import ServerTransport
 
 VECTOR = [1.0] * DIMENSION
 
@@ -33,7 +32,7 @@ def delete(index: Index, now: float) -> int:
 
 async def expire(index: Index, now: float) -> int:
     """The same, in a loop that runs."""
-    client = QdrantClient(Endpoint("qdrant", "http://qdrant", EngineTransport(index.engine)))
+    client = EngineClient(index.engine)
     catalogue = Catalogue(client, index.settings)
     context = ContextWriter(client, index.settings.vectors, index.settings.context, catalogue, TIMEOUT)
     assert await catalogue.read(TIMEOUT) == {}
@@ -104,7 +103,7 @@ def test_a_default_age_is_for_what_is_written_from_then_on(tmp_path: Path) -> No
         assert left(index) == {"earlier"}
 
 
-class Renewing(EngineTransport):
+class Renewing(ServerTransport):
     """Behind the first write of a point, what has expired is deleted."""
 
     def __init__(self, index: Index) -> None:
@@ -179,7 +178,7 @@ def test_in_a_collection_of_an_earlier_version_it_is_a_field(tmp_path: Path, val
         asyncio.run(index.create())
         (collection,) = (engine.collection(name) for name in engine.names())
         del collection.created["metadata"]["rankstream"]["expiry"]
-        client = QdrantClient(Endpoint("qdrant", "http://qdrant", EngineTransport(engine)))
+        client = EngineClient(engine)
         catalogue = Catalogue(client, index.settings)
         assert asyncio.run(catalogue.read(TIMEOUT)) == {}
         assert not catalogue.of("documents").expires

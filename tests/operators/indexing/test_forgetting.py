@@ -18,7 +18,6 @@ from structlog.testing import capture_logs
 
 from operators.caching.watermark_table import WatermarkTable
 from operators.clients.qdrant.requests import Limits
-from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.catalogue import Catalogue
 from operators.delivery.output_record import OutputRecord
@@ -32,6 +31,7 @@ from tests.operators.indexing.documents import deletion, in_flight
 from tests.operators.indexing.neighbours import TIMEOUT, Crash, Index, Interleaved, contexts, expected
 from tests.operators.indexing.neighbours import settings as configured
 from tests.operators.samples import DIMENSION, STRICT, capable
+from tests.qdrant_server.transport import ServerTransport
 from tests.tiers import sized
 
 VECTOR = [1.0] * DIMENSION
@@ -121,7 +121,7 @@ def test_no_filter_is_on_the_namespace(each: Event) -> None:
     assert caught.value.field == "filters.0.any_of.1.field"
 
 
-class Watching(EngineTransport):
+class Watching(ServerTransport):
     """Notes after each request whether a query of the namespace could find one of the forgotten ids."""
 
     def __init__(self, index: Index, namespace: str) -> None:
@@ -151,7 +151,7 @@ def test_a_late_document_is_never_seen(index: Index, namespace: str, filters: li
     assert watching.seen == {"new"}
 
 
-class Between(EngineTransport):
+class Between(ServerTransport):
     """Before the first write of a point another batch is applied whole."""
 
     def __init__(self, index: Index, other: Sequence[Event]) -> None:
@@ -327,7 +327,7 @@ def test_a_known_tombstone_is_not_read_again(index: Index, namespace: str) -> No
     """Each batch of a namespace asks for the hash of its tombstone, and for the filters only if that is another one."""
     asked: list[bytes] = []
 
-    class Noting(EngineTransport):
+    class Noting(ServerTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             asked.append(request.content)
             return await super().handle_async_request(request)
@@ -375,7 +375,7 @@ def test_counts_are_not_exact_where_strict_mode_forbids_it(index: Index, namespa
     """A collection without exact searches refuses exact counts, too: the deletion asks for none."""
     asked: list[bytes] = []
 
-    class Noting(EngineTransport):
+    class Noting(ServerTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             asked.extend([request.content] if request.url.path.endswith("/count") else [])
             return await super().handle_async_request(request)

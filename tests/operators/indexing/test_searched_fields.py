@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
 from operators.collections.catalogue import Catalogue
@@ -135,7 +133,7 @@ def test_expressions_look_in_searched_fields(tmp_path: Path) -> None:
     settings = QdrantSettings.model_validate({"path": tmp_path, "dimension": DIMENSION, **given})
     calls = EventLoopThread(Wakeup())
     with Engine(tmp_path) as engine:
-        client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
+        client = EngineClient(engine)
         try:
             calls.run(ensure(client, settings, 60), 60)
             catalogue = Catalogue(client, settings)

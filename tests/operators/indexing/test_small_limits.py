@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from operators.clients.http.transport import Endpoint, http_transport
-from operators.clients.qdrant.client import QdrantClient
+from operators.clients.qdrant.server import ServerClient
 from operators.collections import reindexing
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import ensure
@@ -49,7 +49,7 @@ async def _indexed(url: str, strict: dict[str, Any]) -> tuple[dict[str, Any], di
     """The contexts of the documents in the index, and their number by namespace, as reindexing counts them."""
     given = {"url": url, "dimension": DIMENSION, "context": {"order_by": "turn", "group_by": "session"}}
     settings = QdrantSettings.model_validate(given)
-    client = QdrantClient(Endpoint("qdrant", url, http_transport()))
+    client = ServerClient(Endpoint("qdrant", url, http_transport()))
     try:
         await ensure(client, settings, TIMEOUT)
         place = f"{url}/collections/documents"
@@ -75,7 +75,7 @@ async def _indexed(url: str, strict: dict[str, Any]) -> tuple[dict[str, Any], di
         documents = [point for point in points if "namespace" in point["payload"]]
         return {id_: neighbours for id_, (neighbours, _, _) in contexts(documents).items()}, counts
     finally:
-        await client.backend.aclose()
+        await client.aclose()
 
 
 @pytest.mark.parametrize(

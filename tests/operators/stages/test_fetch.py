@@ -13,7 +13,7 @@ import pytest
 from operators.access.firewall import AccessFilter
 from operators.caching.payload_cache import TTL, PayloadCache
 from operators.clients.qdrant.client import AllBut, QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.making import ensure
 from operators.query.backend_answers import Hits
@@ -29,7 +29,6 @@ from operators.stages.fuse import take_over
 from schemas.document import CONTENT, EXPIRES, index_keys
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
-from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.samples import DIMENSION, query
 
 NOBODY: Any = None
@@ -160,7 +159,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     """An engine with the collection `documents`."""
     with Engine(tmp_path / "engine") as engine:
         names = QdrantSettings.model_validate({"path": tmp_path, "dimension": DIMENSION})
-        asyncio.run(ensure(qdrant(EngineTransport(engine)), names, 30))
+        asyncio.run(ensure(EngineClient(engine), names, 30))
         yield engine
 
 
@@ -171,7 +170,7 @@ def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Eng
     chance = random.Random(7)
     indexed: dict[str, int] = dict.fromkeys(ids, -1)
     asked = fetches = 0
-    client = qdrant(EngineTransport(engine))
+    client = EngineClient(engine)
     stage = replace(fetching(client), depth=lambda _: len(ids))
 
     def point(id_: str, number: int) -> dict[str, Any]:

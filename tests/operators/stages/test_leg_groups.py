@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from operators.access.filters import Ask
 from operators.clients.qdrant.programs import Runner
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.backend_answers import Hits
 from operators.query.search import Found, Groups, QueryBatch, Search, nearest
@@ -23,6 +23,7 @@ from schemas.errors import BackendError, Reason
 from tests.operators.clients.qdrant.transports import Faulty, Watched, qdrant
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
 from tests.operators.samples import query
+from tests.qdrant_server.transport import ServerTransport
 from tests.tiers import sized
 
 TRACE = query().trace
@@ -55,7 +56,7 @@ def asked(transport: httpx.AsyncBaseTransport, wanted: Search) -> Found | Backen
 
 def upsert(engine: Engine, parents: Sequence[Any]) -> None:
     """Documents of these parents, the first the nearest; all that was there before is overwritten or out of reach."""
-    client = qdrant(EngineTransport(engine))
+    client = EngineClient(engine)
     rows = [
         {"id": place, "vector": {"dense": [1.0 - place / 64, 0.0]}, "payload": {} if key is None else {"parent": key}}
         for place, key in enumerate(parents)
@@ -85,7 +86,7 @@ def test_a_leg_finds_the_best_groups(engine: Engine, parents: list[Any], limit: 
     or their documents are beyond the bound of requests; it says there may be more whenever some are missing.
     """
     upsert(engine, parents)
-    found = asked(EngineTransport(engine), search(limit, wanted))
+    found = asked(ServerTransport(engine), search(limit, wanted))
     assert isinstance(found, Found)
     every = groups_of([str(place) for place in range(len(parents))], parents)
     given_groups = groups_of(found.hits.ids, parents)
@@ -103,7 +104,7 @@ def test_one_large_group_does_not_fill_a_page(engine: Engine) -> None:
     """The others are asked for without that parent, if the nearest documents are all of one."""
     parents = ["a"] * 30 + ["b"] * 5 + [None, "c", None, "d", "b"]
     upsert(engine, parents)
-    watched = Watched(EngineTransport(engine))
+    watched = Watched(ServerTransport(engine))
     found = asked(watched, search(10, 5))
     assert isinstance(found, Found)
     assert len(groups_of(found.hits.ids, parents)) == 5
@@ -115,7 +116,7 @@ def test_enough_groups_need_no_further_request(engine: Engine) -> None:
     """One request is made where its candidates are of enough groups, or where the collection has no more."""
     upsert(engine, ["a", "b"] * 20)
     for limit, wanted in ((10, 2), (100, 50)):
-        watched = Watched(EngineTransport(engine))
+        watched = Watched(ServerTransport(engine))
         found = asked(watched, search(limit, wanted))
         assert len(watched.requests) == 1
         assert isinstance(found, Found)

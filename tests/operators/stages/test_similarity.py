@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.making import ensure
 from operators.query.in_flight import InFlight
@@ -23,7 +23,6 @@ from operators.stages.rerank import rank
 from schemas.errors import BackendUnavailable, Reason
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import QdrantSettings
-from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.ranking.pools import run
 from tests.operators.samples import DIMENSION, query
 
@@ -50,10 +49,12 @@ def asked(recipe: Recipe = SHIPPED["documents"], ids: list[str] = IDS) -> InFlig
 def client(tmp_path: Path) -> Iterator[QdrantClient]:
     """Qdrant's engine with all but the last of the points; the vector of the third is long."""
     with Engine(tmp_path) as engine:
-        of = qdrant(EngineTransport(engine))
+        of = EngineClient(engine)
         vectors = [[number + 1.0, *[0.0] * (DIMENSION - 2), 1.0] for number in range(3)]
         vectors[2] = [1e6 * component for component in vectors[2]]
-        points = [{"id": id_, "vector": {"dense": vector}} for id_, vector in zip(IDS, vectors, strict=False)]
+        points = [
+            {"id": id_, "vector": {"dense": vector}, "payload": {}} for id_, vector in zip(IDS, vectors, strict=False)
+        ]
 
         async def filled() -> None:
             await ensure(of, QdrantSettings(path=tmp_path, dimension=DIMENSION), 10)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import ensure
@@ -131,7 +130,7 @@ def index(path: Path, language: str = "none") -> Iterator[Index]:
     settings = QdrantSettings(path=path, dimension=DIMENSION, bm25=Bm25Settings(language=language))
     calls = EventLoopThread(Wakeup())
     with Engine(path) as engine:
-        client = QdrantClient(Endpoint("qdrant", "http://engine", EngineTransport(engine)))
+        client = EngineClient(engine)
         calls.run(ensure(client, settings, 60), 60)
         try:
             yield Index(client, calls, Catalogue(client, settings))

@@ -14,13 +14,15 @@ from qdrant_client.http import models
 
 from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.answers import read_vectors
+from operators.clients.qdrant.answers import Point, read_points
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant.server import ServerClient
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.backend_answers import Hits, point_id
-from schemas.errors import AnswerTooLong, BackendBadResponse
+from schemas.errors import AnswerTooLong, BackendBadResponse, BackendTimeout, Reason
 from tests.operators.clients.qdrant.transports import GOOD, Faulty, Watched, answering, points, qdrant
+from tests.qdrant_server.transport import ServerTransport
 
 CONFIG = models.CreateCollection(
     vectors={
@@ -34,7 +36,7 @@ CONFIG = models.CreateCollection(
         ),
     },
     sparse_vectors={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
-)
+).model_dump(mode="json", exclude_none=True)
 WRONG = {"query": [1.0, 0.0], "using": "dense", "limit": 3}
 
 
@@ -49,18 +51,27 @@ async def filled(client: QdrantClient) -> None:
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
-    """The engine behind a transport that keeps the requests."""
+    """The stand-in behind a transport that keeps the requests."""
     with Engine(tmp_path) as engine:
-        yield Watched(EngineTransport(engine))
+        yield Watched(ServerTransport(engine))
 
 
 @pytest.fixture
 def client(watched: Watched) -> QdrantClient:
-    """A client of the engine, with the collection `docs`."""
+    """A client of the stand-in, with the collection `docs`."""
     client = qdrant(watched)
     asyncio.run(filled(client))
     watched.requests.clear()
     return client
+
+
+@pytest.fixture(params=["server", "engine"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[QdrantClient]:
+    """A client of the stand-in or of the engine in this process, with the collection `docs`."""
+    with Engine(tmp_path) as engine:
+        client = qdrant(ServerTransport(engine)) if request.param == "server" else EngineClient(engine)
+        asyncio.run(filled(client))
+        yield client
 
 
 def test_answers_each_search_in_its_place(client: QdrantClient, watched: Watched) -> None:
@@ -98,6 +109,22 @@ def test_a_refused_search_fails_alone(client: QdrantClient, watched: Watched, wr
     assert len(watched.requests) <= 1 + 2 * len(wrong) * math.log2(64)
 
 
+def test_the_engine_refuses_a_search_alone(tmp_path: Path) -> None:
+    """A search of another dimension, of no vector or with an unknown filter takes none of those beside it along."""
+    wrong = [WRONG, {**GOOD, "using": "nope"}, {**GOOD, "filter": {"must": [{"key": "n", "like": 1}]}}]
+    with Engine(tmp_path) as engine:
+        client = EngineClient(engine)
+        asyncio.run(filled(client))
+        answers = asyncio.run(client.query_batch("docs", [*wrong, *[GOOD] * 20], timeout=5))
+        missing = asyncio.run(client.query_batch("nope", [GOOD] * 8, timeout=5))
+        (late,) = asyncio.run(client.query_batch("docs", [GOOD], timeout=0.0))
+    errors = [answer for answer in answers if isinstance(answer, BackendBadResponse)]
+    assert [(error.status, error.reason) for error in errors] == [(400, Reason.REFUSED)] * len(wrong)
+    assert [answer.ids for answer in answers if isinstance(answer, Hits)] == [["0", "1", "2"]] * 20
+    assert [answer.reason for answer in missing if isinstance(answer, BackendBadResponse)] == [Reason.NO_COLLECTION] * 8
+    assert isinstance(late, BackendTimeout)
+
+
 def test_a_value_out_of_range_fails_alone(client: QdrantClient) -> None:
     """A search that Qdrant refuses with 422 doesn't take the others along either."""
     refused, answered = asyncio.run(client.query_batch("docs", [{**GOOD, "limit": 0}, GOOD], timeout=5))
@@ -120,17 +147,17 @@ def test_the_server_is_told_the_time(client: QdrantClient, watched: Watched, tim
     assert watched.requests[0].url.params["timeout"] == seconds
 
 
-def test_integer_ids_come_as_text_and_go_as_integers(client: QdrantClient) -> None:
+def test_integer_ids_come_as_text_and_go_as_integers(either: QdrantClient) -> None:
     """An id that a hit shows as text finds its integer point, in lookups and in filters."""
-    found = asyncio.run(client.retrieve("docs", ["3", "77"], ["n"], timeout=5))
+    found = asyncio.run(either.retrieve("docs", ["3", "77"], ["n"], timeout=5))
     assert found == {"3": {"n": 3}}
-    assert asyncio.run(client.count("docs", {"must": [{"has_id": [point_id("3")]}]}, timeout=5)) == 1
+    assert asyncio.run(either.count("docs", {"must": [{"has_id": [point_id("3")]}]}, timeout=5)) == 1
     assert point_id("e1407479-3136-56c0-9908-bb02fb0339e2") == "e1407479-3136-56c0-9908-bb02fb0339e2"
 
 
-def test_vectors_come_by_their_name(client: QdrantClient) -> None:
+def test_vectors_come_by_their_name(either: QdrantClient) -> None:
     """Each point that has one of this name gives it; a point that isn't there gives none."""
-    found = asyncio.run(client.vectors("docs", ["3", "77"], "dense", timeout=5))
+    found = asyncio.run(either.vectors("docs", ["3", "77"], "dense", timeout=5))
     assert list(found) == ["3"]
     assert len(found["3"]) == 4
 
@@ -138,23 +165,23 @@ def test_vectors_come_by_their_name(client: QdrantClient) -> None:
 def test_a_vector_alone_is_the_one_without_a_name() -> None:
     """A collection whose vector has no name gives it as a list, which is the vector named by nothing."""
     points = [{"id": 3, "vector": [1.0, 0.0]}, {"id": 4}]
-    assert read_vectors(points, "") == {"3": [1.0, 0.0]}
-    assert read_vectors(points, "dense") == {}
+    assert read_points(points, "") == {"3": Point({}, [1.0, 0.0]), "4": Point({})}
+    assert read_points(points, "dense") == {"3": Point({}), "4": Point({})}
 
 
-def test_retrieve_takes_fields(client: QdrantClient) -> None:
+def test_retrieve_takes_fields(either: QdrantClient) -> None:
     """All fields, none or the named ones come back."""
-    assert asyncio.run(client.retrieve("docs", ["3"], True, timeout=5)) == {"3": {"n": 3, "parity": 1}}
-    assert asyncio.run(client.retrieve("docs", ["3"], False, timeout=5)) == {"3": {}}
+    assert asyncio.run(either.retrieve("docs", ["3"], True, timeout=5)) == {"3": {"n": 3, "parity": 1}}
+    assert asyncio.run(either.retrieve("docs", ["3"], False, timeout=5)) == {"3": {}}
 
 
-def test_scroll_pages_through_everything(client: QdrantClient) -> None:
+def test_scroll_pages_through_everything(either: QdrantClient) -> None:
     """Pages by id meet every point once and end with no offset."""
 
     async def ids() -> list[str]:
         seen, offset = [], None
         while True:
-            page = await client.scroll("docs", limit=4, fields=False, offset=offset, timeout=5)
+            page = await either.scroll("docs", limit=4, fields=False, offset=offset, timeout=5)
             seen += [record.id for record in page.records]
             offset = page.next_offset
             if offset is None:
@@ -163,10 +190,10 @@ def test_scroll_pages_through_everything(client: QdrantClient) -> None:
     assert asyncio.run(ids()) == [str(number) for number in range(10)]
 
 
-def test_ordered_scroll_tells_what_it_ordered_by(client: QdrantClient) -> None:
+def test_ordered_scroll_tells_what_it_ordered_by(either: QdrantClient) -> None:
     """An ordered scroll with a filter gives the records in that order with the values of the field."""
     page = asyncio.run(
-        client.scroll(
+        either.scroll(
             "docs",
             {"must": [{"key": "parity", "match": {"value": 1}}]},
             limit=3,
@@ -183,19 +210,19 @@ def test_ordered_scroll_tells_what_it_ordered_by(client: QdrantClient) -> None:
     assert page.next_offset is None
 
 
-def test_counts_and_facets(client: QdrantClient) -> None:
+def test_counts_and_facets(either: QdrantClient) -> None:
     """A count and a facet obey their filter and limit."""
     where = {"must": [{"key": "n", "range": {"gte": 3}}]}
-    assert asyncio.run(client.count("docs", where, timeout=5)) == 7
-    assert asyncio.run(client.count("docs", timeout=5)) == 10
-    assert asyncio.run(client.facet("docs", "parity", where, limit=10, timeout=5)).counts == {0: 3, 1: 4}
-    assert len(asyncio.run(client.facet("docs", "n", limit=4, timeout=5)).counts) == 4
+    assert asyncio.run(either.count("docs", where, timeout=5)) == 7
+    assert asyncio.run(either.count("docs", timeout=5)) == 10
+    assert asyncio.run(either.facet("docs", "parity", where, limit=10, timeout=5)).counts == {0: 3, 1: 4}
+    assert len(asyncio.run(either.facet("docs", "n", limit=4, timeout=5)).counts) == 4
 
 
-def test_delete_takes_what_the_filter_matches(client: QdrantClient) -> None:
+def test_delete_takes_what_the_filter_matches(either: QdrantClient) -> None:
     """Deleted points are gone when the call returns, the others stay."""
-    asyncio.run(client.delete("docs", {"must": [{"has_id": [1, 2]}, {"key": "n", "range": {"lte": 1}}]}, timeout=5))
-    assert sorted(asyncio.run(client.retrieve("docs", ["1", "2", "3"], False, timeout=5))) == ["2", "3"]
+    asyncio.run(either.delete("docs", {"must": [{"has_id": [1, 2]}, {"key": "n", "range": {"lte": 1}}]}, timeout=5))
+    assert sorted(asyncio.run(either.retrieve("docs", ["1", "2", "3"], False, timeout=5))) == ["2", "3"]
 
 
 def test_upserts_are_split_by_bytes(client: QdrantClient, watched: Watched) -> None:
@@ -224,39 +251,41 @@ def test_a_point_over_the_bound_goes_alone(client: QdrantClient, watched: Watche
     assert [len(body["points"]) for body in watched.bodies()] == [1, 1, 1]
 
 
-def test_arrays_are_vectors(client: QdrantClient) -> None:
+def test_arrays_are_vectors(either: QdrantClient) -> None:
     """Arrays are stored as they are, and one of whole numbers stays a multivector, not a sparse vector."""
     tokens = np.eye(2, 4, dtype=np.float32)
     point = {"id": 1, "vector": {"dense": np.ones(4, np.float32), "tokens": tokens}, "payload": {}}
-    asyncio.run(client.upsert("docs", [point], timeout=5))
+    asyncio.run(either.upsert("docs", [point], timeout=5))
     search = {"query": tokens, "using": "tokens", "filter": {"must": [{"has_id": [1]}]}, "limit": 1}
-    (hits,) = asyncio.run(client.query_batch("docs", [search], timeout=5))
+    (hits,) = asyncio.run(either.query_batch("docs", [search], timeout=5))
     assert isinstance(hits, Hits)
     assert hits.ids == ["1"]
     assert hits.scores[0] == pytest.approx(2.0, abs=0.2)
 
 
-def test_setting_up(client: QdrantClient) -> None:
+def test_setting_up(either: QdrantClient) -> None:
     """A collection is described as it was created; creating it again is refused with 409; a missing one is a 404."""
-    info = asyncio.run(client.collection_info("docs", timeout=5))
+    info = asyncio.run(either.collection_info("docs", timeout=5))
     assert info.points == 10
     assert info.vectors["dense"] == {"size": 4, "distance": "Cosine"}
     assert info.vectors["tokens"]["datatype"] == "turbo4"
     assert info.sparse_vectors == {"bm25": {"modifier": "idf"}}
     assert {field: index["data_type"] for field, index in info.indexes.items()} == {"parity": "integer", "n": "integer"}
-    assert asyncio.run(client.exists("docs", timeout=5))
-    assert not asyncio.run(client.exists("nope", timeout=5))
+    assert asyncio.run(either.exists("docs", timeout=5))
+    assert not asyncio.run(either.exists("nope", timeout=5))
     with pytest.raises(BackendBadResponse) as again:
-        asyncio.run(client.create_collection("docs", CONFIG, timeout=5))
+        asyncio.run(either.create_collection("docs", CONFIG, timeout=5))
     assert again.value.status == 409
     with pytest.raises(BackendBadResponse) as missing:
-        asyncio.run(client.collection_info("nope", timeout=5))
+        asyncio.run(either.collection_info("nope", timeout=5))
     assert missing.value.status == 404
 
 
-def test_the_official_client_reads_the_engines_description(client: QdrantClient) -> None:
-    """The engine's description of a collection is one that Qdrant's own client accepts."""
-    answer = asyncio.run(client.backend.endpoint.call("GET", "/collections/docs", timeout=5))
+@pytest.mark.usefixtures("client")
+def test_the_official_client_reads_the_stand_ins_description(watched: Watched) -> None:
+    """The stand-in's description of a collection is one that Qdrant's own client accepts."""
+    endpoint = Endpoint("qdrant", "http://qdrant", watched)
+    answer = asyncio.run(endpoint.call("GET", "/collections/docs", timeout=5))
     assert models.CollectionInfo.model_validate(answer["result"]).points_count == 10
 
 
@@ -266,10 +295,10 @@ def test_names_are_quoted(client: QdrantClient, watched: Watched) -> None:
     assert watched.requests[0].url.raw_path.startswith(b"/collections/docs%2Fexists%3Fx%3D/exists")
 
 
-def test_a_point_that_is_not_json_is_a_backend_error(client: QdrantClient) -> None:
+def test_a_point_that_is_not_json_is_a_backend_error(either: QdrantClient) -> None:
     """A point that can't be written raises what every failed upsert raises."""
-    with pytest.raises(BackendBadResponse, match="can't be written"):
-        asyncio.run(client.upsert("docs", [{"id": 1, "vector": {}, "payload": {"n": 2**64}}], timeout=5))
+    with pytest.raises(BackendBadResponse, match=r"can't be written|Integer exceeds 64-bit range"):
+        asyncio.run(either.upsert("docs", [{"id": 1, "vector": {}, "payload": {"n": 2**64}}], timeout=5))
 
 
 class Bounded(httpx.AsyncBaseTransport):
@@ -294,7 +323,7 @@ def test_points_that_are_too_long_for_one_answer_are_read_in_parts(kib: int, wha
     ids = [str(each) for each in range(33)]
 
     async def scenario() -> None:
-        client = QdrantClient(Resilient(Endpoint("qdrant", "http://qdrant", transport, max_body=kib * 1024)))
+        client = ServerClient(Resilient(Endpoint("qdrant", "http://qdrant", transport, max_body=kib * 1024)))
         for _ in range(3):
             if what == "payloads":
                 found: Mapping[str, Any] = await client.retrieve("docs", ids, True, timeout=30)
@@ -308,6 +337,6 @@ def test_points_that_are_too_long_for_one_answer_are_read_in_parts(kib: int, wha
 
 def test_one_point_that_is_too_long_fails() -> None:
     """Nothing is left to divide."""
-    client = QdrantClient(Endpoint("qdrant", "http://qdrant", Bounded(), max_body=100))
+    client = ServerClient(Endpoint("qdrant", "http://qdrant", Bounded(), max_body=100))
     with pytest.raises(AnswerTooLong):
         asyncio.run(client.retrieve("docs", ["1"], True, timeout=30))

@@ -35,7 +35,7 @@ def ask(server: Closing, *, keep_alive: float, pause: Callable[[], float], clien
                     await asyncio.sleep(pause())
 
             await asyncio.gather(*(caller() for _ in range(clients)))
-            await client.backend.aclose()
+            await client.aclose()
         return outcomes
 
     return asyncio.run(scenario())

@@ -10,8 +10,8 @@ import pytest
 
 from operators.access.filters import count
 from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Limits
+from operators.clients.qdrant.server import ServerClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.document import chunks, deletion
 from operators.query.backend_answers import Hits
@@ -118,7 +118,7 @@ def test_lists_are_as_long_as_the_collection_takes(tmp_path: Path, condition: di
             config = {"vectors": {"d": {"size": 1, "distance": "Dot"}}, "strict_mode_config": bounds}
 
             async def scenario(config: dict[str, Any] = config) -> tuple[set[str], set[str], int, int]:
-                client = QdrantClient(Endpoint("qdrant", "http://qdrant", transport))
+                client = ServerClient(Endpoint("qdrant", "http://qdrant", transport))
                 await transport.handle_async_request(
                     httpx.Request("PUT", "http://qdrant/collections/docs", json=config)
                 )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.programs import Runner
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.making import ensure
 from operators.query.collection import Capabilities, Destinations
@@ -26,7 +26,6 @@ from operators.query.paging import by_id, find_page
 from operators.query.search import Search
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
-from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.samples import DIMENSION, capable, query, searches
 
 pytestmark = pytest.mark.slow
@@ -48,7 +47,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     path = tmp_path_factory.mktemp("engine")
     with Engine(path) as engine:
         names = QdrantSettings.model_validate({"path": path, "dimension": DIMENSION, "indexes": KINDS})
-        asyncio.run(ensure(qdrant(EngineTransport(engine)), names, 30))
+        asyncio.run(ensure(EngineClient(engine), names, 30))
         yield engine
 
 
@@ -101,7 +100,7 @@ def test_pages_hold_each_record_once(
     event = {"namespace": space, "filters": [there], "order_by": order, "limit": size}
 
     async def scenario() -> list[list[str]]:
-        client = qdrant(EngineTransport(engine))
+        client = EngineClient(engine)
         await client.upsert("documents", points, timeout=30)
         return await pages(client, written, event, capable(FREE, max_query_limit=most))
 
@@ -128,7 +127,7 @@ def test_times_of_any_year_are_paged(engine: Engine) -> None:
     event = {"namespace": "aeons", "filters": there, "order_by": {"field": "due", "direction": "asc"}, "limit": 2}
 
     async def scenario() -> list[list[str]]:
-        client = qdrant(EngineTransport(engine))
+        client = EngineClient(engine)
         await client.upsert("documents", points, timeout=30)
         return await pages(client, written, event)
 
@@ -149,5 +148,5 @@ def test_a_lookup_that_fails_is_an_error(tmp_path: Path) -> None:
     with Engine(tmp_path) as engine:
         body = {"order_by": {"key": "x"}, "filter": {"must": []}, "with_payload": False, "limit": 1}
         search = Search(lambda: look_up(body, None), query().trace)
-        [found] = asyncio.run(Runner(qdrant(EngineTransport(engine))).run("nowhere", [search], 30))
+        [found] = asyncio.run(Runner(EngineClient(engine)).run("nowhere", [search], 30))
         assert isinstance(found, BackendError)

@@ -10,6 +10,7 @@ import orjson
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import UNLIMITED
+from operators.clients.qdrant.server import ServerClient
 
 NO_LIMITS: Final = dict.fromkeys(("docs", "plain", "any"), UNLIMITED)
 """A client that knows them does not read the descriptions of these collections."""
@@ -66,7 +67,7 @@ GOOD = {"query": [1.0, 0.0, 0.0, 0.0], "using": "dense", "limit": 3}
 
 def qdrant(transport: httpx.AsyncBaseTransport, **options: Any) -> QdrantClient:
     """A client over this transport."""
-    return QdrantClient(Endpoint("qdrant", "http://qdrant", transport), **options)
+    return ServerClient(Endpoint("qdrant", "http://qdrant", transport), **options)
 
 
 def points(count: int) -> list[dict[str, Any]]:

@@ -15,10 +15,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from operators.clients.http.transport import Endpoint
-from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.requests import encode
-from operators.clients.qdrant_edge.requests import HitPayloads
+from operators.clients.qdrant.requests import Change
+from operators.clients.qdrant.server import ServerClient
+from operators.clients.qdrant_edge.engine import EngineClient
+from operators.clients.qdrant_edge.hit_payloads import HitPayloads
 from operators.clients.qdrant_edge.shards import Engine
+from operators.query.backend_answers import Hits
 from schemas.errors import ConfigError
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, UUID, done, refusal
 from tests.qdrant_server.transport import ServerTransport
@@ -263,16 +265,21 @@ def test_hits_bring_the_fields_of_their_points_as_they_are_now(events: list[tupl
             for fields in (["n", "new"], ["m"], []):
                 # One by a filter alone has no versions of points.
                 for query in ({"query": [1.0, 1.0], "using": "dense"}, {}):
-                    search: dict[str, Any] = {**query, "with_payload": fields}
-                    selected = {**search, "with_payload": {"include": fields}}
-                    body = {"searches": [search, search, selected]}
-                    listed, again, expected = done(engine, "POST", "/collections/docs/points/query/batch", body)
-                    assert listed == again == expected
+                    search: dict[str, Any] = {**query, "with_payload": fields, "limit": 10}
+                    found = asyncio.run(EngineClient(engine).query_batch("docs", [search, search], timeout=10))
+                    selected = done(engine, "POST", "/collections/docs/points/query", search)["points"]
+                    expected = Hits(
+                        [str(point["id"]) for point in selected],
+                        [point["score"] for point in selected],
+                        [point["payload"] for point in selected],
+                        [point["version"] for point in selected],
+                    )
+                    assert found == [expected, expected]
         engine.close()
 
 
-def test_packed_vectors_are_stored_as_those_in_numbers(engine: Engine) -> None:
-    """The client that packs arrays leaves the same vectors as the one that writes numbers, bit for bit."""
+def test_arrays_are_stored_as_numbers_are(engine: Engine) -> None:
+    """The engine's client leaves the same vectors as the one that writes numbers to a server, bit for bit."""
     chance = np.random.default_rng(1)
     arrays = {"dense": (2,), "tokens": (3, 2)}
     vector: dict[str, Any] = {
@@ -280,24 +287,25 @@ def test_packed_vectors_are_stored_as_those_in_numbers(engine: Engine) -> None:
     }
     vector["bm25"] = {"indices": [3], "values": [0.5]}
     stored = []
-    for packs in (False, True):
-        qdrant = QdrantClient(Endpoint("qdrant", "http://engine", ServerTransport(engine)), packs=packs)
-        asyncio.run(qdrant.upsert("docs", [{"id": int(packs), "vector": vector, "payload": {}}], timeout=10))
-        found = done(engine, "POST", "/collections/docs/points", {"ids": [int(packs)], "with_vector": True})
+    server = ServerClient(Endpoint("qdrant", "http://qdrant", ServerTransport(engine)))
+    for number, client in enumerate((server, EngineClient(engine))):
+        asyncio.run(client.upsert("docs", [{"id": number, "vector": vector, "payload": {}}], timeout=10))
+        found = done(engine, "POST", "/collections/docs/points", {"ids": [number], "with_vector": True})
         stored.append(found[0]["vector"])
     assert stored[0] == stored[1]
 
 
-@pytest.mark.parametrize(
-    ("name", "array"),
-    [
-        ("dense", np.ones(3, np.float32)),
-        ("dense", np.ones((2, 2), np.float32)),
-        ("dense", np.array([1.0, np.nan], np.float32)),
-        ("tokens", np.ones((2, 3), np.float32)),
-    ],
-)
-def test_packed_vectors_that_do_not_fit_are_refused(engine: Engine, name: str, array: Any) -> None:
-    """A packed vector of another dimension, another form or without a value is refused before the engine sees it."""
-    point = orjson.loads(encode({"id": 1, "vector": {name: array}, "payload": {}}, packs=True))
-    assert refusal(engine, "PUT", "/collections/docs/points", {"points": [point]})[0] == 400
+PAYLOADS = [{"n": float("nan")}, {"n": (1, 2)}, {"n": np.float32(0.5)}, {"n": 2**64 - 1}, {"n": {"deep": [None, True]}}]
+
+
+@pytest.mark.parametrize("written", PAYLOADS, ids=str)
+def test_a_payload_is_kept_as_a_server_keeps_it(engine: Engine, written: Any) -> None:
+    """Upserts and changes have the JSON that a server would get, of which NaN is null."""
+    kept = []
+    server = ServerClient(Endpoint("qdrant", "http://qdrant", ServerTransport(engine)))
+    for client in (server, EngineClient(engine)):
+        bare = {"id": 1, "vector": {}, "payload": written}
+        asyncio.run(client.upsert("docs", [bare, {**bare, "id": UUID, "payload": {}}], timeout=10))
+        asyncio.run(client.change("docs", [Change(UUID, {}, written)], timeout=10))
+        kept.append([payload(engine, each) for each in (1, UUID)])
+    assert kept[0] == kept[1]

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from qdrant_edge import Point, SparseVector, UpdateOperation
 
-from operators.clients.qdrant_edge.refusals import Refusal
-from operators.clients.qdrant_edge.shards import Engine
+from operators.clients.qdrant_edge.shards import Engine, Refusal
 from tests.operators.clients.qdrant_edge.engine_requests import ask, done
 
 

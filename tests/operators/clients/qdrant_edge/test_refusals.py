@@ -1,14 +1,18 @@
 """The refusals of the embedded engine, each of which leaves nothing behind."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from operators.clients.qdrant_edge.engine import EngineTransport
+from operators.clients.qdrant.requests import Change
+from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
-from tests.operators.clients.qdrant_edge.engine_requests import CREATED, UUID, ask, done, refusal
+from schemas.errors import BackendBadResponse, Reason
+from tests.operators.clients.qdrant_edge.engine_requests import CREATED, UUID, done, refusal
 
 POISON = {
     "wrong dimension": {"dense": [1.0]},
@@ -39,6 +43,54 @@ def test_a_refused_point_leaves_nothing(tmp_path: Path, vector: Any) -> None:
         assert done(engine, "POST", "/collections/docs/points/count", {}) == {"count": 0}
     with Engine(tmp_path) as engine:
         assert done(engine, "GET", "/collections/docs")["points_count"] == 0
+
+
+ARRAYS = {
+    "an array of another dimension": {"dense": np.ones(3, np.float32)},
+    "an array of rows for one vector": {"dense": np.ones((2, 2), np.float32)},
+    "an array with NaN": {"dense": np.array([1.0, np.nan], np.float32)},
+    "rows of another dimension": {"tokens": np.ones((2, 3), np.float32)},
+    "a sparse vector with NaN": {"bm25": {"indices": [1, 2], "values": [1.0, float("nan")]}},
+}
+# Vectors of rankstream's own are numbers: the client of the engine makes numbers of these.
+ARE_NUMBERS = {"text", "true", "a sparse vector with a large index"}
+UNFIT = {name: vector for name, vector in (POISON | ARRAYS).items() if name not in ARE_NUMBERS}
+
+
+@pytest.mark.parametrize("vector", UNFIT.values(), ids=UNFIT.keys())
+def test_the_engines_client_refuses_what_does_not_fit(tmp_path: Path, vector: Any) -> None:
+    """A vector that can't be stored is refused before the engine sees it, and a restart finds none of its request."""
+    points = [{"id": each, "vector": {"dense": [1.0, 2.0]}, "payload": {}} for each in (1, 2)]
+    points[1]["vector"] = vector
+    with Engine(tmp_path) as engine:
+        done(engine, "PUT", "/collections/docs", CREATED)
+        client = EngineClient(engine)
+        with pytest.raises(BackendBadResponse) as refused:
+            asyncio.run(client.upsert("docs", points, timeout=10))
+        assert (refused.value.status, refused.value.reason) == (400, Reason.REFUSED)
+        assert refused.value.__context__ is None
+        with pytest.raises(BackendBadResponse):
+            asyncio.run(client.change("docs", [Change(UUID, vector, {})], timeout=10))
+    with Engine(tmp_path) as engine:
+        assert asyncio.run(EngineClient(engine).count("docs", timeout=10)) == 0
+
+
+def test_the_engines_client_has_the_statuses_of_a_server(engine: Engine) -> None:
+    """A collection that is there, one that isn't, a name that can't be one, and an alias."""
+    client = EngineClient(engine)
+    config = {"vectors": {"dense": {"size": 2, "distance": "Dot"}}}
+
+    def status(request: Coroutine[Any, Any, Any]) -> tuple[int | None, Reason]:
+        with pytest.raises(BackendBadResponse) as refused:
+            asyncio.run(request)
+        return refused.value.status, refused.value.reason
+
+    assert status(client.create_collection("docs", config, timeout=10)) == (409, Reason.REFUSED)
+    assert status(client.create_collection("a/b", config, timeout=10)) == (422, Reason.REFUSED)
+    assert status(client.change_aliases({"other": "docs"}, timeout=10)) == (400, Reason.REFUSED)
+    assert status(client.count("nope", timeout=10)) == (404, Reason.NO_COLLECTION)
+    assert status(client.upsert("nope", [{"id": 1, "vector": {}, "payload": {}}], timeout=10))[0] == 404
+    assert status(client.change("docs", [Change(UUID, {"dense": [1.0, 2.0]}, {})], timeout=10)) == (404, Reason.REFUSED)
 
 
 QUERIES = {
@@ -113,9 +165,10 @@ REQUESTS: dict[str, tuple[str, str, Any, int]] = {
 
 def test_there_is_no_quantization(engine: Engine) -> None:
     """The engine refuses to quantize, where a server would and the stand-in says that it does."""
-    body = {"vectors": {"size": 2, "distance": "Dot", "quantization_config": {"scalar": {"type": "int8"}}}}
-    status, _ = asyncio.run(ask(engine, "PUT", "/collections/new", body, EngineTransport))
-    assert status == 400
+    scalar = {"scalar": {"type": "int8"}}
+    config = {"vectors": {"dense": {"size": 2, "distance": "Dot", "quantization_config": scalar}}}
+    with pytest.raises(BackendBadResponse, match="the engine has no quantization"):
+        asyncio.run(EngineClient(engine).create_collection("new", config, timeout=10))
     assert engine.names() == ["docs"]
 
 

@@ -12,7 +12,6 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.clients.qdrant_edge.engine import EngineTransport
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.token_vectors import DECIMALS
@@ -23,6 +22,7 @@ from schemas.document import NAMESPACE, TOKEN_IDS
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Vectors
 from tests.operators.clients.qdrant.transports import Watched, qdrant
+from tests.qdrant_server.transport import ServerTransport
 
 DIMENSION = 384
 Datatype = Literal["turbo4", "float16"]
@@ -90,7 +90,7 @@ class Index:
     """Collections on an engine, as the indexer would create them."""
 
     def __init__(self, engine: Engine) -> None:
-        self.transport = Held(EngineTransport(engine))
+        self.transport = Held(ServerTransport(engine))
         self.client = qdrant(self.transport)
 
     async def create(self, collection: str = "docs", *, indexed: bool = True, datatype: Datatype = "float16") -> None:

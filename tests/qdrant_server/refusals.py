@@ -1,18 +1,33 @@
-"""Refusals of the embedded engine: the status and the words of Qdrant's server."""
+"""Refusals in the words of Qdrant's server: each is answered with its status and `{"status": {"error": message}}`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
+from qdrant_edge import EdgeShard
+
+from operators.clients.qdrant_edge.shards import Collection, Refusal
+
+T = TypeVar("T")
 
 
-class Refusal(Exception):
-    """A request that is answered with `status` (4xx or 5xx) and `{"status": {"error": message}}`."""
+def run(collection: Collection, call: Callable[[EdgeShard], T]) -> T:
+    """`call` on the shard; raises Refusal where the engine refuses or fails, and once the collection is closed."""
+    try:
+        return collection.run(call)
+    except Refusal:
+        raise
+    except Exception as error:
+        raise _refusal(str(error)) from error
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+
+def _refusal(message: str) -> Refusal:
+    if message.startswith(("Service ", "Timeout ")):
+        return Refusal(500, message)
+    if message.startswith("No point with id"):
+        return not_found(f"{message} found")
+    return wrong_input(message)
 
 
 def wrong_input(message: str) -> Refusal:

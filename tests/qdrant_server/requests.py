@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import orjson
 from qdrant_edge import (
     CountRequest,
     Direction,
-    EdgeShard,
     FacetRequest,
     IdfParams,
     OrderBy,
@@ -30,10 +28,9 @@ from qdrant_edge import (
     UpdateOperation,
 )
 
-from operators.caching.bounded import OVERHEAD, BoundedCache
-from operators.clients.qdrant_edge.conditions import parse_id, read_filter
-from operators.clients.qdrant_edge.refusals import bad_request, out_of_range, wrong_input
-from operators.clients.qdrant_edge.vectors import VectorSchema
+from tests.qdrant_server.conditions import parse_id, read_filter
+from tests.qdrant_server.refusals import out_of_range, wrong_input
+from tests.qdrant_server.vectors import VectorSchema
 
 if TYPE_CHECKING:
     # Names of the engine's type stubs only.
@@ -44,23 +41,8 @@ DEFAULT_LIMIT = 10
 # The engine holds the interpreter while it works: about 1 ms a point that has 60 token vectors.
 POINTS_A_CALL = 8
 
-_HIT_PAYLOADS: Final = 16 * 1024 * 1024
-
-Fields = tuple[str, ...]
-
-_Hit = tuple[int, int, Fields]
-_Written = tuple[int | str | None, bytes]
-
 Read = Callable[[Mapping[str, Any], VectorSchema], Awaitable[list[UpdateOperation]]]
 """Reads a body, whole, before any of it is applied. Raises Refusal, KeyError, TypeError or ValueError."""
-
-
-def listed_fields(search: Mapping[str, Any]) -> Fields | None:
-    """The fields of the payload that a search lists; None if it asks for others, for none, or for vectors, too."""
-    wanted = search.get("with_payload")
-    if search.get("with_vector") or not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
-        return None
-    return tuple(wanted)
 
 
 def read_search(body: Mapping[str, Any], schema: VectorSchema) -> QueryRequest:
@@ -138,44 +120,6 @@ def write_point(point: ScoredPoint | Record) -> dict[str, Any]:
     if point.order_value is not None:
         written["order_value"] = point.order_value
     return written
-
-
-class HitPayloads:
-    """Hits' ids, and the fields of their payloads that a search lists, as JSON: read once for each version of a point.
-
-    The engine parses a payload whole, whatever fields are asked for, and the legs of a query find the same points: to
-    read a hundred payloads takes longer than to find their points. Those used last are kept, within `max_bytes`. A
-    search without a vector gives every point the version 0: nothing of that is kept.
-    """
-
-    def __init__(self, max_bytes: int = _HIT_PAYLOADS) -> None:
-        self._cache: BoundedCache[_Hit, _Written] = BoundedCache(
-            max_bytes, lambda _, written: len(written[1]) + OVERHEAD
-        )
-
-    def write(self, shard: EdgeShard, points: Sequence[ScoredPoint], fields: Fields) -> list[dict[str, Any]]:
-        """Points that the shard found without their payloads, as Qdrant writes them with these fields."""
-        ids = [point.id for point in points]
-        keys = [(_number(id_), point.version, fields) for id_, point in zip(ids, points, strict=True)]
-        hits = {key: hit for key in keys if key[1] and (hit := self._cache.get(key)) is not None}
-        if missing := {key: id_ for key, id_ in zip(keys, ids, strict=True) if key not in hits}:
-            records = shard.retrieve(list(missing.values()), PayloadSelector.Include(list(fields)), False)
-            read = {_number(record.id): (write_id(record.id), orjson.dumps(record.payload)) for record in records}
-            for key in missing:
-                hits[key] = read[key[0]]
-                if key[1]:
-                    self._cache.put(key, hits[key])
-        return [
-            {"id": hits[key][0], "version": key[1], "score": point.score, "payload": orjson.Fragment(hits[key][1])}
-            for key, point in zip(keys, points, strict=True)
-        ]
-
-
-def _number(identity: int | UUID | str) -> int:
-    """A number that no other point's id has: to hash a UUID takes several times as long."""
-    if isinstance(identity, int):
-        return identity
-    return -1 - (identity if isinstance(identity, UUID) else UUID(identity)).int
 
 
 def write_id(identity: int | UUID | str | None) -> int | str | None:
@@ -290,13 +234,6 @@ KINDS: Mapping[str, Read] = {
     "set_payload": read_payload,
 }
 """The updates that a batch may have."""
-
-
-def read_of(kind: str) -> Read:
-    """The reader of an update of a batch; raises Refusal for an unknown kind."""
-    if kind not in KINDS:
-        raise bad_request(f"the engine has no update `{kind}`")
-    return KINDS[kind]
 
 
 def _refuse(body: Mapping[str, Any], *unsupported: str) -> None:
