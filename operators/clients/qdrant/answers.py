@@ -155,6 +155,12 @@ def read_update(result: object) -> None:
         raise ValueError("an update that isn't completed")
 
 
+def read_indexed(result: object) -> None:
+    """An index's creation. A collection without a shard has nothing to index: there the creation is acknowledged."""
+    if _object(result).get("status") not in {"completed", "acknowledged"}:
+        raise ValueError("an index that isn't built")
+
+
 def read_updates(result: object) -> None:
     """The acknowledgements of a batch of updates."""
     for update in _list(result):

@@ -26,6 +26,7 @@ from operators.clients.qdrant.answers import (
     read_done,
     read_exists,
     read_facet,
+    read_indexed,
     read_info,
     read_page,
     read_points,
@@ -117,7 +118,7 @@ class ServerClient(QdrantClient):
     @override
     async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
         body = {"field_name": field, "field_schema": schema}
-        await self._ask(collection, "/index", body, read_update, now() + timeout, method="PUT", wait=True)
+        await self._ask(collection, "/index", body, read_indexed, now() + timeout, method="PUT", wait=True)
 
     @override
     def without_retries(self) -> Self:

@@ -16,6 +16,7 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.indexing.copying import Copier
 from operators.indexing.document import EventInFlight
 from operators.query.collection import Destinations
+from schemas.document import LEFT
 from tests.operators.indexing.documents import decoder
 from tests.operators.indexing.neighbours import TIMEOUT, Index
 from tests.operators.indexing.neighbours import settings as configured
@@ -76,11 +77,14 @@ class Copied:
         asyncio.run(through())
 
     def points(self, index: Index, namespace: str) -> list[Mapping[str, Any]]:
-        """The points of a namespace's documents."""
-        return sorted(
-            (each for each in index.points() if each["payload"].get("namespace") == namespace),
-            key=lambda point: str(point["id"]),
-        )
+        """The points of a namespace's documents.
+
+        Without the mark of documents that left a context: none has left that of a copy.
+        """
+        found = [each for each in index.points() if each["payload"].get("namespace") == namespace]
+        for each in found:
+            each["payload"].pop(LEFT, None)
+        return sorted(found, key=lambda point: str(point["id"]))
 
 
 @pytest.fixture(scope="module")
