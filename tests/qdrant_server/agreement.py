@@ -24,7 +24,6 @@ MAY_DIFFER: Final[Mapping[str, str]] = {
 
 STATES: Final[Mapping[frozenset[str], str]] = {
     frozenset({"green", "yellow", "grey"}): "the optimizer's",
-    frozenset({"completed", "acknowledged"}): "without a shard key there is no shard that could complete an index",
 }
 """Words of a result's `status` that may stand for one another, and why."""
 

@@ -77,7 +77,9 @@ class Sharded:
                     operations = [pair for operation in body["operations"] for pair in operation.items()]
                 return [await self._update(kind, inner) for kind, inner in operations]
             case ("PUT", "index"):
-                return (await self._everywhere(create_index, body))[0]
+                [made, *_] = await self._everywhere(create_index, body)
+                # Without a shard key there is no shard that could complete it.
+                return {**made, "status": "acknowledged"} if self._keyed else made
             case _ if route in UPDATES:
                 return await self._update(UPDATES[route], body)
         if route not in LOOKUPS:
