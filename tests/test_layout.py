@@ -50,9 +50,32 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 299
-SHORT = 9
+MODULES = 297
+SHORT = 6
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
+BUDGET = {
+    "schemas": 4906,
+    "operators.runtime": 1255,
+    "operators.text": 2656,
+    "operators.ranking": 2532,
+    "operators.access": 493,
+    "operators.caching": 631,
+    "operators.evaluation": 646,
+    "operators.wire": 690,
+    "operators.query": 2929,
+    "operators.telemetry": 881,
+    "operators.clients": 5882,
+    "operators.delivery": 4965,
+    "operators.collections": 1422,
+    "operators.stages": 1936,
+    "operators.indexing": 1583,
+    "flows.assembly": 1242,
+    "flows.search": 52,
+    "flows.indexing": 28,
+    "flows.process": 1026,
+    "flows.cli": 5822,
+}
+"""Room -> its most non-blank lines. A number may only be lowered: a mend that raises one lacks an idea."""
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}
 
 
@@ -267,6 +290,22 @@ def test_modules_are_few() -> None:
     whole = (each for each in modules if not (ROOT / each.replace(".", "/")).is_dir() and not each.endswith("__main__"))
     short = [each for each in whole if modules[each].count("\n") < 60]
     assert len(short) <= SHORT, short
+
+
+def lines(modules: dict[str, str]) -> dict[str, int]:
+    """The non-blank lines of each room."""
+    found = dict.fromkeys(LEVEL, 0)
+    for module, source in modules.items():
+        if (where := room(module)) is not None:
+            found[where] += sum(1 for line in source.splitlines() if line.strip())
+    return found
+
+
+def test_a_room_keeps_its_budget() -> None:
+    """No room has more lines than BUDGET, and a budget that a room no longer needs is lowered: 30 lines stay free."""
+    found = lines(sources(*PRODUCT))
+    assert {where: found[where] for where in BUDGET if not BUDGET[where] - 30 <= found[where] <= BUDGET[where]} == {}
+    assert lines({"operators.wire.planted": "a = 1\n\nb = 2\n"})["operators.wire"] == 2
 
 
 def test_a_long_module_is_seen() -> None:
