@@ -195,11 +195,10 @@ def _publish(settings: Settings, decode: Decoder, events: Sequence[Message]) -> 
 def _ranked(query: InFlight) -> InFlight:
     found, outcome, recipe = legs(HITS), query.outcome, query.asked.plan.recipe
     outcome.legs = {leg.name: leg for leg in found}
-    outcome.rank(first_phase(recipe, found, FACTS))
     said = model(recipe, found)
+    outcome.rank(second_phase(recipe, first_phase(recipe, found, FACTS), said))
     if said is not None:
         outcome.rerank_scores = RerankScores("model", said.scores, said.top)
-    outcome.rerank(recipe)
     outcome.payloads = {each.id: each.payload for each in outcome.candidates[:50]}
     return query
 

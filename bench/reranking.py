@@ -38,6 +38,7 @@ from operators.clients.local.inference import batches, mask, pad
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.query.in_flight import InFlight
+from operators.query.results import Results
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
@@ -72,9 +73,8 @@ def queries(count: int, candidates: int = CANDIDATES, seed: int = 1) -> list[InF
         asked = orjson.dumps({"query_id": f"q{number}", "text": text(6)})
         each = decode(Message(Origin("queries", 0, number, 1), None, asked, (), time.time(), time.time(), 0.0))
         each.deadline = FOREVER
-        each.outcome.candidates = [
-            Candidate(f"{number}-{place}", 1 - place / candidates) for place in range(candidates)
-        ]
+        found = [Candidate(f"{number}-{place}", 1 - place / candidates) for place in range(candidates)]
+        each.outcome.results = Results(found)
         each.outcome.payloads = {one.id: {"text": text(chance.randint(*WORDS))} for one in each.outcome.candidates}
         made.append(each)
     return made

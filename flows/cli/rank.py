@@ -25,6 +25,7 @@ from operators.query.outcome import Outcome
 from operators.query.paging import own_times
 from operators.query.plan import Planner
 from operators.query.result import clock, page, result, status_of
+from operators.query.results import Results
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
@@ -197,11 +198,7 @@ class PoolRanker:
                 measure = pool.measure or self.measure
                 outcome.rerank_scores = RerankScores("", scores, read, self.selects, left, measure)
         outcome.vectors = pool.vectors or {}
-        outcome.rerank(plan.recipe)
-        outcome.judge(plan.min_relevance)
-        outcome.group(plan.grouping)
-        outcome.order(asked.canonical.order_by)
-        outcome.put_first(asked.canonical.given)
+        outcome.finish(plan, asked.canonical.order_by, asked.canonical.given)
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
 
@@ -220,7 +217,7 @@ def _matches(pool: CandidatePool) -> Matches | None:
 
 def _judged_id(candidate: Candidate, outcome: Outcome) -> str:
     """The id by which a candidate is judged: the key of its group, if it has one, and else its document's."""
-    of = outcome.groups.get(candidate.id)
+    of = outcome.results.groups.get(candidate.id)
     return candidate.document if of is None or of.key is None else str(of.key)
 
 
@@ -250,7 +247,7 @@ def _read_first(outcome: Outcome, scores: Mapping[str, float]) -> int:
     Another recipe may put candidates first that the reranker never read.
     """
     read = [candidate for candidate in outcome.candidates if candidate.id in scores]
-    outcome.candidates = read + [candidate for candidate in outcome.candidates if candidate.id not in scores]
+    outcome.results = Results(read + [candidate for candidate in outcome.candidates if candidate.id not in scores])
     return len(read)
 
 

@@ -11,9 +11,10 @@ from operators.access.filters import fields_of
 from operators.access.firewall import GUARDED, AccessFilter
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight, Query
-from operators.query.outcome import Outcome, is_given
+from operators.query.outcome import Outcome
 from operators.query.paging import own_time
 from operators.query.plan import RankingPlan
+from operators.query.results import is_given
 from operators.query.returned import View, hide, is_hidden, share_of, wants_words
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
@@ -73,7 +74,7 @@ def retrieval_stage(asked: Query, outcome: Outcome) -> RetrievalStage | None:
     return _ALONE.get(with_hits[0], RetrievalStage.HYBRID_MERGE) if len(with_hits) == 1 else RetrievalStage.HYBRID_MERGE
 
 
-def page(asked: Query, outcome: Outcome) -> list[Candidate]:
+def page(asked: Query, outcome: Outcome) -> Sequence[Candidate]:
     """The candidates that are the answer's results: a slice of the pool, or all that a lookup turned to."""
     first, last = asked.canonical.skip, asked.canonical.skip + asked.canonical.limit
     if "fetch" in dict(outcome.degraded):
@@ -116,23 +117,23 @@ def result(
         "total_relation": TotalRelation.GTE if _more(asked, outcome) else TotalRelation.EQ,
         "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
         "next_cursor": None,
-        "backends_used": used + list(outcome.backends),
+        "backends_used": used + outcome.run.backends,
         **_semantic(lost),
         "legs": [
             {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)}
             for leg in outcome.legs.values()
         ],
         "degraded": [{"stage": stage, "reason": reason} for stage, reason in outcome.degraded],
-        "warnings": [*outcome.warnings, *outcome.ranking_warnings],
+        "warnings": [*outcome.warnings, *outcome.run.warnings()],
         "removed_by_firewall": len(outcome.removed),
         "provenance": {**provenance, "recipe": plan.recipe.name, "recipe_hash": plan.recipe.hash},
         "metadata": canonical.metadata,
     }
     if asked.denial is not None:
         answer["denied"] = asked.denial._asdict()
-    if understood := outcome.understood or canonical.understood:
+    if understood := outcome.run.understood or canonical.understood:
         answer["understood"] = [each.model_dump(mode="json") for each in understood]
-    if outcome.reranked:
+    if outcome.run.reranked:
         answer["reranked"] = True
     if outcome.rerank_scores is not None:
         unscored = len(outcome.rerank_scores.unscored)
@@ -213,7 +214,7 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             for word, found in outcome.matches.fields.items()
         }
         recorded["atoms"] = outcome.matches.atoms
-    if outcome.ranked is not None and (alike := outcome.ranked.run.alike):
+    if alike := outcome.run.alike:
         recorded["alike"] = {own[one]: {own[id_]: share for id_, share in of.items()} for one, of in alike.items()}
     if outcome.vectors:
         recorded["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()}
@@ -269,7 +270,7 @@ def documents_of(results: Iterable[Candidate], outcome: Outcome) -> list[Candida
 def _further(candidate: Candidate, outcome: Outcome) -> list[Candidate]:
     # Without a text where others have one, it was not fetched: it is not known to be there still.
     unfetched = "fetch" in dict(outcome.degraded)
-    return [each for each in outcome.further(candidate) if unfetched or each.id in outcome.payloads]
+    return [each for each in outcome.results.further(candidate) if unfetched or each.id in outcome.payloads]
 
 
 def members(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -309,7 +310,7 @@ def _hit(
     rank: int, candidate: Candidate, leg_ranks: LegRanks, outcome: Outcome, view: View, unseen: Set[str]
 ) -> dict[str, Any]:
     hit = {"rank": rank, **_member(candidate, leg_ranks, outcome, view, unseen)}
-    of = outcome.groups.get(candidate.id)
+    of = outcome.results.groups.get(candidate.id)
     if of is not None:
         further = [_member(each, leg_ranks, outcome, view, unseen) for each in _further(candidate, outcome)]
         hit["group"] = {"key": of.key, "count": len(of.candidates), "results": further}
@@ -335,10 +336,11 @@ def _member(
         hit["neighbours"] = view.neighbours(outcome.neighbours.get(id_, ((), ())))
     if outcome.relevance is not None and (fit := outcome.relevance.of(id_)) is not None:
         hit["relevance"] = fit
-    if outcome.explanations is not None:
-        explained = outcome.explanations.by_id[id_]
-        stages = [{**step, "values": {}} if step["stage"] in unseen else step for step in explained.stages]
-        hit["explanation"] = {"legs": explained.legs, "stages": stages if unseen else explained.stages}
+    if outcome.run.explanations is not None:
+        explained = outcome.run.explanations.by_id[id_]
+        steps = outcome.results.explain(id_, explained.stages)
+        stages = [{**step, "values": {}} if step["stage"] in unseen else step for step in steps]
+        hit["explanation"] = {"legs": explained.legs, "stages": stages}
     return hit
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, cast
 
-from operators.query.outcome import Around
 from operators.text.passages import Hint, Matcher, Passage, excerpt
 from schemas.document import GROUP, ORDER, TEXT
 from schemas.query import Returned
@@ -26,6 +25,8 @@ _NAME: Final = re.compile(r'"([^"]*)"|([^."]+)')
 _BRACKETS: Final = re.compile(r"\[\d*\]")
 
 Payload = Mapping[str, Any]
+Around = tuple[Sequence[Payload], Sequence[Payload]]
+"""The payloads of a document's neighbours: of those before it, and of those behind it, each in their order."""
 
 
 def is_hidden(path: str, hidden: Collection[str]) -> bool:

@@ -4,6 +4,7 @@ A lower distance is better. With the fusion `linear` a distance is absolute: it 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from operators.ranking.candidate import Candidate
@@ -37,7 +38,9 @@ def rank_by_distance(
     for stage in stages:
         factors, columns = _FACTORS[type(stage)](kept, stage, run)
         moved = [distance * factor for distance, factor in zip(distances, factors, strict=True)]
-        before = _set_scores(kept, moved)
+        before = [candidate.score for candidate in kept]
+        for candidate, distance in zip(kept, moved, strict=True):
+            candidate.score = 1.0 - distance
         run.explain(stage, kept, before, {"distance": distances, "factor": factors, "moved": moved, **columns})
         distances = moved
     near = _indexes_within(distances, max_distance)
@@ -45,7 +48,7 @@ def rank_by_distance(
     return [kept[index] for index in near]
 
 
-def pick(candidates: list[Candidate], model: ModelScores, stage: RecipeStage, run: Run) -> list[Candidate]:
+def pick(candidates: Sequence[Candidate], model: ModelScores, stage: RecipeStage, run: Run) -> list[Candidate]:
     """Put the candidate that the model selected first, at half of the smallest distance, even if that is 0.
 
     A raw score above 1 is a distance of 0, and becomes 1. Without a selection nothing changes.
@@ -54,22 +57,15 @@ def pick(candidates: list[Candidate], model: ModelScores, stage: RecipeStage, ru
     run.reranked = True
     read = [candidate for candidate in candidates[: model.top] if candidate.id in model.scores]
     if not read:
-        return candidates
+        return [*candidates]
     smallest = min(max(0.0, 1.0 - candidate.score) for candidate in candidates)
     picked = max(read, key=lambda candidate: model.scores[candidate.id])
     # Where a score is above 1 the smallest distance is 0.
-    moved = [picked, *(each for each in candidates if each.score > 1 and each is not picked)]
-    before = _set_scores(moved, [smallest / 2] * len(moved))
-    run.explain(stage, moved, before, {}, {"smallest": smallest, "distance": smallest / 2})
-    return [picked] + [candidate for candidate in candidates if candidate is not picked]
-
-
-def _set_scores(candidates: Sequence[Candidate], distances: Sequence[float]) -> list[float]:
-    """Set each candidate's score from its distance; return the scores before."""
-    before = [candidate.score for candidate in candidates]
-    for candidate, distance in zip(candidates, distances, strict=True):
-        candidate.score = 1.0 - distance
-    return before
+    before = [picked, *(each for each in candidates if each.score > 1 and each is not picked)]
+    moved = {each.id: replace(each, score=1.0 - smallest / 2) for each in before}
+    scores = (each.score for each in before)
+    run.explain(stage, [*moved.values()], scores, {}, {"smallest": smallest, "distance": smallest / 2})
+    return [moved[picked.id], *(moved.get(each.id, each) for each in candidates if each is not picked)]
 
 
 def _indexes_within(distances: Sequence[float], most: float) -> list[int]:

@@ -142,19 +142,6 @@ class ScoreExplanations:
         """The parameters by which the stage runs."""
         return self._parameters.get(stage.name, {})
 
-    def note_step(
-        self,
-        id_: str,
-        name: str,
-        before: float | None,
-        after: float,
-        parameters: Mapping[str, Any],
-        values: Mapping[str, Any],
-    ) -> None:
-        """Note a step that is no recipe stage, by its name and parameters."""
-        step = {"stage": name, "input": before, "output": after, "parameters": parameters, "values": values}
-        self.by_id.setdefault(id_, ScoreExplanation()).stages.append(step)
-
     def note_dropped(self, stage: RecipeStage, before: Sequence[str], candidates: Iterable[Candidate]) -> None:
         """Note the ids that are not there behind a stage."""
         self.dropped |= dict.fromkeys(set(before).difference(each.id for each in candidates), (stage, before))
@@ -201,14 +188,16 @@ class Run:
         """
         if self.explanations is None:
             return
-        note, name, parameters = self.explanations.note_step, stage.name, self.explanations.parameters(stage)
+        by_id, parameters = self.explanations.by_id, self.explanations.parameters(stage)
         scores = repeat(None, len(candidates)) if before is None else before
         rows = zip(*columns.values(), strict=True) if columns else repeat((), len(candidates))
         for candidate, score, row in zip(candidates, scores, rows, strict=True):
             values = dict(zip(columns, row, strict=True))
             values.update(shared)
             values.update((each, scale._asdict()) for each, scale in scales.items())
-            note(candidate.id, name, score, candidate.score, parameters, values)
+            change = {"stage": stage.name, "input": score, "output": candidate.score}
+            step = {**change, "parameters": parameters, "values": values}
+            by_id.setdefault(candidate.id, ScoreExplanation()).stages.append(step)
 
     def now(self, stage: RecipeStage) -> float:
         """The query's clock, in Unix seconds. Raises InputError `invalid` where there is none."""

@@ -140,7 +140,7 @@ class Answers:
         """
         cache = query.cache
         computed = cache.key is not None and cache.cached is None and cache.generation == self._generation
-        if not computed or answer.event["status"] != Status.OK or query.outcome.removed or query.outcome.gone:
+        if not computed or answer.event["status"] != Status.OK or query.outcome.removed or query.outcome.results.gone:
             return
         key = cache.key if "exact" in query.asked.plan.profile.caches else None
         if key is None and cache.likeness is None:
@@ -285,9 +285,9 @@ def _first_expiry(query: InFlight) -> int | None:
     """The time in ms at which the first of the documents expires that a query has fetched, neighbours among them, or
     counts in the groups of these; None if none does.
     """
-    outcome = query.outcome
+    outcome, groups = query.outcome, query.outcome.results.groups
     around = (payload for sides in outcome.neighbours.values() for side in sides for payload in side)
-    shown = (outcome.groups[id_].candidates for id_ in outcome.payloads if id_ in outcome.groups)
+    shown = (groups[id_].candidates for id_ in outcome.payloads if id_ in groups)
     grouped = (each.payload for each in chain.from_iterable(shown))
     times = (payload.get(EXPIRES) for payload in chain(outcome.payloads.values(), around, grouped))
     return min((each for each in times if each is not None), default=None)

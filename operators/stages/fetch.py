@@ -5,7 +5,7 @@ candidates with each other, `Neighbouring` the neighbours of the results.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic, time
 from typing import Any, ClassVar, Final
 
@@ -84,16 +84,15 @@ class Fetching(PointStage[Mapping[str, Any]]):
             self.cache.add(_making(query), _seen(query, self._missing(query)), payloads, monotonic())
         outcome = query.outcome
         outcome.payloads |= payloads
-        gone = {each.id for each in outcome.first(self.depth(query)) if each.id not in outcome.payloads}
-        if gone:
-            outcome.drop(gone)
+        if gone := {each.id for each in self._missing(query)}:
+            outcome.results = replace(outcome.results, gone=outcome.results.gone | gone)
 
     def _missing(self, query: InFlight) -> list[Candidate]:
         """The first candidates whose payload isn't there; none if an earlier fetch was lost."""
         outcome = query.outcome
         if any(stage == self.name for stage, _ in outcome.degraded):
             return []
-        return [each for each in outcome.first(self.depth(query)) if each.id not in outcome.payloads]
+        return [each for each in outcome.results.first(self.depth(query)) if each.id not in outcome.payloads]
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from operators.query.backend_answers import Hits
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEGS, legs
-from operators.query.outcome import is_given
 from operators.query.paging import find_page
+from operators.query.results import is_given
 from operators.query.search import Found
 from operators.query.search_bodies import depth, wanted_depth
 from operators.ranking.candidate import Candidate, Leg, document, in_tie_order, union
@@ -148,7 +148,7 @@ class Fuzzy(SearchLeg):
 
     @override
     def wants(self, item: InFlight) -> bool:
-        return super().wants(item) and item.outcome.ranked is None
+        return super().wants(item) and not item.outcome.ranked
 
     @override
     def wakes(self, item: InFlight) -> bool:

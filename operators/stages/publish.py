@@ -64,11 +64,11 @@ class Publisher:
         if asked.canonical.recorded is not None:
             event["pool"] = pool(asked, outcome, asked.canonical.now)
         recipe = asked.plan.recipe.name
-        if outcome.off_scale and recipe not in self.off_scale:
+        if outcome.run.off_scale and recipe not in self.off_scale:
             self.off_scale.add(recipe)
             log.warning("importance outside importance_scale is clamped", recipe=recipe)
         legs = ((leg["name"], leg["status"]) for leg in event["legs"])
-        query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.aged)
+        query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.run.aged)
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
         records = records_of(results, outcome, asked.access_filter)
         return Answer(event, Page(asked.canonical.now, ends, retrieval.end), records)

@@ -9,7 +9,7 @@ stage `rank`'s; a chat model's selection, which ends the recipe, is done here.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import ClassVar, Final
 
@@ -285,18 +285,15 @@ def rank(query: InFlight) -> InFlight:
     it was asked for.
     """
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
-    if asked.shape is not Shape.SEARCH or outcome.ranked is None:
+    if asked.shape is not Shape.SEARCH or not outcome.ranked:
         return query
     query.started = monotonic()
-    if plan.recipe.later:
-        outcome.rerank(plan.recipe)
-    outcome.judge(plan.min_relevance)
-    outcome.group(plan.grouping)
-    outcome.order(asked.order_by)
+    outcome.finish(plan, asked.order_by)
     # A page that passed over as many as were given would miss one for each that has expired.
     cursor = asked.cursor
-    if cursor is not None and (cursor.continued or (query.may_lack_given and outcome.lacks(cursor.given))):
-        query.continue_page(first=outcome.put_first(frozenset(cursor.given)))
+    if cursor is not None and (cursor.continued or (query.may_lack_given and outcome.results.lacks(cursor.given))):
+        outcome.results = replace(outcome.results, given=frozenset(cursor.given))
+        query.continue_page(first=outcome.results.passed)
     if not plan.recipe.later:
         return query
     candidates = len(outcome.candidates)

@@ -64,14 +64,15 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     asked, outcome = ranker.run(event, pool)
     recipe = asked.plan.recipe
     _, whole = ranker.run(event.model_copy(update=_ALL), pool)
-    dropped = whole.explanations.dropped if whole.explanations is not None else {}
+    dropped = whole.run.explanations.dropped if whole.run.explanations is not None else {}
     offered: dict[str, dict[str, tuple[int, float]]] = {}
     for leg in pool.legs:
         for rank, hit in enumerate(leg.hits):
             offered.setdefault(hit.id, {}).setdefault(leg.name, (rank, hit.score))
     read_by_model = outcome.rerank_scores.read if outcome.rerank_scores is not None else 0
     scored = set(outcome.rerank_scores.scores) if outcome.rerank_scores is not None else set()
-    grouped_by = outcome.grouping.field if outcome.grouping is not None else None
+    grouping = outcome.results.grouping
+    grouped_by = grouping.field if grouping is not None else None
     payloads = {hit.id: hit.payload for leg in pool.legs for hit in leg.hits}
     fates: dict[str, Fate] = {}
 
@@ -129,11 +130,12 @@ def _behind(id_: str, outcome: Outcome, whole: Outcome, least: float) -> tuple[s
     relevance = whole.relevance.of(id_) if whole.relevance is not None else None
     if relevance is not None and relevance < least:
         return "min_relevance", f"its relevance is {relevance:.3f}, and at least {least:g} is asked for"
-    if outcome.grouping is not None:
+    if (grouping := outcome.results.grouping) is not None:
         candidate = next(each for each in whole.candidates if each.id == id_)
-        key = key_of(candidate.payload, outcome.grouping.field)
-        best = next((one for one, of in outcome.groups.items() if any(each.id == id_ for each in of.candidates)), None)
-        return "group", f"{best or 'another'} stands for its group: {outcome.grouping.field} {key}"
+        key = key_of(candidate.payload, grouping.field)
+        groups = outcome.results.groups.items()
+        best = next((one for one, of in groups if any(each.id == id_ for each in of.candidates)), None)
+        return "group", f"{best or 'another'} stands for its group: {grouping.field} {key}"
     return "page", "it is not among the results"
 
 

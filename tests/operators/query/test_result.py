@@ -277,7 +277,7 @@ def test_the_share_of_a_text_that_is_searched_counts_documents_of_groups() -> No
     asked = ranked(None, group_by="subject", group_size=3, **returned)
     for each in asked.outcome.candidates:
         each.payload = {**each.payload, "subject": "s"}
-    asked.outcome.group(asked.asked.plan.grouping)
+    asked.outcome.results = replace(asked.outcome.results, grouping=asked.asked.plan.grouping)
     text = "x " * (READ // 6)
     asked.outcome.payloads = {id_: {**payload, "text": f"{text}lamp"} for id_, payload in POINTS.items()}
     # A part with the words as they are written would be looked for.
@@ -285,6 +285,6 @@ def test_the_share_of_a_text_that_is_searched_counts_documents_of_groups() -> No
     (hit,) = published(asked)["results"]
     passages = [each["passages"][0] for each in (hit, *hit["group"]["results"])]
     assert [passage["highlights"] for passage in passages] == [[], [], []]
-    asked.outcome.grouping = Grouping("subject", 2, "max")
+    asked.outcome.results = replace(asked.outcome.results, grouping=Grouping("subject", 2, "max"))
     (hit,) = published(asked)["results"]
     assert all(each["passages"][0]["highlights"] for each in (hit, *hit["group"]["results"]))

@@ -18,11 +18,10 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.making import ensure
 from operators.query.backend_answers import Hits
 from operators.query.in_flight import InFlight
+from operators.query.results import Results
 from operators.query.search import Found
 from operators.ranking.candidate import Candidate, union
 from operators.ranking.content import fingerprint
-from operators.ranking.pipeline import Ranked
-from operators.ranking.run import Facts, Run, ScoreExplanations
 from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Fetching
 from operators.stages.fuse import take_over
@@ -50,9 +49,8 @@ def found(*legs: Hits, **event: Any) -> InFlight:
     names = ("vector", "keyword")
     asked.retrieval.found = {name: Found(leg) for name, leg in zip(names, legs, strict=False)}
     take_over(asked)
-    asked.outcome.candidates = [
-        Candidate(id_, 0.5, payload) for id_, payload in union(list(asked.outcome.legs.values())).items()
-    ]
+    payloads = union(list(asked.outcome.legs.values()))
+    asked.outcome.results = Results([Candidate(id_, 0.5, payload) for id_, payload in payloads.items()])
     return asked
 
 
@@ -221,7 +219,7 @@ def test_what_expires_meanwhile_is_no_candidate() -> None:
         over = {"a": {**PAYLOADS["a"], EXPIRES: 1000}, "b": {**PAYLOADS["b"], EXPIRES: 10**15}}
         assert "a" in fetched(stage, asked, over)
         assert [candidate.id for candidate in asked.outcome.candidates] == ["b"]
-        assert (asked.outcome.removed, asked.outcome.gone) == (set(), True)
+        assert (asked.outcome.removed, asked.outcome.results.gone) == (set(), {"a"})
 
 
 def test_a_version_of_0_says_nothing() -> None:
@@ -257,16 +255,14 @@ def test_what_only_the_index_reads_is_not_fetched() -> None:
 
 def test_what_a_group_returns_is_fetched_and_another_stands_for_it_if_the_best_is_gone() -> None:
     """Up to `group_size` documents of each group on the page; a document that was deleted is in no group any more."""
-    asked = found(hits("abcde", (1, 1, 1, 1, 1)), group_by="parent", group_size=2, explain=True)
+    asked = found(hits("abcde", (1, 1, 1, 1, 1)), group_by="parent", group_size=2)
     outcome = asked.outcome
     for each, parent in zip(outcome.candidates, "ppqpq", strict=True):
         each.payload = {**each.payload, "parent": parent}
-    outcome.ranked = Ranked(outcome.candidates, Run(Facts(), ScoreExplanations({})))
-    outcome.group(asked.asked.plan.grouping)
+    outcome.results = replace(outcome.results, grouping=asked.asked.plan.grouping)
     stage = Fetching(NOBODY, lambda _: 1, Bounds(1, 1, 1))
     assert stage.missing(asked) == ["a", "b"]
     stage.on_answer(asked, {"b": PAYLOADS["b"]})
     assert [each.id for each in outcome.candidates] == ["b", "c"]
-    assert [each.id for each in outcome.groups["b"].candidates] == ["b", "d"]
-    assert outcome.explanations is not None
-    assert [len(outcome.explanations.by_id[id_].stages) for id_ in "bc"] == [1, 1]
+    assert [each.id for each in outcome.results.groups["b"].candidates] == ["b", "d"]
+    assert [len(outcome.results.explain(id_, [])) for id_ in "bcd"] == [1, 1, 0]

@@ -13,6 +13,7 @@ from operators.query.in_flight import InFlight
 from operators.query.search import Found, Search, nearest
 from operators.ranking.coverage import NEAR
 from operators.ranking.marks import marks
+from operators.ranking.pipeline import Ranked
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage
@@ -66,7 +67,7 @@ def told(done: InFlight) -> object:
         [(each.id, each.score) for each in outcome.candidates],
         {name: (leg.status, leg.reason, list(leg.ids)) for name, leg in outcome.legs.items()},
         (outcome.degraded, outcome.warnings, outcome.failed, done.answered),
-        (said(outcome.ranked), outcome.matches) if outcome.ranked is not None else None,
+        (said(Ranked([*outcome.candidates], outcome.run)), outcome.matches) if outcome.ranked else None,
     )
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
+from operators.query.results import Results
 from operators.query.returned import share_of
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
@@ -62,7 +63,7 @@ def found(model: Words, *texts: str, **event: Any) -> InFlight:
     asked.retrieval.matcher = matching("bicycle hire")
     asked.retrieval.embedding = model.embedding("bicycle hire")
     ids = [f"d{number}" for number in range(len(texts))]
-    asked.outcome.candidates = [Candidate(id_, 0.5, {}) for id_ in ids]
+    asked.outcome.results = Results([Candidate(id_, 0.5, {}) for id_ in ids])
     asked.outcome.payloads = {id_: {"text": text} for id_, text in zip(ids, texts, strict=True)}
     return asked
 

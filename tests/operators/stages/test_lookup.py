@@ -19,6 +19,7 @@ from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Answer, Page
 from operators.query.result import records_of
+from operators.query.results import Results
 from operators.ranking.candidate import Candidate
 from operators.ranking.grouping import Grouping
 from operators.stages.answers import Answers
@@ -99,9 +100,7 @@ def test_a_page_from_which_a_document_has_gone_is_not_kept() -> None:
     for gone in (set(), {"a"}):
         kept = answers()
         first = kept.look_up(asked(0), MARK)
-        first.outcome.candidates = [Candidate(id_, 1.0, {}) for id_ in "ab"]
-        if gone:
-            first.outcome.drop(gone)
+        first.outcome.results = Results([Candidate(id_, 1.0, {}) for id_ in "ab"], gone=gone)
         kept.put(first, ANSWER)
         kept.finish(first.message.origin)
         assert (kept.look_up(asked(1), MARK).cache.cached is None) is bool(gone)
@@ -308,9 +307,9 @@ def test_a_cached_answer_with_a_forbidden_document_in_a_group_is_none() -> None:
         kept = answers()
         first = kept.look_up(asked(0, group_by="subject"), MARK)
         outcome = first.outcome
-        outcome.candidates = [Candidate("a", 0.5, {"subject": "k"}), Candidate("b", 0.4, {"subject": "k"})]
+        candidates = [Candidate("a", 0.5, {"subject": "k"}), Candidate("b", 0.4, {"subject": "k"})]
+        outcome.results = Results(candidates, Grouping("subject", 2, "max"))
         outcome.payloads = {"a": {"namespace": "public"}, "b": {"namespace": namespace}}
-        outcome.group(Grouping("subject", 2, "max"))
         records = records_of(outcome.candidates, outcome, None)
         assert records == [{"namespace": "public"}, {"namespace": namespace}]
         kept.put(first, replace(ANSWER, records=records))
@@ -325,8 +324,7 @@ def test_a_cached_group_ends_with_the_first_document_that_it_counts() -> None:
         first = kept.look_up(asked(0, group_by="subject"), MARK)
         payloads: list[dict[str, Any]] = [{"subject": "k"}, {"subject": "k", EXPIRES: expires}]
         candidates = [Candidate(id_, 1.0, payload) for id_, payload in zip("ab", payloads, strict=True)]
-        first.outcome.candidates = candidates
-        first.outcome.group(first.asked.plan.grouping)
+        first.outcome.results = Results(candidates, first.asked.plan.grouping)
         first.outcome.payloads = {"a": payloads[0]}
         kept.put(first, ANSWER)
         kept.finish(first.message.origin)

@@ -9,6 +9,7 @@ import pytest
 from operators.access.firewall import AccessFilter
 from operators.query.outcome import Answer, Page
 from operators.query.result import page, records_of
+from operators.query.results import Results
 from operators.query.returned import divide
 from operators.ranking.candidate import Candidate
 from operators.ranking.grouping import Grouping
@@ -31,7 +32,7 @@ def found(most: int) -> Any:
     """A query with one result, which was indexed with four others."""
     event: dict[str, Any] = {"return": {"neighbours": most}}
     asked = query(**event)
-    asked.outcome.candidates = [Candidate("c", 0.5, {})]
+    asked.outcome.results = Results([Candidate("c", 0.5, {})])
     asked.outcome.payloads = {"c": {**payload(3), NEIGHBOURS: ["a", "b", "c", "d", "e"]}}
     return asked
 
@@ -51,9 +52,9 @@ def test_documents_of_groups_have_neighbours() -> None:
     """Each document that is returned within a group has its own, and those behind `group_size` have none."""
     asked = found(1)
     outcome = asked.outcome
-    outcome.candidates = [Candidate(id_, 0.5, {"parent": "p"}) for id_ in "cxy"]
+    candidates = [Candidate(id_, 0.5, {"parent": "p"}) for id_ in "cxy"]
+    outcome.results = Results(candidates, Grouping("parent", 2, "max"))
     outcome.payloads |= {"x": {**payload(7), NEIGHBOURS: ["w", "x"]}, "y": {**payload(9), NEIGHBOURS: ["z"]}}
-    outcome.group(Grouping("parent", 2, "max"))
     assert STAGE.missing(asked) == ["a", "b", "d", "e", "w"]
     STAGE.on_answer(asked, {"b": payload(2), "w": payload(6, classification="public")})
     assert [[each["id"] for each in outcome.neighbours[id_][0]] for id_ in "cx"] == [["b"], ["w"]]
@@ -95,7 +96,7 @@ def test_an_expired_document_is_no_neighbour(monkeypatch: pytest.MonkeyPatch) ->
 def test_nobody_asks_for_nothing(event: dict[str, Any]) -> None:
     """A query that wants no neighbours has none read."""
     asked = query(**event)
-    asked.outcome.candidates, asked.outcome.payloads = found(1).outcome.candidates, found(1).outcome.payloads
+    asked.outcome.results, asked.outcome.payloads = found(1).outcome.results, found(1).outcome.payloads
     assert not STAGE.wants(asked)
 
 

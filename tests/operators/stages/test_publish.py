@@ -214,8 +214,7 @@ def test_a_reranker_is_named_only_if_it_took_part() -> None:
     assert "reranked" not in published(found())
     asked = found()
     asked.outcome.rerank_scores = RerankScores("cohere", {}, 3)
-    assert asked.outcome.ranked is not None
-    asked.outcome.ranked.run.reranked = True
+    asked.outcome.run.reranked = True
     event = published(asked)
     assert event["reranked"] is True
     assert event["provenance"]["models"] == {"embedder": "minilm", "reranker": "cohere"}
@@ -244,8 +243,7 @@ def test_an_importance_off_its_scale_is_logged_once_a_recipe() -> None:
     with capture_logs() as lines:
         for name in ("distance", "composite", "distance", "composite"):
             asked = found(recipe=name)
-            assert asked.outcome.ranked is not None
-            asked.outcome.ranked.run.off_scale = True
+            asked.outcome.run.off_scale = True
             publisher.answer(asked)
     assert [line["recipe"] for line in lines if "importance" in line["event"]] == ["distance", "composite"]
 

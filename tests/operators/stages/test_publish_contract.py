@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.query.results import Results
 from operators.ranking.candidate import Candidate, Leg
 from schemas.errors import InputError, Reason
 from schemas.result import KEYWORD, VECTOR, LegStatus
@@ -65,7 +66,7 @@ def test_every_result_validates(
     except InputError:
         return
     asked.outcome.legs = {leg.name: leg for leg in answered}
-    asked.outcome.candidates = [Candidate(id_, 0.5) for id_ in ("p1", "p2", "p3")]
+    asked.outcome.results = Results([Candidate(id_, 0.5) for id_ in ("p1", "p2", "p3")])
     asked.outcome.payloads = {id_: {"text": "t", "id": id_} for id_ in ("p1", "p2")} if fetched else {}
     asked.outcome.expired, asked.outcome.failed = expired, failed
     for stage, reason in lost:

@@ -108,9 +108,9 @@ def asked_for(event: dict[str, Any], count: int, size: int, key: int | None, hea
     ready = found(count=count, size=size)
     sent = message({"query_id": "q", "text": "t", **event}, key=None if key is None else b"k" * key, headers=headers)
     asked = decoder()(sent)
-    asked.outcome.legs, asked.outcome.candidates, asked.outcome.payloads = (
+    asked.outcome.legs, asked.outcome.results, asked.outcome.payloads = (
         ready.outcome.legs,
-        ready.outcome.candidates,
+        ready.outcome.results,
         ready.outcome.payloads,
     )
     return asked

@@ -1,6 +1,7 @@
 """Rank: what stands behind the model runs on its scores, and nothing else is moved."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from operators.query.backend_answers import RerankScores
 from operators.query.canonical import Shape
 from operators.query.cursor import result_digest
 from operators.query.in_flight import InFlight
-from operators.query.outcome import Outcome
+from operators.query.results import Results
 from operators.ranking.candidate import Candidate
 from operators.ranking.grouping import Grouping
 from operators.stages.fuse import fuse_legs
@@ -41,6 +42,17 @@ def found(**event: Any) -> InFlight:
 def order(asked: InFlight) -> list[str]:
     """The candidates, best first."""
     return [each.id for each in asked.outcome.candidates]
+
+
+def lose(asked: InFlight, id_: str) -> None:
+    """A fetch finds that the document is gone."""
+    asked.outcome.results = replace(asked.outcome.results, gone=asked.outcome.results.gone | {id_})
+
+
+def give(asked: InFlight, id_: str) -> int:
+    """An earlier page gave the result; the number of first candidates that earlier pages gave."""
+    asked.outcome.results = replace(asked.outcome.results, given=frozenset({result_digest(id_)}))
+    return asked.outcome.results.passed
 
 
 def test_stages_behind_the_model_take_its_score() -> None:
@@ -77,12 +89,11 @@ def test_the_model_reads_chunks_and_groups_count_behind_it() -> None:
     rank(asked)
     outcome = asked.outcome
     assert order(asked) == ["b", "a"]
-    group = outcome.groups["a"]
+    group = outcome.results.groups["a"]
     assert (group.key, [each.id for each in group.candidates]) == ("p", ["a", "c"])
     [of_a] = [each for each in outcome.candidates if each.id == "a"]
     assert of_a.score == sum(each.score for each in group.candidates)
-    assert outcome.explanations is not None
-    step = outcome.explanations.by_id["a"].stages[-1]
+    [step] = outcome.results.explain("a", [])
     assert (step["stage"], step["input"], step["output"]) == ("group", group.candidates[0].score, of_a.score)
     assert step["values"] == {"key": "p", "count": 2, "scores": [each.score for each in group.candidates]}
 
@@ -94,7 +105,7 @@ def test_a_group_that_was_given_is_told_by_any_of_its_documents() -> None:
         each.payload = {**each.payload, "parent": {"a": "p", "b": "q", "c": "q"}[each.id]}
     rank(asked)
     assert order(asked) == ["a", "b"]
-    assert asked.outcome.put_first(frozenset({result_digest("c")})) == 1
+    assert give(asked, "c") == 1
     assert order(asked) == ["b", "a"]
 
 
@@ -115,16 +126,9 @@ def test_what_is_gone_has_no_part_in_groups(
     gone = {each.id for each in ranked if draw.random() < 0.4}
     order_by = OrderBy(field="size", direction=direction) if direction is not None else None
 
-    def grouped_again(candidates: list[Candidate]) -> Outcome:
-        outcome = Outcome(candidates=candidates)
-        outcome.group(Grouping("parent", 2, score))
-        outcome.order(order_by)
-        return outcome
-
-    outcome = grouped_again(ranked)
-    outcome.drop(gone)
-    expected = grouped_again([each for each in ranked if each.id not in gone])
-    assert (outcome.candidates, outcome.groups) == (expected.candidates, expected.groups)
+    found = Results(ranked, Grouping("parent", 2, score), order_by, gone=gone)
+    expected = replace(found, ranked=[each for each in ranked if each.id not in gone], gone=frozenset())
+    assert (found.candidates, found.groups) == (expected.candidates, expected.groups)
 
 
 @pytest.mark.parametrize("score", ["sum", "avg"])
@@ -134,18 +138,15 @@ def test_a_group_that_loses_its_best_document_is_scored_by_the_others(score: str
     for each in asked.outcome.candidates:
         each.payload = {**each.payload, "parent": "p"}
     rank(asked)
-    asked.outcome.drop({"a"})
+    lose(asked, "a")
     [left] = asked.outcome.candidates
-    own = [each.score for each in asked.outcome.groups["b"].candidates]
+    own = [each.score for each in asked.outcome.results.groups["b"].candidates]
     assert (left.id, left.score) == ("b", sum(own) if score == "sum" else sum(own) / 2)
-    assert asked.outcome.explanations is not None
-    [*_, before, step] = asked.outcome.explanations.by_id["b"].stages
+    [step] = asked.outcome.results.explain("b", [])
     assert (step["output"], step["values"]["count"]) == (left.score, 2)
-    assert before["stage"] != "group"
-    asked.outcome.drop({"c"})
-    [*_, before, step] = asked.outcome.explanations.by_id["b"].stages
+    lose(asked, "c")
+    [step] = asked.outcome.results.explain("b", [])
     assert (step["output"], step["values"]["count"]) == (own[0], 1)
-    assert before["stage"] != "group"
 
 
 def grouped(parents: dict[str, str], **event: Any) -> InFlight:
@@ -160,16 +161,16 @@ def test_a_group_that_loses_its_best_document_goes_where_its_next_one_belongs() 
     """The group of a and c was first by a. By c alone it is the last: results stay in the order of their scores."""
     asked = grouped({"a": "p", "b": "q", "c": "p"})
     assert order(asked) == ["a", "b"]
-    asked.outcome.drop({"a"})
+    lose(asked, "a")
     assert order(asked) == ["b", "c"]
-    assert asked.outcome.groups["c"].key == "p"
+    assert asked.outcome.results.groups["c"].key == "p"
 
 
 def test_a_group_that_was_given_stays_before_the_page() -> None:
     """A page that continues leaves it out where its best document is gone, too, and no other in its place."""
     asked = grouped({"a": "p", "b": "q", "c": "p"})
-    assert asked.outcome.put_first(frozenset({result_digest("a")})) == 1
-    asked.outcome.drop({"a"})
+    assert give(asked, "a") == 1
+    lose(asked, "a")
     assert order(asked) == ["c", "b"]
 
 
@@ -178,7 +179,7 @@ def test_an_order_holds_where_a_group_loses_its_best_document() -> None:
     by_age = {"field": "created_at", "direction": "asc"}
     asked = grouped({"a": "p", "b": "q", "c": "p"}, order_by=by_age)
     assert order(asked) == ["a", "b"]
-    asked.outcome.drop({"a"})
+    lose(asked, "a")
     assert order(asked) == ["b", "c"]
 
 
@@ -186,6 +187,6 @@ def test_an_order_holds_on_a_page_that_continues() -> None:
     """Given groups stay before the others, however these are ordered."""
     by_age = {"field": "created_at", "direction": "asc"}
     asked = grouped({"a": "p", "b": "q", "c": "p"}, order_by=by_age)
-    assert asked.outcome.put_first(frozenset({result_digest("a")})) == 1
-    asked.outcome.drop({"a"})
+    assert give(asked, "a") == 1
+    lose(asked, "a")
     assert order(asked) == ["c", "b"]

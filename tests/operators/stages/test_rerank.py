@@ -13,6 +13,7 @@ from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.query.backend_answers import Embedding, PartialScores, Scores, SomeScores, refused_of
 from operators.query.in_flight import InFlight
 from operators.query.result import result, status_of
+from operators.query.results import Results
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run
@@ -137,7 +138,7 @@ def test_one_text_with_a_token_is_no_failure(reads: Reads, scored: str) -> None:
     asked = fetched()
     outcome = SomeScores(dict.fromkeys(scored, 1.0), frozenset("abc") - frozenset(scored))
     after(asked, {"rerank": outcome}, by(reads))
-    assert (asked.outcome.degraded, asked.outcome.warnings, asked.outcome.reranked) == ([], [], False)
+    assert (asked.outcome.degraded, asked.outcome.warnings, asked.outcome.run.reranked) == ([], [], False)
     assert [each.id for each in asked.outcome.candidates] == ["a", "b", "c"]
 
 
@@ -201,12 +202,12 @@ def test_a_blank_text_goes_with_the_tail() -> None:
 def test_nobody_is_asked_without_need(reads: Reads) -> None:
     """`rerank: false`, profile `fast`, reflections alone, no text, or no candidate: no call, nothing is lost by it."""
     textless, empty = fetched(text=None, vector=[1.0, 0.0, 0.0]), fetched()
-    empty.outcome.candidates = []
+    empty.outcome.results = Results([])
     unwanted = [fetched(rerank=False), fetched(profile="fast"), fetched(reflections_only=True)]
     for asked in (*unwanted, textless, empty):
         assert by(reads).ask(asked) is None
         assert after(asked, {}, by(reads)).outcome.degraded == []
-        assert not asked.outcome.reranked
+        assert not asked.outcome.run.reranked
 
 
 @pytest.mark.parametrize(("reads", "stage"), [("tokens", "embed"), ("tokens", "fetch"), ("text", "fetch")])
@@ -250,7 +251,7 @@ def test_documents_without_token_vectors_are_no_failure() -> None:
 def unread(asked: InFlight, warned: str = "no_token_vectors: ") -> None:
     """It has its fused order, one warning, and no loss."""
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a", "b", "c"]
-    assert (asked.outcome.degraded, asked.outcome.reranked, asked.outcome.rerank_scores) == ([], False, None)
+    assert (asked.outcome.degraded, asked.outcome.run.reranked, asked.outcome.rerank_scores) == ([], False, None)
     (warning,) = asked.outcome.warnings
     assert warning.startswith(warned)
 
@@ -267,10 +268,11 @@ def test_a_query_without_tokens_is_no_failure(reads: Reads) -> None:
 def test_one_candidate_needs_no_call() -> None:
     """Nobody judges it: its score stays, and the answer names no reranker."""
     asked = fetched()
-    asked.outcome.candidates = [Candidate("a", 0.37)]
+    asked.outcome.results = Results([Candidate("a", 0.37)])
     assert by().ask(asked) is None
     after(asked, {})
-    assert (asked.outcome.candidates, asked.outcome.rerank_scores, asked.outcome.reranked, asked.outcome.degraded) == (
+    outcome = asked.outcome
+    assert (outcome.candidates, outcome.rerank_scores, outcome.run.reranked, outcome.degraded) == (
         [Candidate("a", 0.37)],
         None,
         False,
@@ -299,7 +301,7 @@ def test_what_is_known_is_not_asked_again() -> None:
     """Scores of a call are kept: the next query of that text asks for new documents alone, then for none."""
     reranking = by(cache=ScoreCache(100))
     first = fetched()
-    first.outcome.candidates = first.outcome.candidates[:2]
+    first.outcome.results = Results(first.outcome.candidates[:2])
     asyncio.run(reranking.call("rerank", [requested(reranking, first)], 1.0))
     second = requested(reranking, fetched())
     assert (dict(second.documents), second.known) == ({"c": "text c"}, {"a": 6.0, "b": 6.0})
@@ -317,7 +319,7 @@ def test_a_comparison_is_not_made_again(said: Scores) -> None:
     again = requested(reranking, fetched())
     assert (dict(again.documents), dict(again.known)) == ({}, said)
     fewer = fetched()
-    fewer.outcome.candidates = fewer.outcome.candidates[:2]
+    fewer.outcome.results = Results(fewer.outcome.candidates[:2])
     assert len(requested(reranking, fewer).documents) == 2
 
 
@@ -354,14 +356,14 @@ def test_a_failure_leaves_the_fused_order() -> None:
     after(asked, {"rerank": BackendTimeout("late")})
     assert [(candidate.id, candidate.score) for candidate in asked.outcome.candidates] == before
     assert asked.outcome.degraded == [("rerank", Reason.TIMEOUT)]
-    assert not asked.outcome.reranked
+    assert not asked.outcome.run.reranked
 
 
 def test_a_verdict_reorders() -> None:
     """Scores put the best first; whom a model that compares leaves out is gone."""
     asked = after(fetched(), {"rerank": {"a": 0.1, "c": 0.9}}, by(compares=True))
     assert [candidate.id for candidate in asked.outcome.candidates] == ["c", "a"]
-    assert asked.outcome.reranked
+    assert asked.outcome.run.reranked
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -386,4 +388,4 @@ def test_a_shortfall_of_all_but_one_is_no_order() -> None:
 def test_none_relevant_is_a_verdict() -> None:
     """All left out by a chat model: nothing is answered, and nothing was lost."""
     asked = after(fetched(), {"rerank": {}}, by(compares=True))
-    assert (asked.outcome.candidates, asked.outcome.degraded, asked.outcome.reranked) == ([], [], True)
+    assert (asked.outcome.candidates, asked.outcome.degraded, asked.outcome.run.reranked) == ([], [], True)

@@ -215,7 +215,7 @@ def through(
     assert Counter(id(one) for batch in on for one in batch) == Counter(map(id, queries))
     for one, before in zip(queries, fused, strict=True):
         said = one.outcome.rerank_scores
-        assert one.outcome.reranked is (said is not None)
+        assert one.outcome.run.reranked is (said is not None)
         assert ranking(one) == (before if said is None else alone(before, one, said.read, said.unscored))
         whole = len(before) == 1 or (said is not None and said.read == min(TOP, len(before)))
         assert [stage for stage, _ in one.outcome.degraded] == ["rerank"] * (not whole)

@@ -42,7 +42,7 @@ def test_too_little_is_as_good_as_nothing(part: PartialScores) -> None:
     """One candidate, one behind another that was not read, or no score at all: the query is unranked."""
     asked = after(fetched(), {"rerank": part})
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a", "b", "c"]
-    assert (asked.outcome.rerank_scores, asked.outcome.reranked) == (None, False)
+    assert (asked.outcome.rerank_scores, asked.outcome.run.reranked) == (None, False)
     assert status_of(asked.asked, asked.outcome) is Status.UNRANKED
 
 

@@ -12,6 +12,7 @@ from operators.query.backend_answers import RerankScores, Scores
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.result import status_of
+from operators.query.results import Results
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import async_stage, sync_stage
@@ -165,7 +166,7 @@ def test_the_recipe_decides_who_reranks(
 def test_nobody_reranks_without_need(recipe: str) -> None:
     """Without a text, without a candidate, and of reflections alone nobody is asked, and nothing is lost."""
     empty = query(recipe=recipe)
-    empty.outcome.candidates = []
+    empty.outcome.results = Results([])
     textless = query(recipe=recipe, text=None, vector=[1.0, 0.0, 0.0])
     for asked in (empty, textless, query(recipe=recipe, reflections_only=True)):
         assert BOTH.of(asked) is None
@@ -208,7 +209,7 @@ def test_a_pick_without_texts_is_lost() -> None:
 def test_a_selection_is_said(rerank_scores: Scores) -> None:
     """An answer names the model that was asked, and says that it was reranked, also if the model selected nothing."""
     asked = BOTH.pick.on_result(query(), rerank_scores)
-    assert asked.outcome.reranked
+    assert asked.outcome.run.reranked
     assert asked.outcome.rerank_scores == RerankScores("chat", rerank_scores, 3)
     assert asked.outcome.degraded == []
 
@@ -217,7 +218,7 @@ def test_a_failed_pick_leaves_the_fused_order() -> None:
     """A lost model moves nothing, and the answer is unranked."""
     asked = BOTH.pick.on_result(query(), BackendTimeout("late"))
     assert scores(asked.outcome.candidates) == FUSED
-    assert (asked.outcome.rerank_scores, asked.outcome.reranked, status_of(asked.asked, asked.outcome)) == (
+    assert (asked.outcome.rerank_scores, asked.outcome.run.reranked, status_of(asked.asked, asked.outcome)) == (
         None,
         False,
         Status.UNRANKED,
@@ -251,7 +252,7 @@ def test_with_nobody_there_queries_pass() -> None:
     asked = [query(0), query(1, recipe="reranked")]
     with looping() as calls:
         through(asked, seats(None, None), calls)
-    assert [(scores(each.outcome.candidates), each.outcome.degraded, each.outcome.reranked) for each in asked] == [
+    assert [(scores(each.outcome.candidates), each.outcome.degraded, each.outcome.run.reranked) for each in asked] == [
         (FUSED, [], False)
     ] * 2
 
@@ -285,7 +286,7 @@ def test_a_real_pick(said: str, first: tuple[str, float], degraded: list[tuple[s
     served(OpenAI(lambda *_: said), [asked])
     assert scores(asked.outcome.candidates)[0] == first
     assert asked.outcome.degraded == degraded
-    assert asked.outcome.reranked == (not degraded)
+    assert asked.outcome.run.reranked == (not degraded)
 
 
 @pytest.mark.parametrize(("rerank_scores", "first"), [({"c": 1.0}, ("c", 0.9375)), ({}, FUSED[0])])

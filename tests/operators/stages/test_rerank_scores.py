@@ -16,10 +16,10 @@ def by_scores(asked: InFlight, rerank_scores: Scores) -> list[Candidate]:
     plan, outcome = asked.asked.plan, asked.outcome
     read = plan.reranks(asked.asked.canonical) or plan.picks(asked.asked.canonical)
     outcome.rerank_scores = RerankScores("m", rerank_scores, read)
-    outcome.rerank(plan.recipe)
+    outcome.finish(plan, None)
     if plan.picking is not None:
         outcome.pick(plan.picking)
-    return outcome.candidates
+    return [*outcome.candidates]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,16 @@ def test_rerank_scores_are_explained(event: dict[str, Any], step: str) -> None:
     """The last step of a candidate that moved names the stage, and ends in the score."""
     asked = query(explain=True, **event)
     first = by_scores(asked, {"b": 1.0, "a": 0.0})[0]
-    assert asked.outcome.explanations is not None
-    told = asked.outcome.explanations.by_id["b"].stages[-1]
+    assert asked.outcome.run.explanations is not None
+    told = asked.outcome.run.explanations.by_id["b"].stages[-1]
     assert (first.id, told["stage"], told["output"]) == ("b", step, first.score)
+
+
+def test_a_group_is_explained_by_its_score_before_the_pick() -> None:
+    """Its step is the one before the chat model's, whose input is the group's score."""
+    asked = query(explain=True, group_by="parent")
+    by_scores(asked, {"b": 1.0})
+    assert asked.outcome.run.explanations is not None
+    steps = asked.outcome.results.explain("b", asked.outcome.run.explanations.by_id["b"].stages)
+    told = [(step["stage"], step["input"], step["output"]) for step in steps[-2:]]
+    assert told == [("group", 0.75, 0.75), ("llm_rerank", 0.75, 0.9375)]

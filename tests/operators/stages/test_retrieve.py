@@ -14,6 +14,7 @@ from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant.requests import UNLIMITED
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.in_flight import InFlight
+from operators.query.results import Results
 from operators.query.search import Found, QueryBatch, Search, nearest
 from operators.ranking.candidate import Candidate
 from operators.runtime.batching.policy import Waiting
@@ -158,7 +159,7 @@ def test_a_lost_embedding_and_no_terms_is_failed() -> None:
 def test_a_document_deleted_meanwhile_is_no_candidate() -> None:
     """A hit that the fetch doesn't find is gone; one that wasn't fetched stays behind it."""
     asked = embedded()
-    asked.outcome.candidates = [Candidate(name, 0.5) for name in "abcd"]
+    asked.outcome.results = Results([Candidate(name, 0.5) for name in "abcd"])
     FETCHING.on_result(asked, {"a": {"text": "x"} | OWN, "c": {"text": "y"} | OWN})
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a", "c", "d"]
     assert asked.outcome.degraded == []
@@ -167,7 +168,7 @@ def test_a_document_deleted_meanwhile_is_no_candidate() -> None:
 def test_a_failed_fetch_leaves_the_candidates() -> None:
     """Without texts the order is still an answer, and says what it lacks."""
     asked = embedded()
-    asked.outcome.candidates = [Candidate("a", 0.5)]
+    asked.outcome.results = Results([Candidate("a", 0.5)])
     FETCHING.on_result(asked, BackendUnavailable("down"))
     assert [candidate.id for candidate in asked.outcome.candidates] == ["a"]
     assert asked.outcome.degraded == [("fetch", Reason.UNAVAILABLE)]
