@@ -2,7 +2,7 @@
 hand, and beside itself with other settings. `scale`: how cost grows with the limit and with replicas. `micro`: has a
 part of it become slower? `soak`: does it grow? `rank`: what ranking one query costs, by recipe. `rerank`: what batching
 across queries is worth, and with `--faults` what a failing reranker costs. `cache`: what the exact cache is worth.
-`models`: what the models in the process do, beside plain loops.
+`models`: what the models in the process do, beside plain loops. `connections`: what a call costs over HTTP.
 `payloads`: how many fetches the payload cache spares. `paraphrases`: the questions that the semantic cache takes for
 one, rightly and wrongly. `recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
 `quality`: what each recipe reaches on judged queries, beside the CPU of a query and the bytes of a document.
@@ -24,6 +24,7 @@ from bench.commands import (
     COMPARED,
     SUBJECTS,
     cached,
+    carried,
     compared,
     failing,
     flow,
@@ -97,6 +98,9 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--cache", type=Path, default=Path("~/.cache/rankstream").expanduser(), help="of the model")
     command.add_argument("--plot", type=Path, metavar="PNG", help="a picture of the ratios")
     command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("connections", help="measure a call over our HTTP pool beside httpx's own")
+    command.set_defaults(run=lambda arguments: carried(arguments.rounds))
+    command.add_argument("--rounds", type=_count, default=5)
     command = commands.add_parser("micro", help="measure single parts of the flow against their baseline")
     command.set_defaults(run=lambda arguments: parts(arguments.rounds, arguments.update, arguments.json))
     command.add_argument("--rounds", type=_count, default=7)

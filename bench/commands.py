@@ -14,6 +14,7 @@ from rich.table import Table
 from bench import (
     caching,
     comparison,
+    connections,
     micro,
     models,
     paraphrases,
@@ -143,6 +144,12 @@ def reranked(rounds: int, as_json: bool) -> int:
     """Measure the rerank operator; the exit code."""
     measured = {"machine": machine(), **reranking.figures(rounds)}
     _show(measured, as_json, report.reranking_table(measured))
+    return 0
+
+
+def carried(rounds: int) -> int:
+    """Measure a call over the HTTP pool beside httpx's own, as JSON; the exit code."""
+    _show({"machine": machine(), **connections.connections(rounds)}, as_json=True)
     return 0
 
 
