@@ -93,18 +93,19 @@ class Verdict(StrEnum):
 
 
 class Means(NamedTuple):
-    """The means of one metric over the queries, and the mean of second - first with its interval."""
+    """The means of one metric over the queries, and the mean of second - first with the ends of its interval."""
 
     first: float
     second: float
     difference: float
-    interval: Interval
+    low: float
+    high: float
 
 
 class Move(NamedTuple):
     """One query's values of the metric that decides."""
 
-    query: str
+    query_id: str
     first: float
     second: float
 
@@ -134,10 +135,10 @@ class Comparison:
         """
         if self.changed < LEAST_CHANGED:
             return Verdict.UNDECIDED
-        low, high = self.means[self.metric].interval
-        if low > 0:
+        decisive = self.means[self.metric]
+        if decisive.low > 0:
             return Verdict.BETTER
-        return Verdict.WORSE if high < 0 else Verdict.UNDECIDED
+        return Verdict.WORSE if decisive.high < 0 else Verdict.UNDECIDED
 
 
 def compare(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparison:
@@ -149,9 +150,9 @@ def compare(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparis
     for name, values in first.items():
         differences = [second[name][query] - value for query, value in values.items()]
         before, after = mean(values.values()), mean(second[name].values())
-        means[name] = Means(before, after, mean(differences), interval(differences, seed))
+        means[name] = Means(before, after, mean(differences), *interval(differences, seed))
     moves = [Move(query, value, second[metric][query]) for query, value in first[metric].items()]
-    moves.sort(key=lambda move: (-abs(move.second - move.first), move.query))
+    moves.sort(key=lambda move: (-abs(move.second - move.first), move.query_id))
     return Comparison(metric, means, sign_test(move.second - move.first for move in moves), tuple(moves))
 
 

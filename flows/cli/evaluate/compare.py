@@ -54,16 +54,8 @@ def compare(
     values = [by_query(runs[path], judged) for path in (first, second)]
     comparison = compare_values(values[0], values[1], metric, seed)
     if as_json:
-        counts = {"judged": len(comparison.moves), "in_neither": absent}
-        emit(
-            {
-                "first": str(first),
-                "second": str(second),
-                **counts,
-                **summarise(comparison),
-                "queries": moves(comparison),
-            }
-        )
+        about = {"first": str(first), "second": str(second), "judged": len(comparison.moves), "in_neither": absent}
+        emit({**about, **summarise(comparison), "queries": moves(comparison)})
     else:
         print_report(describe_comparison(comparison, str(first), str(second)))
         if absent:
@@ -95,20 +87,10 @@ def compare_values(first: ByQuery, second: ByQuery, metric: str, seed: int) -> C
 
 def summarise(comparison: Comparison) -> dict[str, Any]:
     """The comparison as JSON, without the queries."""
-    means = {
-        metric: {
-            "first": each.first,
-            "second": each.second,
-            "difference": each.difference,
-            "low": each.interval.low,
-            "high": each.interval.high,
-        }
-        for metric, each in comparison.means.items()
-    }
     return {
         "metric": comparison.metric,
         "verdict": comparison.verdict,
-        "means": means,
+        "means": {metric: each._asdict() for metric, each in comparison.means.items()},
         "confidence": CONFIDENCE,
         "sign_test": comparison.signs._asdict(),
     }
@@ -116,18 +98,16 @@ def summarise(comparison: Comparison) -> dict[str, Any]:
 
 def moves(comparison: Comparison) -> list[dict[str, Any]]:
     """Every query's values as JSON, the greatest change first."""
-    return [{"query_id": move.query, "first": move.first, "second": move.second} for move in comparison.moves]
+    return [move._asdict() for move in comparison.moves]
 
 
 def means_table(comparison: Comparison, first: str, second: str, title: str) -> Table:
     """Each metric of both, and the difference with its interval."""
-    describe_comparison = Table(
-        "metric", first, second, "difference", f"{CONFIDENCE:.0%} interval", title=title, title_justify="left"
-    )
-    for metric, (before, after, difference, (low, high)) in comparison.means.items():
-        cells = (f"{before:.3f}", f"{after:.3f}", f"{difference:+.3f}", f"{low:+.3f} to {high:+.3f}")
-        describe_comparison.add_row(metric, *cells)
-    return describe_comparison
+    names = ("metric", first, second, "difference", f"{CONFIDENCE:.0%} interval")
+    table = Table(*names, title=title, title_justify="left")
+    for metric, (before, after, difference, low, high) in comparison.means.items():
+        table.add_row(metric, f"{before:.3f}", f"{after:.3f}", f"{difference:+.3f}", f"{low:+.3f} to {high:+.3f}")
+    return table
 
 
 def signs(comparison: Comparison, second: str) -> str:

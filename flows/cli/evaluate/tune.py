@@ -36,8 +36,16 @@ from flows.process import logs
 from operators.evaluation.comparison import Comparison, Verdict, compare
 from operators.evaluation.halves import By, Halves, JudgedQuery, halves
 from operators.evaluation.metrics import TABLE, by_query, mean, relevant
-from operators.evaluation.search import Found, coordinate_search, exhaustive
-from operators.evaluation.search_space import Dimension, Setting, Wanted, dimensions, with_setting
+from operators.evaluation.search import (
+    Dimension,
+    Found,
+    Setting,
+    Wanted,
+    coordinate_search,
+    dimensions,
+    exhaustive,
+    with_setting,
+)
 from operators.ranking.content import content, fingerprint
 from schemas.document import CONTENT
 from schemas.errors import ConfigError
@@ -98,7 +106,7 @@ class Tuned:
     def verdict(self) -> str:
         """The verdict of the held-out half, in a sentence."""
         metric = self.rules.metric
-        difference, (low, high) = self.comparison.means[metric][2:]
+        difference, low, high = self.comparison.means[metric][2:]
         figures = f"{metric} {difference:+.3f}, interval {low:+.3f} to {high:+.3f}"
         measured = "; ".join(filter(None, (figures, too_few(self.comparison))))
         if not self.found.setting:

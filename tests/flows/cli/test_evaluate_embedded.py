@@ -13,7 +13,7 @@ from flows.cli.evaluate import tune as recipe_file
 from flows.cli.evaluate import tune as tuning
 from flows.cli.evaluate.evaluation import Row, Variant
 from flows.cli.rank import PoolRanker, ReadPool
-from operators.evaluation.search_space import Wanted
+from operators.evaluation.search import Wanted
 from schemas.recipes import Recipe
 from schemas.settings import Settings, load
 
