@@ -28,8 +28,8 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import Ask, choice, ensure_collections, open_client
 from flows.assembly.delivery import kafka_client
 from flows.assembly.indexing import CopyPage, open_copier
+from flows.cli.config import begin
 from flows.cli.output import Config, Json, emit, out, say, stderr
-from flows.process import logs
 from flows.process.replica import Replica, indexing_replica
 from flows.process.serve import serve
 from operators.clients.qdrant.client import QdrantClient
@@ -41,7 +41,7 @@ from operators.delivery.broker import reach
 from operators.delivery.groups import describe_group, has_offsets, set_offsets
 from operators.indexing.apply import until_answered
 from schemas.errors import BackendTimeout, ConfigError, FatalDelivery, RankstreamError
-from schemas.settings import KafkaSettings, Settings, load
+from schemas.settings import KafkaSettings, Settings
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -89,8 +89,7 @@ def reindex(
     on until `rankstream index` with this configuration has taken over, or until SIGTERM. Exit code 1 if it did not
     switch.
     """
-    settings = load(config)
-    logs.configure(settings.telemetry)
+    settings = begin(config)
     if settings.qdrant.path is not None:
         raise ConfigError(_EMBEDDED)
     in_process = InProcess(settings)

@@ -27,14 +27,14 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from flows.assembly.delivery import connect
+from flows.cli.config import begin
 from flows.cli.output import Config, Json, emit, out, say, stderr
-from flows.process import logs
 from operators.delivery.client import BoundedReader, ConsumerRecord, KafkaClient, PlainRecord, RecordRefused
 from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, find_futile, to_record
 from operators.delivery.way_out import short
 from schemas.errors import DeadLetterClass
 from schemas.fields import unix_seconds
-from schemas.settings import Topics, load
+from schemas.settings import Topics
 from schemas.texts import printable
 
 Moved = Callable[[int, int], None]
@@ -50,22 +50,22 @@ def dead_letters(reader: BoundedReader, report: Moved) -> Iterator[DeadLetter | 
     """
     begins, ends = reader.positions(), reader.ends()
 
-    def tell(connect: Mapping[int, int]) -> None:
-        read = sum(min(connect[number], end) - begins[number] for number, end in ends.items())
+    def tell() -> None:
+        read = sum(min(positions[number], end) - begins[number] for number, end in ends.items())
         report(read, sum(ends.values()) - sum(begins.values()))
 
-    connect = dict(begins)
-    while any(connect[number] < end for number, end in ends.items()):
+    positions = dict(begins)
+    while any(positions[number] < end for number, end in ends.items()):
         for record in reader.poll(_POLL):
             number = record.partition.partition
             if record.offset < ends[number]:
                 headers, timestamp_ms = record.headers, round(record.timestamp * 1000)
                 yield None if headers is None else DeadLetter.read(record.key, record.value, headers, timestamp_ms)
-                connect[number] = record.offset + 1
-                tell(connect)
+                positions[number] = record.offset + 1
+                tell()
         # A transaction's end is an offset without a record: only the position says that it is behind.
-        connect = reader.positions()
-        tell(connect)
+        positions = dict(reader.positions())
+        tell()
 
 
 Original = Callable[[DeadLetter], DeadLetter]
@@ -339,8 +339,7 @@ def replay(
     replay twice is to send twice: two queries with two results. But a message that came back for the same reason is not
     sent again.
     """
-    settings = load(config)
-    logs.configure(settings.telemetry)
+    settings = begin(config)
     wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(positions or ()), since, until)
     done = Replay(connect(settings.kafka), settings.kafka.topics, wanted, limit, again, stderr)
     if wanted == Filter() and not (everything or dry_run):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from flows.cli.console.explanation import share_score
+from flows.cli.console.waterfall import share_score
 from flows.cli.evaluate.evaluation import judged_hit
 from operators.evaluation.comparison import jaccard, rank_biased_overlap
 
@@ -22,10 +22,14 @@ _LONGEST: Final = 600
 """Characters of a text or a field that a card shows at most."""
 
 
-class Column(BaseModel):
-    """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations."""
+class Strict(BaseModel):
+    """A request of the page, which has these fields and no others."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Column(Strict):
+    """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations."""
 
     config: str = ""
     recipe: str = ""
@@ -35,10 +39,8 @@ class Column(BaseModel):
     min_relevance: float | None = None
 
 
-class Search(BaseModel):
+class Search(Strict):
     """A search of the page: fields of a query event, which the search flow judges, and the columns."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     columns: Annotated[list[Column], Field(min_length=1, max_length=COLUMNS)]
     text: Any = None
@@ -121,10 +123,8 @@ def to_column(result: Mapping[str, Any], cards: list[Any]) -> dict[str, Any]:
     """A result without its documents, for the head of a column, with its cards."""
     names = ("status", "profile", "degraded", "warnings", "total", "total_relation", "legs", "retrieval_stage")
     return {
-        **{name: result.get(name) for name in names},
+        **{name: result.get(name) for name in (*names, "error", "denied")},
         "recipe": result.get("provenance", {}).get("recipe"),
-        "error": result.get("error"),
-        "denied": result.get("denied"),
         "reranked": result.get("reranked_candidates"),
         "unscored": result.get("unscored_candidates"),
         "took": (result.get("debug") or {}).get("total_latency_ms"),
