@@ -98,7 +98,7 @@ class Writing(Strict):
     """A column and its search, to be written."""
 
     column: Column
-    search: dict[str, Any] = {}
+    search: dict[str, Any] = Field(default_factory=dict)
 
 
 class Grade(Strict):
