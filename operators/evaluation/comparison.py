@@ -3,6 +3,7 @@ overlap. Pure.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,11 +67,8 @@ def sign_test(differences: Iterable[float]) -> SignTest:
     p = min(1, 2 * P(X <= min(wins, losses))) with X binomial of wins + losses trials at 1/2; 1 without any trial.
     Source: Dixon and Mood 1946, as in Conover, Practical Nonparametric Statistics, 3.4.
     """
-    wins = losses = ties = 0
-    for difference in differences:
-        wins += difference > 0
-        losses += difference < 0
-        ties += difference == 0
+    signs = Counter((difference > 0) - (difference < 0) for difference in differences)
+    wins, losses, ties = signs[1], signs[-1], signs[0]
     trials = wins + losses
     # Whole numbers: a sum of binomial coefficients is exact at any size.
     coefficient = below = 1

@@ -57,14 +57,7 @@ class Search(Strict):
 
 def event_fields(column: Column) -> dict[str, Any]:
     """The fields of a query event that a column says."""
-    said: dict[str, Any] = {name: getattr(column, name) for name in ("recipe", "profile") if getattr(column, name)}
-    if column.overrides:
-        said["overrides"] = column.overrides
-    if not column.rerank:
-        said["rerank"] = False
-    if column.min_relevance is not None:
-        said["min_relevance"] = column.min_relevance
-    return said
+    return column.model_dump(exclude={"config"}, exclude_defaults=True)
 
 
 def to_cards(result: Mapping[str, Any], grades: Mapping[str, int], known: Mapping[str, Mapping[str, Any]]) -> list[Any]:
@@ -88,8 +81,8 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
         "score": hit["score"],
         "relevance": hit.get("relevance"),
         "title": _text(payload.get("title")),
-        "passages": [{**each, "text": _shorten(each["text"])} for each in passages],
-        "text": _shorten(hit.get("text") or document.get("text") or ""),
+        "passages": [{**each, "text": shorten(each["text"])} for each in passages],
+        "text": shorten(hit.get("text") or document.get("text") or ""),
         "fields": {
             name: _text(payload[name])
             for name in sorted(payload, key=_LATE.__contains__)
@@ -109,14 +102,15 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return _shorten(", ".join(str(_text(each)) for each in value))
+        return shorten(", ".join(str(_text(each)) for each in value))
     if isinstance(value, Mapping):
-        return _shorten("; ".join(f"{name}: {_text(each)}" for name, each in value.items()))
-    return _shorten(str(value))
+        return shorten("; ".join(f"{name}: {_text(each)}" for name, each in value.items()))
+    return shorten(str(value))
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def shorten(text: str, most: int = _LONGEST) -> str:
+    """The text with at most that many characters; an ellipsis stands for the rest."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def to_column(result: Mapping[str, Any], cards: list[Any]) -> dict[str, Any]:

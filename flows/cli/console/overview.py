@@ -13,6 +13,7 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import Ask, open_client, survey_collections
 from flows.cli.check import Finding
 from flows.cli.check.command import SECTIONS
+from flows.cli.console.columns import shorten
 from operators.collections.requirements import Surveyed
 from schemas.document import DESTINATION, LANG, NAMESPACE, VERSION
 from schemas.errors import BackendError, ConfigError
@@ -120,27 +121,19 @@ def _fields(payloads: Sequence[Mapping[str, Any]], indexes: Mapping[str, Any]) -
 
 
 def _examples(values: Iterable[Any]) -> list[str]:
-    shown = (_show(value) for value in values if value is not None and value != "")
-    return list(dict.fromkeys(shown))[:_EXAMPLES]
-
-
-def _show(value: Any) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
+    given = (value for value in values if value is not None and value != "")
+    texts = (", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in given)
+    return list(dict.fromkeys(shorten(text, _SHORT) for text in texts))[:_EXAMPLES]
 
 
 def _queries(payloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Queries that this index answers: the first words of titles in several languages, and a code if there is one."""
-    found: list[dict[str, Any]] = []
+    codes = [(value, payload) for payload in payloads for name in _CODES if isinstance(value := payload.get(name), str)]
+    found = [{"text": code, "namespace": payload.get(NAMESPACE)} for code, payload in codes[:1]]
     spread: dict[tuple[Any, Any], Mapping[str, Any]] = {}
     for payload in payloads:
         if isinstance(payload.get("title"), str):
             spread.setdefault((payload.get(NAMESPACE), payload.get(LANG)), payload)
-    for payload in payloads:
-        code = next((value for name in _CODES if isinstance(value := payload.get(name), str)), None)
-        if code is not None:
-            found.append({"text": code, "namespace": payload.get(NAMESPACE)})
-            break
     titles = [*spread.values(), *payloads[len(payloads) // 3 :: max(1, len(payloads) // 6)]]
     for payload in titles:
         title = payload.get("title")

@@ -1,4 +1,4 @@
-"""A score and a query's time as a page draws them: a bar of parts, and waterfalls of score and time. Pure.
+"""A score and a query's time as a page draws them: a bar of parts, and waterfalls of score and time.
 
 A score is shared out among its parts by these rules, whatever the recipe, so that they sum to the score:
 
