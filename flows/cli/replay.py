@@ -22,7 +22,6 @@ from itertools import islice
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -189,7 +188,6 @@ class Replay:
     wanted: Filter
     limit: int | None
     again: bool
-    console: Console
     tally: Tally = field(default_factory=Tally)
 
     def send(self, rate: float) -> None:
@@ -253,7 +251,7 @@ class Replay:
     def _open(self) -> Iterator[tuple[Iterator[DeadLetter | None], Original]]:
         """The dead letters that there are now, with a progress bar, and what reads their messages."""
         with (
-            _progress_bar(self.console) as report,
+            _progress_bar() as report,
             closing(self.client.bounded_reader(self.topics.dead_letters)) as reader,
             originals(self.client, self.topics) as original,
         ):
@@ -284,11 +282,11 @@ def _age(seconds: float) -> str:
 
 
 @contextmanager
-def _progress_bar(console: Console) -> Iterator[Moved]:
+def _progress_bar() -> Iterator[Moved]:
     """A progress bar, on a terminal, once it has taken _PATIENCE seconds."""
     columns = (TextColumn("reading dead letters"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     # What is printed meanwhile belongs to standard output, wherever that goes.
-    bar = Progress(*columns, console=console, redirect_stdout=False, disable=not console.is_terminal)
+    bar = Progress(*columns, console=stderr, redirect_stdout=False, disable=not stderr.is_terminal)
     task = bar.add_task("read")
     began = time.monotonic()
 
@@ -341,7 +339,7 @@ def replay(
     """
     settings = begin(config)
     wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(positions or ()), since, until)
-    done = Replay(connect(settings.kafka), settings.kafka.topics, wanted, limit, again, stderr)
+    done = Replay(connect(settings.kafka), settings.kafka.topics, wanted, limit, again)
     if wanted == Filter() and not (everything or dry_run):
         kinds_sent = Counter(row["class"] for row in done.rehearse())
         would = ", ".join(f"{count} of class {printable(kind)}" for kind, count in sorted(kinds_sent.items()))
