@@ -50,7 +50,7 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 297
+MODULES = 295
 SHORT = 6
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
@@ -60,7 +60,7 @@ BUDGET = {
     "operators.ranking": 2532,
     "operators.access": 493,
     "operators.caching": 631,
-    "operators.evaluation": 646,
+    "operators.evaluation": 626,
     "operators.wire": 690,
     "operators.query": 2929,
     "operators.telemetry": 881,
@@ -73,7 +73,7 @@ BUDGET = {
     "flows.search": 52,
     "flows.indexing": 28,
     "flows.process": 1026,
-    "flows.cli": 5822,
+    "flows.cli": 5528,
 }
 """Room -> its most non-blank lines. A number may only be lowered: a mend that raises one lacks an idea."""
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}

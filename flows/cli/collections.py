@@ -1,17 +1,17 @@
 """`rankstream collections` and `rankstream topics`: print what exists and its gaps; create missing parts on demand."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import ensure_collections, make, survey_collections
+from flows.cli.config import begin
 from flows.cli.output import Config, Json, emit, out, say, stderr
-from flows.process import logs
 from operators.collections.requirements import MADE, Schema, Surveyed, format_schema, parse_schema
 from operators.delivery import topics as kafka_topics
-from schemas.settings import load
 
 if TYPE_CHECKING:
     from operators.collections.making import Step
@@ -40,13 +40,16 @@ def collections(
 
     --dry-run without the other two is for both. Exit code 1 if a collection cannot be read or a step fails.
     """
-    settings = load(config)
-    logs.configure(settings.telemetry)
-    in_process = InProcess(settings)
-    try:
+    settings = begin(config)
+    with closing(InProcess(settings)) as in_process:
         surveyed = survey_collections(settings, in_process, _TIMEOUT)
         if not (create or add_indexes or dry_run):
-            _print(surveyed, as_json)
+            for each in surveyed:
+                if as_json:
+                    emit(record(each))
+                else:
+                    for line in describe_collection(each):
+                        say(out, line)
         else:
             from operators.collections.making import steps
 
@@ -56,8 +59,6 @@ def collections(
             planned = steps(surveyed, settings.qdrant, create=creating, add=add_indexes or every, foreign=True)
             for step in planned if dry_run else make(settings, in_process, planned):
                 _say(step, as_json, done=not dry_run)
-    finally:
-        in_process.close()
     failed = [each for each in surveyed if each.error is not None]
     for each in failed:
         say(stderr, f"collection {each.name}: {each.error}", "red")
@@ -113,9 +114,7 @@ def describe_collection(surveyed: Surveyed) -> Iterator[str]:
     for limit, value in info.strict.items():
         if limit != "enabled":
             yield f"  strict mode {limit}: {str(value).lower()}"
-    for gap in surveyed.gaps:
-        if gap.kind in MADE:
-            yield f"  differs: {gap.what}"
+    yield from (f"  differs: {gap.what}" for gap in surveyed.gaps if gap.kind in MADE)
     for gap in surveyed.gaps:
         if gap.kind == "missing index":
             yield f"  lacks index {gap.need.name}: {format_schema(gap.need.wanted)}; make it with --add-indexes"
@@ -132,15 +131,6 @@ def _vector(params: Schema) -> str:
     return ", ".join(parts)
 
 
-def _print(surveyed: Sequence[Surveyed], as_json: bool) -> None:
-    for each in surveyed:
-        if as_json:
-            emit(record(each))
-        else:
-            for line in describe_collection(each):
-                say(out, line)
-
-
 def _say(step: "Step", as_json: bool, *, done: bool) -> None:
     if as_json:
         index, schema = (step.need.name, step.need.wanted) if step.need is not None else (None, None)
@@ -154,15 +144,13 @@ def topics(config: Config = None) -> None:
 
     Collections that rankstream created get the indexes that they lack; those of other programs are left alone.
     """
-    settings = load(config)
-    logs.configure(settings.telemetry)
+    settings = begin(config)
     for name in kafka_topics.create(settings.kafka):
         say(out, f"created topic {name}")
-    in_process = InProcess(settings)
-    ensured = ensure_collections(settings, in_process, writes=False)
+    with closing(InProcess(settings)) as in_process:
+        ensured = ensure_collections(settings, in_process, writes=False)
     for name in ensured.created:
         say(out, f"created collection {name}")
     for name in ensured.foreign:
         left = "left alone, since rankstream did not create it (see qdrant.owned, and rankstream collections)"
         say(out, f"collection {name}: {left}")
-    in_process.close()

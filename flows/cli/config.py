@@ -1,7 +1,11 @@
-"""`rankstream config` and `rankstream schema`: the configuration in effect, and the contracts of the topics."""
+"""`rankstream config` and `rankstream schema`: the configuration in effect, and the contracts of the topics.
+
+Other commands begin by it, too.
+"""
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -9,7 +13,9 @@ import orjson
 import typer
 
 from flows.cli.output import Config, Json, emit, out, say
+from flows.process import logs
 from schemas import contracts
+from schemas.settings import Settings, TelemetrySettings, load
 from schemas.settings.reading import Value, effective
 from schemas.texts import json_line
 
@@ -17,6 +23,18 @@ _INDENT: Final = "  "
 
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 """Plain words that YAML does not read as texts."""
+
+
+def begin(path: Path | None) -> Settings:
+    """The configuration of a command, which logs as it says from now on. Raises ConfigError."""
+    settings = load(path)
+    logs.configure(settings.telemetry)
+    return settings
+
+
+def begin_quietly() -> None:
+    """Have a command log errors alone: it shows the rest."""
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
 
 
 def config(config: Config = None, as_json: Json = False) -> None:
@@ -45,9 +63,7 @@ def yaml_lines(values: Iterable[Value]) -> Iterator[str]:
         if secret and value is None:
             continue
         sections = path[:-1]
-        shared = 0
-        while shared < min(len(sections), len(open_sections)) and sections[shared] == open_sections[shared]:
-            shared += 1
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(sections, open_sections, strict=False)))
         for depth in range(shared, len(sections)):
             yield f"{_INDENT * depth}{'' if sections[: depth + 1] in shown else '# '}{_write(sections[depth])}:"
         open_sections = sections

@@ -29,14 +29,14 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from flows.cli.console.timeline import trace_spans
+from flows.cli.config import begin_quietly
+from flows.cli.console.waterfall import trace_spans
 from flows.cli.ingestion import file_version, index_once, read_jsonl
 from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, out, print_result, reread, say, stderr
 from flows.cli.query_client import QueryClient
-from flows.process import logs
 from flows.process.embedded import embedded_settings, start_embedded
 from schemas.query import MAX_LIMIT
-from schemas.settings import Defaults, Settings, TelemetrySettings
+from schemas.settings import Defaults, Settings
 from schemas.texts import printable
 
 NAMESPACE = "python"
@@ -109,9 +109,8 @@ class _Corpus:
         elif self._add(name, member, module, "class"):
             attributes = vars(member)
             # A method with two names goes by the one that it was defined with.
-            for attribute in sorted(
-                attributes, key=lambda key: (getattr(attributes[key], "__name__", key) != key, key)
-            ):
+            order = sorted(attributes, key=lambda key: (getattr(attributes[key], "__name__", key) != key, key))
+            for attribute in order:
                 inner = attributes[attribute]
                 if attribute.startswith("_"):
                     continue
@@ -128,14 +127,8 @@ class _Corpus:
         self._seen[id(thing)] = thing
         doc = getattr(thing, "__doc__", None)
         if isinstance(doc, str) and len(doc := inspect.cleandoc(doc)) >= SHORTEST:
-            self.events[name] = {
-                "id": name,
-                "namespace": NAMESPACE,
-                "title": name,
-                "text": doc,
-                "module": module,
-                "kind": kind,
-            }
+            about = {"module": module, "kind": kind}
+            self.events[name] = {"id": name, "namespace": NAMESPACE, "title": name, "text": doc, **about}
         return True
 
 
@@ -265,7 +258,7 @@ def demo(
 
     Broker and index run in this process. Exit code 1 if a query is refused, or if no leg could be searched.
     """
-    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    begin_quietly()
     if documents is not None and not (query or serve_on):
         raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
     if judgements is not None and not serve_on:
@@ -301,9 +294,8 @@ def _command(config: Path, corpus: Corpus) -> str:
 def span_tree(spans: Sequence[ReadableSpan]) -> Tree:
     """The spans of a trace, children under their parents, in the order in which they began."""
     # The trace before may have ended late: the last one that a producer began is meant, and the batches it links to.
-    began = max(
-        (span for span in spans if span.kind is SpanKind.PRODUCER and not span.parent), key=_start, default=None
-    )
+    roots = (span for span in spans if span.kind is SpanKind.PRODUCER and not span.parent)
+    began = max(roots, key=_start, default=None)
     context = began.context if began is not None else None
     spans = trace_spans(spans, format_trace_id(context.trace_id)) if context is not None else []
     ids = {span.context.span_id for span in spans if span.context is not None}

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
@@ -11,35 +10,27 @@ import typer
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import count, indexing_kafka
 from flows.assembly.delivery import kafka_client
+from flows.cli.config import begin
 from flows.cli.ingestion import ingest
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from flows.cli.query import EXAMPLE, Condition, filter_option
-from flows.process import logs
 from operators.access.filters import condition as in_qdrant
 from operators.delivery.broker import reach
 from operators.indexing.decode import read_deletion
 from operators.indexing.tombstones import Forgotten, within
 from schemas.document import DELETE_WHERE, DeletionEvent
 from schemas.errors import ConfigError, InputError
-from schemas.settings import QdrantSettings, Settings, load
+from schemas.settings import QdrantSettings, Settings
 
 _UNCOUNTED: Final = "not counted: the index is open in another process. The log of the indexing flow has the counts"
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """A destination, or a part of it, and the Qdrant collection that holds it."""
-
-    destination: str
-    part: str | None
-    collection: str
-
-
-def _targets(settings: QdrantSettings) -> Iterator[_Target]:
+def _targets(settings: QdrantSettings) -> Iterator[tuple[dict[str, str], str]]:
+    """Each destination, and each part of one, as a document names it, with the Qdrant collection that holds it."""
     for destination, collection in settings.destinations.items():
-        yield _Target(destination, None, collection)
+        yield {"destination": destination}, collection
         for part, held in settings.collections.get(destination, {}).items():
-            yield _Target(destination, part, held)
+            yield {"destination": destination, "collection": part}, held
 
 
 def _counts(settings: Settings, event: DeletionEvent) -> tuple[int, int] | None:
@@ -47,10 +38,10 @@ def _counts(settings: Settings, event: DeletionEvent) -> tuple[int, int] | None:
     assert event.updated_at is not None
     forgotten = Forgotten.of(round(event.updated_at * 1000), [in_qdrant(each) for each in event.filters])
     wheres: dict[str, list[dict[str, Any]]] = {}
-    for target in _targets(settings.qdrant):
-        documents = within(target.destination, event.namespace)
+    for target, collection in _targets(settings.qdrant):
+        documents = within(target["destination"], event.namespace)
         both = ({"must": [*documents, each]} for each in (forgotten.condition(), forgotten.later()))
-        wheres.setdefault(target.collection, []).extend(both)
+        wheres.setdefault(collection, []).extend(both)
     with closing(InProcess(settings)) as in_process:
         try:
             found = count(settings, in_process, wheres)
@@ -84,8 +75,7 @@ def forget(
     Documents with a version later than now stay, and are counted. Without --yes nothing is deleted. The command ends
     when the indexing flow has deleted them. Exit code 1 if it refuses to. See docs/how-to/deleting.md.
     """
-    settings = load(config)
-    logs.configure(settings.telemetry)
+    settings = begin(config)
     if settings.qdrant.of_another_tool:
         raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
     given: dict[str, Any] = {"op": DELETE_WHERE, "namespace": namespace, "filters": filters or []}
@@ -98,18 +88,11 @@ def forget(
         would = f"{_documents(before[0])} would be deleted" if before is not None else _UNCOUNTED
         raise typer.BadParameter(f"{would}. Give --yes to delete them: they do not come back")
     columns = settings.documents.columns
+    given["updated_at"] = event.updated_at
+    # As a producer of rows would write them.
     events = [
-        {
-            # As a producer of rows would write it.
-            columns.get(name, name): value
-            for name, value in {
-                **given,
-                "updated_at": event.updated_at,
-                "destination": target.destination,
-                **({"collection": target.part} if target.part is not None else {}),
-            }.items()
-        }
-        for target in _targets(settings.qdrant)
+        {columns.get(name, name): value for name, value in {**given, **target}.items()}
+        for target, _ in _targets(settings.qdrant)
     ]
     reach(settings.kafka.bootstrap_servers)
     with closing(InProcess(settings)) as in_process:
@@ -118,13 +101,11 @@ def forget(
     for rejected in done.rejected:
         say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")
     after = _counts(settings, event)
-    if before is None or after is None:
-        deleted = stayed = None
+    deleted, stayed = (before[0] - after[0], after[1]) if before is not None and after is not None else (None, None)
+    if deleted is None:
         say(stderr, _UNCOUNTED)
-    else:
-        deleted, stayed = before[0] - after[0], after[1]
     if as_json:
         emit({"namespace": namespace, "deleted": deleted, "later_versions": stayed, "refused": len(done.rejected)})
-    elif deleted is not None and stayed is not None:
+    elif deleted is not None:
         say(out, f"{_documents(deleted)} deleted; {stayed} with a later version stayed")
     raise typer.Exit(1 if done.rejected else 0)

@@ -8,7 +8,7 @@ import time
 import uuid
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -91,11 +91,18 @@ def file_version(path: Path) -> str:
 def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The same with their lines' numbers, from 1."""
     for number, line in numbered_lines(path):
-        try:
+        with naming(f"{path}:{number}"):
             event = json_object(line, len(line))
-        except InputError as error:
-            raise InputError(error.kind, f"{path}:{number}: {error}") from error
         yield number, event
+
+
+@contextmanager
+def naming(where: object) -> Iterator[None]:
+    """Have the InputError of the block name this place."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.kind, f"{where}: {error}") from error
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -140,7 +147,7 @@ def _send(
         closing(client.plain_producer()) as producer,
     ):
         produced = sent_bytes = 0
-        waited = _Waiting(timeout)
+        moved = -1, time.monotonic()
         size_of: list[int] = []
         rest = iter(documents)
         following = next(rest, None)
@@ -170,7 +177,10 @@ def _send(
             progress(done, produced)
             if following is None and behind <= 0:
                 return produced
-            waited.report(done)
+            if done != moved[0]:
+                moved = done, time.monotonic()
+            elif time.monotonic() - moved[1] > timeout:
+                raise FatalDelivery(f"no document was applied for {timeout:g} s: is the indexing flow running?")
             time.sleep(_POLL)
 
 
@@ -179,19 +189,6 @@ def _key(document: Mapping[str, Any]) -> bytes:
     if document.get("op") == DELETE_WHERE:
         return orjson.dumps({name: value for name, value in document.items() if name not in {"op", "updated_at"}})
     return str(document.get("id", "")).encode()
-
-
-class _Waiting:
-    def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
-        self._last = -1
-        self._since = time.monotonic()
-
-    def report(self, position: int) -> None:
-        if position != self._last:
-            self._last, self._since = position, time.monotonic()
-        elif time.monotonic() - self._since > self._timeout:
-            raise FatalDelivery(f"no document was applied for {self._timeout:g} s: is the indexing flow running?")
 
 
 Corpus = Callable[[], Iterable[Mapping[str, Any]]]
@@ -208,24 +205,15 @@ _MARK: Final = "indexed"
 
 
 def ingest_with_bar(
-    settings: KafkaSettings,
-    name: str,
-    documents: Iterable[Numbered],
-    total: int,
-    console: Console,
-    timeout: float,
+    settings: KafkaSettings, name: str, documents: Iterable[Numbered], total: int, console: Console, timeout: float
 ) -> Ingested:
     """Feed documents with a progress bar on a terminal, else with a line now and then; return their outcome.
 
     `settings` are those of the indexing flow. Raises FatalDelivery if nothing happens for `timeout` seconds.
     """
     said = time.monotonic()
-    columns = (
-        TextColumn("indexing {task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    name_column = TextColumn("indexing {task.description}", markup=False)
+    columns = (name_column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(printable(name), total=total)
 

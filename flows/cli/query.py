@@ -7,12 +7,11 @@ import orjson
 import typer
 
 from flows.assembly.delivery import connect
+from flows.cli.config import begin
 from flows.cli.output import SHOWN, UNANSWERED, Config, Json, hint_of_nothing, out, print_result, say
 from flows.cli.query_client import QueryClient
-from flows.process import logs
 from operators.telemetry.export import tracer_provider
 from schemas.query import MAX_GROUP_SIZE, MAX_LIMIT
-from schemas.settings import load
 
 EXAMPLE: Final = '{"field": "price", "op": "range", "value": {"lt": 50}}'
 """A filter as a command takes it."""
@@ -85,8 +84,7 @@ def query(
     """
     if record and not as_json:
         raise typer.BadParameter("the pool is printed with --json", param_hint="--record")
-    settings = load(config)
-    logs.configure(settings.telemetry)
+    settings = begin(config)
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "limit": limit}
     given = {
         "text": text,

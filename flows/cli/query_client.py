@@ -6,6 +6,7 @@ It is the smallest producing service there can be; `query`, `console`, `demo` an
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Self
 
@@ -34,6 +35,7 @@ class Unanswered(FatalDelivery):
     """No result came in time."""
 
 
+@dataclass
 class QueryClient:
     """Asks queries and reads their results. Several clients may do so at a time.
 
@@ -42,21 +44,12 @@ class QueryClient:
     that has not come by then does not exist.
     """
 
-    def __init__(
-        self,
-        producer: PlainProducer,
-        reader: BoundedReader,
-        letters: BoundedReader,
-        read_ends: Callable[[], Ends],
-        queries: str,
-        tracer: Tracer,
-    ) -> None:
-        self._producer = producer
-        self._reader = reader
-        self._letters = letters
-        self._written = read_ends
-        self._queries = queries
-        self._tracer = tracer
+    producer: PlainProducer
+    reader: BoundedReader
+    letters: BoundedReader
+    read_ends: Callable[[], Ends]
+    queries: str
+    tracer: Tracer
 
     @classmethod
     @contextmanager
@@ -104,40 +97,37 @@ class QueryClient:
                     letters.pop(query_id, None)
                     heard = time.monotonic()
                     yield result
-            refusal = [letter for letter in self._refusals() if letter["query_id"] in waiting]
-            if refusal:
-                ends = self._written()
-                for letter in refusal:
+            if refused := [letter for letter in self._refusals() if letter["query_id"] in waiting]:
+                ends = self.read_ends()
+                for letter in refused:
                     letters.setdefault(letter["query_id"], (ends, letter))
             if waiting and not letters and time.monotonic() - heard > timeout:
                 raise Unanswered(f"no answer to {len(waiting)} queries in {timeout:g} s: is the search flow running?")
 
     def _has_read(self, ends: Ends) -> bool:
-        positions = self._reader.positions()
+        positions = self.reader.positions()
         return all(positions.get(partition, 0) >= end for partition, end in ends.items())
 
     def _send(self, events: Sequence[Event]) -> None:
         try:
-            self._producer.send([self._record(event) for event in events])
+            self.producer.send([self._record(event) for event in events])
         except RecordRefused as error:
-            raise FatalDelivery(f"{self._queries}: a query {error.refusal.why}") from error
+            raise FatalDelivery(f"{self.queries}: a query {error.refusal.why}") from error
 
     def _record(self, event: Event) -> PlainRecord:
-        with self._tracer.start_as_current_span(f"send {self._queries}", kind=SpanKind.PRODUCER):
+        with self.tracer.start_as_current_span(f"send {self.queries}", kind=SpanKind.PRODUCER):
             carrier: dict[str, str] = {}
             propagate.inject(carrier)
         headers = tuple((name, value.encode()) for name, value in carrier.items())
-        return PlainRecord(self._queries, event["query_id"].encode(), orjson.dumps(event), headers)
+        return PlainRecord(self.queries, event["query_id"].encode(), orjson.dumps(event), headers)
 
     def _results(self) -> Iterator[dict[str, Any]]:
-        for record in self._reader.poll(_POLL):
-            if record.value is not None:
-                yield orjson.loads(record.value)
+        return (orjson.loads(record.value) for record in self.reader.poll(_POLL) if record.value is not None)
 
     def _refusals(self) -> Iterator[dict[str, Any]]:
-        for record in self._letters.poll(0.0):
+        for record in self.letters.poll(0.0):
             letter = DeadLetter.read(record.key, record.value, record.headers or (), 0)
-            if letter is not None and letter.position.topic == self._queries and letter.key is not None:
+            if letter is not None and letter.position.topic == self.queries and letter.key is not None:
                 yield refusal(letter.key.decode("utf-8", "replace"), letter.kind, letter.message)
 
 

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Final, TypeVar
 
@@ -27,8 +28,8 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import Ask, choice, ensure_collections, open_client
 from flows.assembly.delivery import kafka_client
 from flows.assembly.indexing import CopyPage, open_copier
+from flows.cli.config import begin
 from flows.cli.output import Config, Json, emit, out, say, stderr
-from flows.process import logs
 from flows.process.replica import Replica, indexing_replica
 from flows.process.serve import serve
 from operators.clients.qdrant.client import QdrantClient
@@ -40,7 +41,7 @@ from operators.delivery.broker import reach
 from operators.delivery.groups import describe_group, has_offsets, set_offsets
 from operators.indexing.apply import until_answered
 from schemas.errors import BackendTimeout, ConfigError, FatalDelivery, RankstreamError
-from schemas.settings import KafkaSettings, Settings, load
+from schemas.settings import KafkaSettings, Settings
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -88,8 +89,7 @@ def reindex(
     on until `rankstream index` with this configuration has taken over, or until SIGTERM. Exit code 1 if it did not
     switch.
     """
-    settings = load(config)
-    logs.configure(settings.telemetry)
+    settings = begin(config)
     if settings.qdrant.path is not None:
         raise ConfigError(_EMBEDDED)
     in_process = InProcess(settings)
@@ -103,26 +103,10 @@ def reindex(
             for name in ask(partial(reindexing.drop_old, names=names, timeout=_TIMEOUT), _TIMEOUT):
                 emit({"dropped": name}) if as_json else say(out, f"collection {name}: deleted")
             return
-        found: Plan = _wait(
-            ask,
-            partial(
-                reindexing.plan,
-                names=names,
-                choice=choice(settings),
-                unique=secrets.token_hex(4),
-                timeout=_TIMEOUT,
-                again=again,
-            ),
-        )
-        group_before = _wait(
-            ask,
-            partial(
-                reindexing.group_before,
-                moves=found.moves,
-                default=settings.kafka.indexing.group_id,
-                timeout=_TIMEOUT,
-            ),
-        )
+        plan = partial(reindexing.plan, names=names, choice=choice(settings), unique=secrets.token_hex(4), again=again)
+        found: Plan = _wait(ask, partial(plan, timeout=_TIMEOUT))
+        noted = partial(reindexing.group_before, moves=found.moves, default=settings.kafka.indexing.group_id)
+        group_before = _wait(ask, partial(noted, timeout=_TIMEOUT))
     if found.generation is None:
         for move in found.moves:
             say(stderr, f"{move.name}: {move.after} was made with these settings; --again indexes once more")
@@ -133,7 +117,8 @@ def reindex(
     renamed = _into(settings, found.moves)
     replica = f"{settings.delivery.replica}-reindex"
     renamed = renamed.model_copy(update={"delivery": renamed.delivery.model_copy(update={"replica": replica})})
-    run = _Run(renamed, found.moves, group, group_before, allow_differences=allow_differences, as_json=as_json)
+    after, before = _in_group(settings.kafka, group), _in_group(settings.kafka, group_before)
+    run = _Run(renamed, found.moves, after, before, allow_differences, as_json)
     code = serve(renamed, {"reindex": run.build}, settings.telemetry.indexing_port)
     run.stopping.set()
     raise typer.Exit(code or (0 if run.switched else 1))
@@ -163,14 +148,14 @@ def _make(
 
     A copy that was stopped begins again: documents may have been deleted since.
     """
-    kafka, topic = settings.kafka.model_copy(update={"group_id": generation.group}), settings.kafka.topics.documents
+    kafka, topic = _in_group(settings.kafka, generation.group), settings.kafka.topics.documents
     starts = None
     if copied is None:
         _check_beginning(kafka)
     elif not has_offsets(kafka, topic):
         if lacking := [move.name for move in moves if move.before is None]:
             raise ConfigError(f"--from-collection: {', '.join(lacking)} has no collection to copy")
-        before = kafka_client(settings.kafka.model_copy(update={"group_id": copied}))
+        before = kafka_client(_in_group(settings.kafka, copied))
         with closing(before.bounded_reader(topic)) as reader, open_client(settings, in_process) as ask:
             starts = reader.committed()
             for move in moves:
@@ -184,6 +169,10 @@ def _make(
                 _copy(copy_page, move)
         set_offsets(kafka, topic, starts)
     return ensure_collections(_into(settings, moves), in_process).group or generation.group
+
+
+def _in_group(kafka: KafkaSettings, group: str) -> KafkaSettings:
+    return kafka.model_copy(update={"group_id": group})
 
 
 def _copy(copy_page: CopyPage, move: Move) -> None:
@@ -240,27 +229,21 @@ def _check_beginning(kafka: KafkaSettings) -> None:
         )
 
 
+@dataclass
 class _Run:
-    """One run: the replica, and the thread that watches it, switches, and waits for a successor."""
+    """One run: the replica, and the thread that watches it, switches, and waits for a successor.
 
-    def __init__(
-        self,
-        settings: Settings,
-        moves: Sequence[Move],
-        group: str,
-        group_before: str,
-        *,
-        allow_differences: bool,
-        as_json: bool,
-    ) -> None:
-        self.stopping = threading.Event()
-        self.switched = False
-        self._settings = settings
-        self._moves = moves
-        self._kafka = settings.kafka.model_copy(update={"group_id": group})
-        self._kafka_before = settings.kafka.model_copy(update={"group_id": group_before})
-        self._allow_differences = allow_differences
-        self._as_json = as_json
+    `kafka` has the group of the new collections, `kafka_before` that of those before.
+    """
+
+    settings: Settings
+    moves: Sequence[Move]
+    kafka: KafkaSettings
+    kafka_before: KafkaSettings
+    allow_differences: bool
+    as_json: bool
+    stopping: threading.Event = field(default_factory=threading.Event)
+    switched: bool = False
 
     def build(self, settings: Settings, in_process: InProcess, provider: TracerProvider) -> Replica:
         """The replica, watched from now on."""
@@ -271,12 +254,12 @@ class _Run:
     def _watch(self, replica: Replica, in_process: InProcess) -> None:
         try:
             if self._catch_up() and self._agree(in_process):
-                with open_client(self._settings, in_process) as ask:
-                    ask(partial(reindexing.switch, moves=self._moves, timeout=_TIMEOUT), _TIMEOUT)
+                with open_client(self.settings, in_process) as ask:
+                    ask(partial(reindexing.switch, moves=self.moves, timeout=_TIMEOUT), _TIMEOUT)
                 self.switched = True
-                for move in self._moves:
-                    _tell(move, self._as_json)
-                log.info("start rankstream index with this configuration", group=self._kafka.group_id)
+                for move in self.moves:
+                    _tell(move, self.as_json)
+                log.info("start rankstream index with this configuration", group=self.kafka.group_id)
                 self._await_successor()
         except (RankstreamError, TimeoutError) as error:
             log.error("reindexing failed", reason=str(error), switched=self.switched)
@@ -286,7 +269,7 @@ class _Run:
     def _catch_up(self) -> bool:
         """True once the new index has what the topic has; False if the process stops before."""
         catching_up, told, applied = CatchUp(), time.monotonic(), 0
-        with closing(kafka_client(self._kafka).bounded_reader(self._kafka.topics.documents)) as reader:
+        with closing(kafka_client(self.kafka).bounded_reader(self.kafka.topics.documents)) as reader:
             before = sum(reader.committed().values())
             while not self.stopping.wait(_TURN):
                 ends, committed, now = reader.ends(), reader.committed(), time.monotonic()
@@ -301,42 +284,36 @@ class _Run:
 
     def _agree(self, in_process: InProcess) -> bool:
         """True if each namespace has as many documents as before, apart from those of events that one index lacks."""
-        compared = [(move.before, move.after) for move in self._moves if move.before is not None]
-        topic = self._kafka.topics.documents
+        compared = [(move.before, move.after) for move in self.moves if move.before is not None]
+        topic = self.kafka.topics.documents
         with (
-            open_client(self._settings, in_process) as ask,
-            closing(kafka_client(self._kafka).bounded_reader(topic)) as reader,
-            closing(kafka_client(self._kafka_before).bounded_reader(topic)) as reader_before,
+            open_client(self.settings, in_process) as ask,
+            closing(kafka_client(self.kafka).bounded_reader(topic)) as reader,
+            closing(kafka_client(self.kafka_before).bounded_reader(topic)) as reader_before,
         ):
             for attempt in range(_COMPARISONS):
                 if attempt and self.stopping.wait(1.0):
                     return False
-                new, old = reader.committed(), reader_before.committed()
+                read, read_before = reader.committed(), reader_before.committed()
                 now = time.time()
-                counts = [
-                    tuple(
-                        ask(partial(reindexing.count, collection=each, now=now, timeout=_TIMEOUT), _TIMEOUT)
-                        for each in pair
-                    )
-                    for pair in compared
-                ]
-                slack = unread(reader.ends(), {number: min(new[number], old.get(number, 0)) for number in new})
-                different = {
-                    name: pair for before, after in counts for name, pair in differing(before, after, slack).items()
-                }
+                count = partial(reindexing.count, now=now, timeout=_TIMEOUT)
+                counts = [[ask(partial(count, collection=each), _TIMEOUT) for each in pair] for pair in compared]
+                both = {number: min(offset, read_before.get(number, 0)) for number, offset in read.items()}
+                slack = unread(reader.ends(), both)
+                different = [each for old, new in counts for each in differing(old, new, slack).items()]
                 if not different:
                     log.info("numbers of documents agree", namespaces=[after for _, after in counts], slack=slack)
                     return True
-        for name, (before, after) in different.items():
+        for name, (before, after) in different:
             log.warning("numbers of documents differ", namespace=name, before=before, after=after)
-        if not self._allow_differences:
+        if not self.allow_differences:
             log.error("not switched: --allow-differences switches all the same")
-        return self._allow_differences
+        return self.allow_differences
 
     def _await_successor(self) -> None:
         while not self.stopping.wait(2 * _TURN):
             try:
-                if describe_group(self._kafka).members > 1:
+                if describe_group(self.kafka).members > 1:
                     log.info("rankstream index has taken over")
                     return
             except FatalDelivery:

@@ -15,26 +15,25 @@ Rules
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from flows.assembly.delivery import connect
+from flows.cli.config import begin
 from flows.cli.output import Config, Json, emit, out, say, stderr
-from flows.process import logs
 from operators.delivery.client import BoundedReader, ConsumerRecord, KafkaClient, PlainRecord, RecordRefused
 from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, find_futile, to_record
 from operators.delivery.way_out import short
 from schemas.errors import DeadLetterClass
 from schemas.fields import unix_seconds
-from schemas.settings import Topics, load
+from schemas.settings import Topics
 from schemas.texts import printable
 
 Moved = Callable[[int, int], None]
@@ -50,22 +49,22 @@ def dead_letters(reader: BoundedReader, report: Moved) -> Iterator[DeadLetter | 
     """
     begins, ends = reader.positions(), reader.ends()
 
-    def tell(connect: Mapping[int, int]) -> None:
-        read = sum(min(connect[number], end) - begins[number] for number, end in ends.items())
+    def tell() -> None:
+        read = sum(min(positions[number], end) - begins[number] for number, end in ends.items())
         report(read, sum(ends.values()) - sum(begins.values()))
 
-    connect = dict(begins)
-    while any(connect[number] < end for number, end in ends.items()):
+    positions = dict(begins)
+    while any(positions[number] < end for number, end in ends.items()):
         for record in reader.poll(_POLL):
             number = record.partition.partition
             if record.offset < ends[number]:
                 headers, timestamp_ms = record.headers, round(record.timestamp * 1000)
                 yield None if headers is None else DeadLetter.read(record.key, record.value, headers, timestamp_ms)
-                connect[number] = record.offset + 1
-                tell(connect)
+                positions[number] = record.offset + 1
+                tell()
         # A transaction's end is an offset without a record: only the position says that it is behind.
-        connect = reader.positions()
-        tell(connect)
+        positions = dict(reader.positions())
+        tell()
 
 
 Original = Callable[[DeadLetter], DeadLetter]
@@ -177,96 +176,86 @@ def moment(text: str) -> float:
     return unix_seconds(text)
 
 
-def sendable(
-    letters: Iterable[DeadLetter | None],
-    topics: Topics,
-    wanted: Filter,
-    tally: Tally,
-    original: Original,
-    returned: frozenset[str],
-) -> Iterator[tuple[DeadLetter, PlainRecord]]:
-    """The wanted dead letters that are to be replayed, each with its record; the others are tallied.
+@dataclass(frozen=True)
+class Replay:
+    """The replay of wanted letters, at most `limit`, which `tally` counts; `again`: also of those that came back.
 
-    `returned`: attempts that are not made again.
+    Each method raises DeliveryError; what was done until then is tallied.
     """
-    for dead_letter in letters:
-        if dead_letter is None:
-            tally.foreign += 1
-            continue
-        if not wanted.matches(dead_letter):
-            continue
-        tally.matched += 1
-        dead_letter = original(dead_letter)
-        record = to_record(dead_letter, topics.queries, topics.documents)
-        if dead_letter.attempt in returned and not isinstance(record, Skip):
-            record = Skip.RETURNED
-        if isinstance(record, Skip):
-            tally.skipped[record] += 1
-        else:
-            yield dead_letter, record
 
+    client: KafkaClient
+    topics: Topics
+    wanted: Filter
+    limit: int | None
+    again: bool
+    tally: Tally = field(default_factory=Tally)
 
-def send_wanted(
-    client: KafkaClient,
-    topics: Topics,
-    wanted: Filter,
-    limit: int | None,
-    rate: float,
-    console: Console,
-    tally: Tally,
-    *,
-    again: bool,
-) -> None:
-    """Send the wanted letters, at most `rate` a second, and tally them, also if it fails; `again`: also those that came
-    back. Raises DeliveryError.
-    """
-    throttle, returned = Throttle(rate), _find_returned(client, topics, console, again=again)
-    with (
-        _open_dead_letters(client, topics, console) as letters,
-        originals(client, topics) as original,
-        closing(client.plain_producer()) as producer,
-    ):
-        for dead_letter, record in islice(sendable(letters, topics, wanted, tally, original, returned), limit):
-            time.sleep(throttle.wait(time.monotonic()))
-            try:
-                producer.send([record])
-            except RecordRefused as error:
-                tally.refused[dead_letter.position] = error.refusal.why
+    def send(self, rate: float) -> None:
+        """Send the letters, at most `rate` a second."""
+        throttle = Throttle(rate)
+        with closing(self._sendable()) as found, closing(self.client.plain_producer()) as producer:
+            for dead_letter, record in found:
+                time.sleep(throttle.wait(time.monotonic()))
+                try:
+                    producer.send([record])
+                except RecordRefused as error:
+                    self.tally.refused[dead_letter.position] = error.refusal.why
+                else:
+                    self.tally.sent += 1
+
+    def rehearse(self) -> Iterator[dict[str, Any]]:
+        """A row for each letter that would be sent; sends nothing."""
+        now = time.time()
+        with closing(self._sendable()) as found:
+            for dead_letter, record in found:
+                self.tally.sent += 1
+                yield {
+                    "class": dead_letter.kind,
+                    "stage": dead_letter.stage,
+                    "place": str(dead_letter.position),
+                    "timestamp": dead_letter.timestamp,
+                    "age_s": round(now - dead_letter.timestamp, 3),
+                    "bytes": len(record.value or b""),
+                    "message": dead_letter.message[:_MESSAGE_CHARS],
+                }
+
+    def _sendable(self) -> Generator[tuple[DeadLetter, PlainRecord]]:
+        """The letters to send, each with its record; the others are tallied."""
+        returned: frozenset[str] = frozenset()
+        if not self.again:
+            with self._open() as (letters, original):
+                returned = find_futile(original(each) for each in letters if each is not None and each.replayed)
+        with self._open() as (letters, original):
+            yield from islice(self._select(letters, original, returned), self.limit)
+
+    def _select(
+        self, letters: Iterable[DeadLetter | None], original: Original, returned: frozenset[str]
+    ) -> Iterator[tuple[DeadLetter, PlainRecord]]:
+        for dead_letter in letters:
+            if dead_letter is None:
+                self.tally.foreign += 1
+                continue
+            if not self.wanted.matches(dead_letter):
+                continue
+            self.tally.matched += 1
+            dead_letter = original(dead_letter)
+            record = to_record(dead_letter, self.topics.queries, self.topics.documents)
+            if dead_letter.attempt in returned and not isinstance(record, Skip):
+                record = Skip.RETURNED
+            if isinstance(record, Skip):
+                self.tally.skipped[record] += 1
             else:
-                tally.sent += 1
+                yield dead_letter, record
 
-
-def rehearse(
-    client: KafkaClient,
-    topics: Topics,
-    wanted: Filter,
-    limit: int | None,
-    console: Console,
-    tally: Tally,
-    *,
-    again: bool,
-) -> Iterator[dict[str, Any]]:
-    """A row for each dead letter that `replay` would send, and the tally of it; sends nothing. Raises DeliveryError."""
-    now, returned = time.time(), _find_returned(client, topics, console, again=again)
-    with _open_dead_letters(client, topics, console) as letters, originals(client, topics) as original:
-        for dead_letter, record in islice(sendable(letters, topics, wanted, tally, original, returned), limit):
-            tally.sent += 1
-            yield {
-                "class": dead_letter.kind,
-                "stage": dead_letter.stage,
-                "place": str(dead_letter.position),
-                "timestamp": dead_letter.timestamp,
-                "age_s": round(now - dead_letter.timestamp, 3),
-                "bytes": len(record.value or b""),
-                "message": dead_letter.message[:_MESSAGE_CHARS],
-            }
-
-
-def _find_returned(client: KafkaClient, topics: Topics, console: Console, *, again: bool) -> frozenset[str]:
-    if again:
-        return frozenset()
-    with _open_dead_letters(client, topics, console) as letters, originals(client, topics) as original:
-        return find_futile(original(each) for each in letters if each is not None and each.replayed)
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Iterator[DeadLetter | None], Original]]:
+        """The dead letters that there are now, with a progress bar, and what reads their messages."""
+        with (
+            _progress_bar() as report,
+            closing(self.client.bounded_reader(self.topics.dead_letters)) as reader,
+            originals(self.client, self.topics) as original,
+        ):
+            yield dead_letters(reader, report), original
 
 
 def rehearsal_table(rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -293,18 +282,11 @@ def _age(seconds: float) -> str:
 
 
 @contextmanager
-def _open_dead_letters(client: KafkaClient, topics: Topics, console: Console) -> Iterator[Iterator[DeadLetter | None]]:
-    """The dead letters that there are now, with a progress bar."""
-    with _progress_bar(console) as report, closing(client.bounded_reader(topics.dead_letters)) as reader:
-        yield dead_letters(reader, report)
-
-
-@contextmanager
-def _progress_bar(console: Console) -> Iterator[Moved]:
+def _progress_bar() -> Iterator[Moved]:
     """A progress bar, on a terminal, once it has taken _PATIENCE seconds."""
     columns = (TextColumn("reading dead letters"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     # What is printed meanwhile belongs to standard output, wherever that goes.
-    bar = Progress(*columns, console=console, redirect_stdout=False, disable=not console.is_terminal)
+    bar = Progress(*columns, console=stderr, redirect_stdout=False, disable=not stderr.is_terminal)
     task = bar.add_task("read")
     began = time.monotonic()
 
@@ -355,33 +337,28 @@ def replay(
     replay twice is to send twice: two queries with two results. But a message that came back for the same reason is not
     sent again.
     """
-    settings = load(config)
-    logs.configure(settings.telemetry)
+    settings = begin(config)
     wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(positions or ()), since, until)
-    client, topics, tally = connect(settings.kafka), settings.kafka.topics, Tally()
+    done = Replay(connect(settings.kafka), settings.kafka.topics, wanted, limit, again)
     if wanted == Filter() and not (everything or dry_run):
-        kinds_sent = Counter(
-            row["class"] for row in rehearse(client, topics, wanted, limit, stderr, tally, again=again)
-        )
+        kinds_sent = Counter(row["class"] for row in done.rehearse())
         would = ", ".join(f"{count} of class {printable(kind)}" for kind, count in sorted(kinds_sent.items()))
         raise typer.BadParameter(
-            f"without a filter, {tally.sent} messages would be sent{': ' if would else ''}{would}."
+            f"without a filter, {done.tally.sent} messages would be sent{': ' if would else ''}{would}."
             " Give a filter, or --all to send them; --dry-run lists them"
         )
     try:
-        if dry_run:
-            rows = rehearse(client, topics, wanted, limit, stderr, tally, again=again)
-            if as_json:
-                for row in rows:
-                    emit(row)
-            else:
-                out.print(rehearsal_table(rows))
+        if not dry_run:
+            done.send(rate)
+        elif as_json:
+            for row in done.rehearse():
+                emit(row)
         else:
-            send_wanted(client, topics, wanted, limit, rate, stderr, tally, again=again)
+            out.print(rehearsal_table(done.rehearse()))
     finally:
         if as_json and not dry_run:
-            emit(tally.report())
+            emit(done.tally.report())
         else:
-            for line in tally.lines("would be sent" if dry_run else "sent"):
+            for line in done.tally.lines("would be sent" if dry_run else "sent"):
                 say(stderr, line)
-    raise typer.Exit(1 if tally.refused else 0)
+    raise typer.Exit(1 if done.tally.refused else 0)

@@ -3,6 +3,7 @@ overlap. Pure.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,11 +67,8 @@ def sign_test(differences: Iterable[float]) -> SignTest:
     p = min(1, 2 * P(X <= min(wins, losses))) with X binomial of wins + losses trials at 1/2; 1 without any trial.
     Source: Dixon and Mood 1946, as in Conover, Practical Nonparametric Statistics, 3.4.
     """
-    wins = losses = ties = 0
-    for difference in differences:
-        wins += difference > 0
-        losses += difference < 0
-        ties += difference == 0
+    signs = Counter((difference > 0) - (difference < 0) for difference in differences)
+    wins, losses, ties = signs[1], signs[-1], signs[0]
     trials = wins + losses
     # Whole numbers: a sum of binomial coefficients is exact at any size.
     coefficient = below = 1
@@ -93,18 +91,19 @@ class Verdict(StrEnum):
 
 
 class Means(NamedTuple):
-    """The means of one metric over the queries, and the mean of second - first with its interval."""
+    """The means of one metric over the queries, and the mean of second - first with the ends of its interval."""
 
     first: float
     second: float
     difference: float
-    interval: Interval
+    low: float
+    high: float
 
 
 class Move(NamedTuple):
     """One query's values of the metric that decides."""
 
-    query: str
+    query_id: str
     first: float
     second: float
 
@@ -134,10 +133,10 @@ class Comparison:
         """
         if self.changed < LEAST_CHANGED:
             return Verdict.UNDECIDED
-        low, high = self.means[self.metric].interval
-        if low > 0:
+        decisive = self.means[self.metric]
+        if decisive.low > 0:
             return Verdict.BETTER
-        return Verdict.WORSE if high < 0 else Verdict.UNDECIDED
+        return Verdict.WORSE if decisive.high < 0 else Verdict.UNDECIDED
 
 
 def compare(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparison:
@@ -149,9 +148,9 @@ def compare(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparis
     for name, values in first.items():
         differences = [second[name][query] - value for query, value in values.items()]
         before, after = mean(values.values()), mean(second[name].values())
-        means[name] = Means(before, after, mean(differences), interval(differences, seed))
+        means[name] = Means(before, after, mean(differences), *interval(differences, seed))
     moves = [Move(query, value, second[metric][query]) for query, value in first[metric].items()]
-    moves.sort(key=lambda move: (-abs(move.second - move.first), move.query))
+    moves.sort(key=lambda move: (-abs(move.second - move.first), move.query_id))
     return Comparison(metric, means, sign_test(move.second - move.first for move in moves), tuple(moves))
 
 

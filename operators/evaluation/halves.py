@@ -1,7 +1,7 @@
 """Judged queries in two halves: one to tune on, one to report on. Pure."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -38,37 +38,27 @@ def halves(queries: Iterable[JudgedQuery], by: By, seed: int) -> Halves:
     By queries, the halves of a namespace differ by at most the largest group of queries that ask the same, and all
     differ by at most that, too. Source: own; a stratified, a grouped split.
     """
-    namespaces = _group(queries, lambda query: query.namespace)
-    halves = _Sides()
-    for namespace in _shuffle(namespaces, seed) if by is By.NAMESPACES else sorted(namespaces):
-        if by is By.NAMESPACES:
-            halves.add([query.query_id for query in namespaces[namespace]])
-            continue
-        own = _Sides()
-        asked = _group(namespaces[namespace], lambda query: query.asked)
-        for question in _shuffle(asked, seed, namespace):
-            own.add([query.query_id for query in asked[question]])
-        halves.add(*sorted((own.first, own.second), key=len, reverse=True))
-    return Halves(tuple(sorted(halves.first)), tuple(sorted(halves.second)))
-
-
-class _Sides:
-    def __init__(self) -> None:
-        self.first: list[str] = []
-        self.second: list[str] = []
-
-    def add(self, more: Iterable[str], fewer: Iterable[str] = ()) -> None:
-        """Add `more` to the side that has fewer, to the first if there is none, and `fewer` to the other."""
-        ahead = len(self.first) > len(self.second)
-        (self.second if ahead else self.first).extend(more)
-        (self.first if ahead else self.second).extend(fewer)
-
-
-def _group(queries: Iterable[JudgedQuery], key: Callable[[JudgedQuery], str]) -> dict[str, list[JudgedQuery]]:
-    groups: dict[str, list[JudgedQuery]] = {}
+    namespaces: dict[str, dict[str, list[str]]] = {}
     for query in queries:
-        groups.setdefault(key(query), []).append(query)
-    return groups
+        group = query.asked if by is By.QUERIES else ""
+        namespaces.setdefault(query.namespace, {}).setdefault(group, []).append(query.query_id)
+    halves: _Sides = ([], [])
+    for namespace in _shuffle(namespaces, seed) if by is By.NAMESPACES else sorted(namespaces):
+        own: _Sides = ([], [])
+        for group in _shuffle(namespaces[namespace], seed, namespace):
+            _add(own, namespaces[namespace][group])
+        _add(halves, *sorted(own, key=len, reverse=True))
+    return Halves(*(tuple(sorted(half)) for half in halves))
+
+
+_Sides = tuple[list[str], list[str]]
+
+
+def _add(sides: _Sides, more: Iterable[str], fewer: Iterable[str] = ()) -> None:
+    """Add `more` to the side that has fewer, of equal ones to the first, and `fewer` to the other."""
+    behind, ahead = sorted(sides, key=len)
+    behind.extend(more)
+    ahead.extend(fewer)
 
 
 def _shuffle(names: Iterable[str], seed: int, *within: str) -> list[str]:

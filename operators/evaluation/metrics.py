@@ -136,11 +136,9 @@ def parse_qrels(lines: Iterable[str]) -> dict[str, dict[str, int]]:
     Raises InputError naming the line that has another form, or that gives a document another grade than a line before.
     """
     qrels: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for number, columns in _rows(lines):
         try:
-            query, _, document, last = map(_decode, line.split())
+            query, _, document, last = map(_decode, columns)
             grade = int(last)
         except ValueError:
             raise InputError(DeadLetterClass.INVALID, f"line {number}: expected `query 0 document grade`") from None
@@ -158,11 +156,9 @@ def parse_run(lines: Iterable[str]) -> dict[str, list[str]]:
     InputError naming the line that has another form, or a document that its query has already.
     """
     ranked: dict[str, dict[str, tuple[float, int]]] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for number, columns in _rows(lines):
         try:
-            query, _, column, rank, score, _ = line.split()
+            query, _, column, rank, score, _ = columns
             place = -float(score), int(rank)
         except ValueError:
             place = math.nan, 0
@@ -176,6 +172,11 @@ def parse_run(lines: Iterable[str]) -> dict[str, list[str]]:
             raise InputError(DeadLetterClass.INVALID, f"line {number}: query {query} has {document} already")
         documents[document] = place
     return {query: sorted(documents, key=documents.__getitem__) for query, documents in ranked.items()}
+
+
+def _rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """The columns of each line that is not blank, with its number from 1."""
+    return ((number, columns) for number, line in enumerate(lines, 1) if (columns := line.split()))
 
 
 def qrels_lines(query: str, judged: Judgements) -> Iterator[str]:

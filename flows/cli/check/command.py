@@ -1,6 +1,7 @@
 """`rankstream check`: whether everything that the flows need is there and fits, and what to do if not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import closing
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -39,11 +40,6 @@ SECTIONS: Final[Mapping[Part, Section]] = {
 }
 
 
-def _unread(tiers: Sequence[str]) -> Finding:
-    what = f"no profile's recipe has the stage decay: {', '.join(tiers)} are not read"
-    return Finding("warning", "decay", what, "Give a profile such a recipe, or remove the tiers.")
-
-
 def check(
     config: Config = None,
     parts: Annotated[
@@ -58,15 +54,14 @@ def check(
     settings = load(config)
     # Each finding says what they log.
     logs.configure(settings.telemetry, clients=False)
-    in_process = InProcess(settings)
     failed = False
     if settings.unread_decay:
-        show(_unread(settings.unread_decay), as_json=as_json)
-    try:
+        what = f"no profile's recipe has the stage decay: {', '.join(settings.unread_decay)} are not read"
+        unread = Finding("warning", "decay", what, "Give a profile such a recipe, or remove the tiers.")
+        show(unread, as_json=as_json)
+    with closing(InProcess(settings)) as in_process:
         for part in parts or Part:
             for finding in SECTIONS[part](settings, in_process):
                 show(finding, as_json=as_json)
                 failed = failed or finding.level == "error"
-    finally:
-        in_process.close()
     raise typer.Exit(1 if failed else 0)

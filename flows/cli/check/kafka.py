@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import aclosing
 from typing import Final
 
 from flows.assembly.clients import InProcess
@@ -57,11 +58,8 @@ def _schema_registry(section: KafkaSettings) -> Iterator[Finding]:
         return
 
     async def ask() -> str:
-        registry = SchemaRegistry(section.schema_registry)
-        try:
+        async with aclosing(SchemaRegistry(section.schema_registry)) as registry:
             await registry.check()
-        finally:
-            await registry.aclose()
         return registry.url
 
     try:
@@ -93,10 +91,9 @@ def _watermarks(section: KafkaSettings, described: Described) -> Iterator[Findin
     name = section.topics.watermarks
     config = described.get(name)
     if config and "compact" not in config.get("cleanup.policy", "compact"):
-        what = (
-            "it is not compacted: watermarks are lost after the retention, and a replica reads all of them at its start"
-        )
-        yield Finding("warning", f"kafka {name}", what, f"Set cleanup.policy of {name} to compact.")
+        follows = "watermarks are lost after the retention, and a replica reads all of them at its start"
+        remedy = f"Set cleanup.policy of {name} to compact."
+        yield Finding("warning", f"kafka {name}", f"it is not compacted: {follows}", remedy)
 
 
 def _group(section: KafkaSettings, topic: str | None, command: str, refused: Level, *, describes: bool) -> Finding:
@@ -109,9 +106,7 @@ def _group(section: KafkaSettings, topic: str | None, command: str, refused: Lev
         return Finding(refused, subject, f"{command} cannot join it: {error}", allow)
     if group is not None and not group.readable:
         return Finding(refused, subject, f"{command} cannot join it: the broker lets it be described only", allow)
-    members = (
-        "members not known" if group is None else f"{group.members} {'member' if group.members == 1 else 'members'}"
-    )
+    members = "members not known" if group is None else f"{group.members} member{'s' if group.members != 1 else ''}"
     if topic is None:
         return Finding("ok", subject, members)
     what = f"{members}, lag {lag} on {topic}"

@@ -1,9 +1,14 @@
-"""The findings of `rankstream check` about servers: one real call to each model, and the clocks of all."""
+"""The findings of `rankstream check` about servers: one real call to each model, its speed, and the clocks of all.
+
+The texts by which a model is measured are of one common word and numbers. A few calls are made, none of them twice:
+they say of what order a figure is, and no more.
+"""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -11,7 +16,6 @@ from typing import Final
 from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess, mismatch
 from flows.cli.check import Finding
-from flows.cli.check.measurement import Measured, explain, measure_server
 from operators.clients.chat.completions import Unanswered
 from operators.clients.http.clock import Ahead, ahead
 from operators.clients.local.minilm import MiniLM
@@ -21,6 +25,7 @@ from operators.query.backend_answers import refused_of
 from schemas.errors import BackendBadResponse, BackendError, CacheNotWritable, ConfigError, Reason
 from schemas.settings import ChatSettings, Settings
 from schemas.settings.section import Backend as Section
+from schemas.texts import printable
 
 _TIMEOUT: Final = 10.0
 _TEXT: Final = "a question"
@@ -34,6 +39,64 @@ _FITTING: Final = {
     "sparse_encoder": "Correct sparse_encoder.kind, sparse_encoder.url and sparse_encoder.model.",
     "rerank": "Correct rerank.kind, rerank.url, rerank.model and rerank.body.",
 }
+
+_WORD: Final = "water "
+
+_BATCH: Final = 32
+"""Most texts of the call whose time is taken."""
+
+_CHARS: Final = 512
+"""Characters of each of them."""
+
+_LENGTHS: Final = tuple(_CHARS << doubled for doubled in range(1, 8))
+"""Characters of the texts that are tried, up to 65,536."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Findings: something `wrong` with an answer, the `refusal` of a full call, and facts in words."""
+
+    wrong: str | None = None
+    refusal: str | None = None
+    facts: tuple[str, ...] = ()
+
+
+async def measure_server(ask: Callable[[Sequence[str]], Awaitable[object]], most: int) -> Measured:
+    """Measure a server that answers `ask` for a short text, in calls of at most `most` texts.
+
+    `ask` raises BackendError for a text that is not taken.
+    """
+    texts = [_make_text(_CHARS, number) for number in range(min(most, _BATCH))]
+    refusal, facts = None, []
+    started = time.monotonic()
+    try:
+        await ask(texts)
+    except BackendError as error:
+        refusal = f"it does not answer a call of {len(texts)} texts of {_CHARS} characters: {explain(error)}"
+    else:
+        speed = len(texts) * _CHARS / (time.monotonic() - started)
+        facts.append(f"{speed:,.0f} characters a second")
+    longest, why = len(_WORD), None
+    for length in _LENGTHS:
+        try:
+            await ask([_make_text(length, 0)])
+        except BackendError as error:
+            why = f"{length:,} not: {explain(error)}"
+            break
+        longest = length
+    taken = f"a text of {longest:,} characters is taken"
+    facts.append(f"{taken}, of {why}" if why else f"{taken}, whole or cut")
+    return Measured(None, refusal, tuple(facts))
+
+
+def explain(error: BackendError, section: str = "") -> str:
+    """The error, and the server's own words: the texts here are nobody's, so they may be quoted."""
+    symptom = str(error).removeprefix(f"{section}: ")
+    return printable(f"{symptom}: {error.quoted}" if error.quoted else symptom)
+
+
+def _make_text(length: int, number: int) -> str:
+    return (f"{number} " + _WORD * length)[:length]
 
 
 def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
@@ -89,12 +152,10 @@ async def _order(section: ChatSettings, in_process: InProcess) -> list[Finding]:
         answer = await model.complete(Orderer.system, prompt, FORM, timeout=max(section.timeout, _LONGEST))
         return answer, time.monotonic() - started
 
-    try:
+    async with aclosing(model):
         answer, took = await ask(write_prompt(RerankRequest(_TEXT, _DOCUMENTS, "", "")))
         read_order(answer, len(_DOCUMENTS))
         measured = await _read_speed(ask)
-    finally:
-        await model.aclose()
     return list(_chat_findings(section, answer, took, measured))
 
 
@@ -103,35 +164,21 @@ async def _read_speed(ask: Callable[[str], Awaitable[tuple[str, float]]]) -> Mea
     try:
         _, took = await ask(prompt)
     except BackendError as error:
-        return Measured(
-            None, f"it does not answer a prompt of {len(_PROMPT)} texts, {len(prompt):,} characters: {explain(error)}"
-        )
+        asked = f"a prompt of {len(_PROMPT)} texts, {len(prompt):,} characters"
+        return Measured(refusal=f"it does not answer {asked}: {explain(error)}")
     return Measured(facts=(f"a prompt of {len(prompt):,} characters in {took:.1f} s",))
 
 
 def _chat_findings(section: ChatSettings, answer: str, took: float, measured: Measured) -> Iterator[Finding]:
-    structured = section.structured != "none"
-    if structured and not answer.lstrip().startswith("{"):
-        yield Finding(
-            "warning",
-            "chat",
-            f"{section.model} answers a text, and no structured output by {section.structured}",
-            "Set chat.structured to a way that the server has, or to none.",
-        )
+    warn = partial(Finding, "warning", "chat")
+    if section.structured != "none" and not answer.lstrip().startswith("{"):
+        what = f"{section.model} answers a text, and no structured output by {section.structured}"
+        yield warn(what, "Set chat.structured to a way that the server has, or to none.")
     if took > section.timeout:
-        yield Finding(
-            "warning",
-            "chat",
-            f"an answer took {took:.1f} s, and chat.timeout is {section.timeout:g} s",
-            "Raise chat.timeout, or have the model think less by chat.parameters.",
-        )
+        what = f"an answer took {took:.1f} s, and chat.timeout is {section.timeout:g} s"
+        yield warn(what, "Raise chat.timeout, or have the model think less by chat.parameters.")
     if measured.refusal is not None:
-        yield Finding(
-            "warning",
-            "chat",
-            measured.refusal,
-            "Have it read fewer candidates (rerank_top, top_k), or see the server's log.",
-        )
+        yield warn(measured.refusal, "Have it read fewer candidates (rerank_top, top_k), or see the server's log.")
     facts = [f"{section.kind}, {section.model} answers in {took:.1f} s", *measured.facts]
     yield Finding("ok", "chat", "; ".join(facts))
 
@@ -189,12 +236,8 @@ def _call(section: str, name: str, work: Work) -> Iterator[Finding]:
         yield Finding("error", section, measured.wrong, _FITTING[key])
         return
     if measured.refusal is not None:
-        yield Finding(
-            "warning",
-            section,
-            measured.refusal,
-            f"Lower {key}.max_batch, raise {key}.timeout, or see the server's log.",
-        )
+        remedy = f"Lower {key}.max_batch, raise {key}.timeout, or see the server's log."
+        yield Finding("warning", section, measured.refusal, remedy)
     yield Finding("ok", section, "; ".join([f"{name} answers", *measured.facts]))
 
 
@@ -205,28 +248,22 @@ async def _embed(settings: Settings, in_process: InProcess) -> Measured:
     if isinstance(made, MiniLM):
         # The model in this process serves other checks, too.
         return Measured(await mismatch(made, settings.qdrant.dimension, _TIMEOUT))
-    try:
+    async with aclosing(made):
         if wrong := await mismatch(made, settings.qdrant.dimension, _TIMEOUT):
             return Measured(wrong)
-        return await measure_server(
-            lambda texts: made.embed(texts, purpose="document", timeout=_TIMEOUT), settings.embedder.max_batch
-        )
-    finally:
-        await made.aclose()
+        ask = partial(made.embed, purpose="document", timeout=_TIMEOUT)
+        return await measure_server(ask, settings.embedder.max_batch)
 
 
 async def _encode(settings: Settings, in_process: InProcess) -> Measured:
     made = clients.sparse_encoder(settings.sparse_encoder, in_process.metrics("check"))
     assert made is not None
-    try:
+    async with aclosing(made):
         [vector] = await made.embed([_TEXT], purpose="query", timeout=_TIMEOUT)
         if not vector.indices:
             return Measured("its vector of a text has no term")
-        return await measure_server(
-            lambda texts: made.embed(texts, purpose="document", timeout=_TIMEOUT), settings.sparse_encoder.max_batch
-        )
-    finally:
-        await made.aclose()
+        ask = partial(made.embed, purpose="document", timeout=_TIMEOUT)
+        return await measure_server(ask, settings.sparse_encoder.max_batch)
 
 
 async def _score(settings: Settings, in_process: InProcess) -> Measured:

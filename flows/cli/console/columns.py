@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from flows.cli.console.explanation import share_score
+from flows.cli.console.waterfall import share_score
 from flows.cli.evaluate.evaluation import judged_hit
 from operators.evaluation.comparison import jaccard, rank_biased_overlap
 
@@ -22,10 +22,14 @@ _LONGEST: Final = 600
 """Characters of a text or a field that a card shows at most."""
 
 
-class Column(BaseModel):
-    """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations."""
+class Strict(BaseModel):
+    """A request of the page, which has these fields and no others."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Column(Strict):
+    """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations."""
 
     config: str = ""
     recipe: str = ""
@@ -35,10 +39,8 @@ class Column(BaseModel):
     min_relevance: float | None = None
 
 
-class Search(BaseModel):
+class Search(Strict):
     """A search of the page: fields of a query event, which the search flow judges, and the columns."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     columns: Annotated[list[Column], Field(min_length=1, max_length=COLUMNS)]
     text: Any = None
@@ -55,14 +57,7 @@ class Search(BaseModel):
 
 def event_fields(column: Column) -> dict[str, Any]:
     """The fields of a query event that a column says."""
-    said: dict[str, Any] = {name: getattr(column, name) for name in ("recipe", "profile") if getattr(column, name)}
-    if column.overrides:
-        said["overrides"] = column.overrides
-    if not column.rerank:
-        said["rerank"] = False
-    if column.min_relevance is not None:
-        said["min_relevance"] = column.min_relevance
-    return said
+    return column.model_dump(exclude={"config"}, exclude_defaults=True)
 
 
 def to_cards(result: Mapping[str, Any], grades: Mapping[str, int], known: Mapping[str, Mapping[str, Any]]) -> list[Any]:
@@ -86,8 +81,8 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
         "score": hit["score"],
         "relevance": hit.get("relevance"),
         "title": _text(payload.get("title")),
-        "passages": [{**each, "text": _shorten(each["text"])} for each in passages],
-        "text": _shorten(hit.get("text") or document.get("text") or ""),
+        "passages": [{**each, "text": shorten(each["text"])} for each in passages],
+        "text": shorten(hit.get("text") or document.get("text") or ""),
         "fields": {
             name: _text(payload[name])
             for name in sorted(payload, key=_LATE.__contains__)
@@ -107,24 +102,23 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return _shorten(", ".join(str(_text(each)) for each in value))
+        return shorten(", ".join(str(_text(each)) for each in value))
     if isinstance(value, Mapping):
-        return _shorten("; ".join(f"{name}: {_text(each)}" for name, each in value.items()))
-    return _shorten(str(value))
+        return shorten("; ".join(f"{name}: {_text(each)}" for name, each in value.items()))
+    return shorten(str(value))
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def shorten(text: str, most: int = _LONGEST) -> str:
+    """The text with at most that many characters; an ellipsis stands for the rest."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def to_column(result: Mapping[str, Any], cards: list[Any]) -> dict[str, Any]:
     """A result without its documents, for the head of a column, with its cards."""
     names = ("status", "profile", "degraded", "warnings", "total", "total_relation", "legs", "retrieval_stage")
     return {
-        **{name: result.get(name) for name in names},
+        **{name: result.get(name) for name in (*names, "error", "denied")},
         "recipe": result.get("provenance", {}).get("recipe"),
-        "error": result.get("error"),
-        "denied": result.get("denied"),
         "reranked": result.get("reranked_candidates"),
         "unscored": result.get("unscored_candidates"),
         "took": (result.get("debug") or {}).get("total_latency_ms"),

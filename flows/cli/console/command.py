@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,13 +13,13 @@ from rich.console import Console as RichConsole
 
 from flows.assembly.clients import InProcess
 from flows.assembly.delivery import connect
+from flows.cli.config import begin
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.overview import Overview
 from flows.cli.console.server import Console, ConsoleServer
-from flows.cli.console.timeline import trace_spans
+from flows.cli.console.waterfall import trace_spans
 from flows.cli.console.workbench import Answers, Workbench, configure, searcher
 from flows.cli.output import Config, out, say
-from flows.process import logs
 from flows.process.embedded import Embedded
 from flows.process.signals import StopSignals
 from operators.telemetry.export import tracer_provider
@@ -67,8 +68,7 @@ def console(
     """
     if origin is not None and not _ORIGIN.fullmatch(origin):
         raise ConfigError("--origin: expected a scheme and a host in lower case, such as https://console.example.com")
-    settings = load(config)
-    logs.configure(settings.telemetry)
+    settings = begin(config)
     tracer = tracer_provider().get_tracer("rankstream.console")
     name = config.stem if config is not None else "default"
     configurations = {name: configure(name, settings, searcher(settings.kafka, tracer))}
@@ -78,21 +78,22 @@ def console(
         its = load(path)
         ask = None if _same_flow(settings.kafka, its.kafka) else searcher(its.kafka, tracer)
         configurations[path.stem] = configure(path.stem, its, ask)
-    in_process = InProcess(settings)
-    try:
+    with closing(InProcess(settings)) as in_process:
         bench = Workbench(configurations, Judgements(judgements, queries), Overview(settings, in_process))
         server = ConsoleServer(Console(bench, origin), port)
         connect(settings.kafka)
-        StopSignals(server.stop)
-        say(out, f"console: {server.link}")
-        server.serve()
-    finally:
-        in_process.close()
+        _serve(server, out)
 
 
 def _same_flow(one: KafkaSettings, other: KafkaSettings) -> bool:
     """True if a query of the one is answered by the flow of the other."""
     return (one.bootstrap_servers, one.topics.queries) == (other.bootstrap_servers, other.topics.queries)
+
+
+def _serve(server: ConsoleServer, console: RichConsole) -> None:
+    StopSignals(server.stop)
+    say(console, f"console: {server.link}")
+    server.serve()
 
 
 def serve_embedded(
@@ -115,7 +116,4 @@ def serve_embedded(
     overview = Overview(settings, running.in_process, own_broker=True)
     configurations = {"demo": configure("demo", settings, ask_alone)}
     bench = Workbench(configurations, Judgements(judgements), overview, spans_of)
-    server = ConsoleServer(Console(bench), 0)
-    StopSignals(server.stop)
-    say(console, f"console: {server.link}")
-    server.serve()
+    _serve(ConsoleServer(Console(bench), 0), console)

@@ -40,17 +40,16 @@ class Judgements:
             raise InputError(DeadLetterClass.INVALID, f"{queries}: no such file")
         if self.queries.exists():
             for number, document in numbered_jsonl(self.queries):
-                query = _read_query(document)
+                query, wrong = _read_query(document), ""
                 if not isinstance(id_ := query.get("query_id"), str):
-                    where = f"{self.queries}:{number}"
-                    raise InputError(DeadLetterClass.INVALID, f"{where}: query_id: missing, or not a string")
-                if "result_id" in query:
-                    where = f"{self.queries}:{number}"
-                    raise InputError(DeadLetterClass.INVALID, f"{where}: a result without its pool (record: true)")
+                    wrong = "query_id: missing, or not a string"
+                elif "result_id" in query:
+                    wrong = "a result without its pool (record: true)"
                 # A topic may hold a recorded result twice.
-                if self.set.setdefault(id_, query) != query:
-                    where = f"{self.queries}:{number}"
-                    raise InputError(DeadLetterClass.INVALID, f"{where}: query_id: another query has {id_}")
+                elif self.set.setdefault(id_, query) != query:
+                    wrong = f"query_id: another query has {id_}"
+                if wrong:
+                    raise InputError(DeadLetterClass.INVALID, f"{self.queries}:{number}: {wrong}")
 
     def query_of(self, text: str, namespace: str) -> str:
         """The id of a query with this text in this namespace: the set's, or one that is made of both."""
@@ -110,9 +109,7 @@ class Judgements:
             "queries": [
                 {
                     "id": id_,
-                    "text": query.get("text"),
-                    "namespace": query.get("namespace"),
-                    "kind": query.get("kind"),
+                    **{name: query.get(name) for name in ("text", "namespace", "kind")},
                     "judged": len(self.grades_of(id_)),
                     "relevant": sum(grade > 0 for grade in self.grades_of(id_).values()),
                 }

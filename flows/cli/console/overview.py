@@ -6,14 +6,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Final
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import Ask, open_client, survey_collections
-from flows.assembly.query import destinations
+from flows.cli.check import Finding
 from flows.cli.check.command import SECTIONS
+from flows.cli.console.columns import shorten
 from operators.collections.requirements import Surveyed
-from operators.query.collection import Destinations
 from schemas.document import DESTINATION, LANG, NAMESPACE, VERSION
 from schemas.errors import BackendError, ConfigError
 from schemas.settings import Settings
@@ -61,13 +62,10 @@ class Overview:
 
     def _collection(self, ask: Ask, surveyed: Surveyed) -> dict[str, Any]:
         name, info = surveyed.physical, surveyed.info
-        view: dict[str, Any] = {"name": surveyed.name, "namespaces": [], "fields": [], "languages": [], "examples": []}
-        view |= {
-            "points": None,
-            "last": None,
-            "error": None,
-            "destinations": _destinations_of(destinations(self._settings.qdrant), surveyed.name),
-        }
+        held = self._settings.qdrant.destinations.items()
+        of = sorted(destination for destination, collection in held if collection == surveyed.name)
+        view: dict[str, Any] = {"name": surveyed.name, "points": None, "last": None, "error": None, "destinations": of}
+        view |= {"namespaces": [], "fields": [], "languages": [], "examples": []}
         if info is None:
             return view | {"error": str(surveyed.error or "the collection isn't there")}
         try:
@@ -75,9 +73,9 @@ class Overview:
         except (BackendError, TimeoutError) as error:
             return view | {"error": str(error) or "no answer in time"}
         payloads = [record.payload for record in page.records]
-        view["points"], view["fields"] = info.points, _fields(payloads, info.indexes)
-        view["languages"] = _values(payloads, LANG)
-        view["sampled"] = len(payloads)
+        languages = Counter(str(value) for payload in payloads if (value := payload.get(LANG))).most_common()
+        view["languages"] = [{"name": name, "count": count} for name, count in languages]
+        view |= {"points": info.points, "fields": _fields(payloads, info.indexes), "sampled": len(payloads)}
         with suppress(BackendError, TimeoutError):
             facet = ask(lambda client: client.facet(name, NAMESPACE, limit=_NAMESPACES, timeout=_TIMEOUT), _TIMEOUT)
             ranked = sorted(facet.counts.items(), key=lambda each: (-each[1], str(each[0])))
@@ -92,31 +90,19 @@ class Overview:
         """A line for each backend: ok, warning or error, what is so, and what to do."""
         with self._lock:
             if self._health is None or time.monotonic() - self._health[0] > _KEEP:
-                self._health = (
-                    time.monotonic(),
-                    [
-                        line
-                        for part, section in SECTIONS.items()
-                        if part not in self._skipped
-                        for line in self._ask(section)
-                    ],
-                )
+                lines = [self._ask(section) for part, section in SECTIONS.items() if part not in self._skipped]
+                self._health = time.monotonic(), lines
             return self._health[1]
 
-    def _ask(self, section: Any) -> list[dict[str, Any]]:
+    def _ask(self, section: Any) -> dict[str, Any]:
+        """The worst finding of a section."""
         try:
             findings = list(section(self._settings, self._in_process))
         except (ConfigError, BackendError, OSError) as error:
-            return [{"level": "error", "subject": section.__name__, "what": str(error), "remedy": None}]
-        # A line for a backend: what is worst of it.
+            findings = [Finding("error", "", str(error))]
         order = ("error", "warning", "ok")
         worst = min(findings, key=lambda each: order.index(each.level))
-        subject = section.__name__
-        return [{"level": worst.level, "subject": subject, "what": worst.what, "remedy": worst.remedy}]
-
-
-def _destinations_of(of: Destinations, collection: str) -> list[str]:
-    return sorted(name for name, physical in of.destinations.items() if physical == collection)
+        return asdict(worst) | {"subject": section.__name__}
 
 
 def _fields(payloads: Sequence[Mapping[str, Any]], indexes: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -127,7 +113,7 @@ def _fields(payloads: Sequence[Mapping[str, Any]], indexes: Mapping[str, Any]) -
             "name": name,
             "share": count / len(payloads),
             "indexed": name in indexes,
-            "examples": list(_examples(payload.get(name) for payload in payloads)),
+            "examples": _examples(payload.get(name) for payload in payloads),
         }
         for name, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
         if name != DESTINATION
@@ -135,32 +121,19 @@ def _fields(payloads: Sequence[Mapping[str, Any]], indexes: Mapping[str, Any]) -
 
 
 def _examples(values: Iterable[Any]) -> list[str]:
-    shown = (_show(value) for value in values if value is not None and value != "")
-    return list(dict.fromkeys(shown))[:_EXAMPLES]
-
-
-def _show(value: Any) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
-
-
-def _values(payloads: Sequence[Mapping[str, Any]], field: str) -> list[dict[str, Any]]:
-    counts = Counter(str(value) for payload in payloads if (value := payload.get(field)))
-    return [{"name": name, "count": count} for name, count in counts.most_common()]
+    given = (value for value in values if value is not None and value != "")
+    texts = (", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in given)
+    return list(dict.fromkeys(shorten(text, _SHORT) for text in texts))[:_EXAMPLES]
 
 
 def _queries(payloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Queries that this index answers: the first words of titles in several languages, and a code if there is one."""
-    found: list[dict[str, Any]] = []
+    codes = [(value, payload) for payload in payloads for name in _CODES if isinstance(value := payload.get(name), str)]
+    found = [{"text": code, "namespace": payload.get(NAMESPACE)} for code, payload in codes[:1]]
     spread: dict[tuple[Any, Any], Mapping[str, Any]] = {}
     for payload in payloads:
         if isinstance(payload.get("title"), str):
             spread.setdefault((payload.get(NAMESPACE), payload.get(LANG)), payload)
-    for payload in payloads:
-        code = next((value for name in _CODES if isinstance(value := payload.get(name), str)), None)
-        if code is not None:
-            found.append({"text": code, "namespace": payload.get(NAMESPACE)})
-            break
     titles = [*spread.values(), *payloads[len(payloads) // 3 :: max(1, len(payloads) // 6)]]
     for payload in titles:
         title = payload.get("title")

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import orjson
-import yaml
 
-from flows.cli.evaluate.tune import shorten_definition
+from flows.cli.evaluate.tune import recipes_yaml
 from schemas.recipes import MAX_DISTANCE, Recipe
 from schemas.recipes.fusion import WeighingStage
 from schemas.recipes.recipe import STAGES
@@ -48,14 +47,8 @@ def controls(recipe: Recipe) -> list[dict[str, Any]]:
         found.append({"stage": stage.name, "about": schema.get("description", ""), "parameters": parameters})
     bound = {"name": MAX_DISTANCE, "kind": "number", "low": 0, "high": 2, "step": 0.01, "value": recipe.max_distance}
     about = "Greatest distance, 1 - score, of a result; 0: no bound."
-    found.append(
-        {
-            "stage": "",
-            "about": "Of the recipe as a whole.",
-            "parameters": [{**bound, "about": about, "nullable": False}],
-        }
-    )
-    return found
+    whole = {"about": "Of the recipe as a whole.", "parameters": [{**bound, "about": about, "nullable": False}]}
+    return [*found, {"stage": "", **whole}]
 
 
 def _weight(recipe: Recipe, leg: str) -> float:
@@ -129,15 +122,14 @@ def write_forms(recipe: Recipe, event: Mapping[str, Any], settings: Settings) ->
 
     The YAML has the query's profile, too, where it must change so that queries that name no recipe are ranked alike.
     """
-    section: dict[str, Any] = {"recipes": {recipe.name: shorten_definition(recipe)}}
     name = event.get("profile") or BALANCED
     profile = settings.profiles.get(name)
-    if profile is not None and (changes := _change_profile(profile, recipe.name, event)):
-        section["profiles"] = {name: changes}
+    changes = _change_profile(profile, recipe.name, event) if profile is not None else {}
+    profiles = {"profiles": {name: changes}} if changes else {}
     kafka = settings.kafka
     asked = orjson.dumps(event, option=orjson.OPT_INDENT_2).decode()
     return {
-        "yaml": _HEAD + yaml.safe_dump(section, sort_keys=False, allow_unicode=True),
+        "yaml": _HEAD + recipes_yaml({recipe.name: recipe}, **profiles),
         "event": asked,
         "producer": "\n".join(_producer(event, kafka.bootstrap_servers, kafka.topics.queries)),
     }

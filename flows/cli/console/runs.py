@@ -4,22 +4,17 @@ import threading
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from flows.cli.console.columns import COLUMNS, Column
+from flows.cli.console.columns import COLUMNS, Column, Strict
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.parameters import shorten_overrides
 from flows.cli.console.workbench import Workbench
-from flows.cli.evaluate.compare import compare_values, moves, summarise
+from flows.cli.evaluate.compare import compare_values, summarise
 from flows.cli.evaluate.evaluation import DEPTH, to_event
-from flows.cli.evaluate.tune import Rules, parse_wanted, recipes_with, shorten_definition, tune_recipe
-from flows.cli.rank import ReadPool
+from flows.cli.evaluate.tune import Rules, parse_wanted, recipes_with, recipes_yaml, tune_recipe
 from operators.evaluation.metrics import TABLE, by_query, relevant
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
-
-AT_ONCE: Final = 8
-"""Queries under way at a time: pools are large, and an embedded broker drops what it can't hold."""
 
 TRIALS: Final = 60
 
@@ -27,29 +22,23 @@ _OWN: Final = frozenset({"query_id", "timeout_ms", *Column.model_fields})
 """Fields of a query of the set that a run has its own of; a column says all of its own, also by leaving one empty."""
 
 
-class Batch(BaseModel):
+class Batch(Strict):
     """Some queries of the set, to be asked by each column."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     columns: Annotated[list[Column], Field(min_length=1, max_length=COLUMNS)]
     queries: Annotated[list[str], Field(min_length=1, max_length=64)]
 
 
-class Compared(BaseModel):
+class Compared(Strict):
     """The values of two columns: metric -> query -> value."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     first: dict[str, dict[str, float]]
     second: dict[str, dict[str, float]]
     metric: str = "nDCG@10"
 
 
-class Tuning(BaseModel):
+class Tuning(Strict):
     """Parameters of a column's recipe to tune on the judged queries, as `tune` takes them."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     column: Column
     wanted: Annotated[list[str], Field(min_length=1, max_length=16)]
@@ -64,12 +53,8 @@ def measure_batch(bench: Workbench, batch: Batch) -> list[dict[str, dict[str, fl
     judged = {query: bench.judgements.grades_of(query) for query in batch.queries}
     found = []
     for column in batch.columns:
-        ranked: dict[str, list[str]] = {}
-        for start in range(0, len(batch.queries), AT_ONCE):
-            some = batch.queries[start : start + AT_ONCE]
-            events = [_query_fields(bench.judgements, each) for each in some]
-            ranked |= zip(some, bench.order(column, events, DEPTH), strict=True)
-        found.append(by_query(ranked, judged))
+        events = [_query_fields(bench.judgements, each) for each in batch.queries]
+        found.append(by_query(dict(zip(batch.queries, bench.order(column, events, DEPTH), strict=True)), judged))
     return found
 
 
@@ -91,8 +76,7 @@ def compare_runs(compared: Compared) -> dict[str, Any]:
     values = [*compared.first.values(), *compared.second.values()]
     if any(each.keys() != values[0].keys() for each in values):
         raise InputError(DeadLetterClass.INVALID, "first, second: values of the same queries are expected")
-    found = compare_values(compared.first, compared.second, compared.metric, 0)
-    return {**summarise(found), "queries": moves(found)}
+    return summarise(compare_values(compared.first, compared.second, compared.metric, 0))
 
 
 def _check_metric(metric: str) -> None:
@@ -143,33 +127,22 @@ class Tuner:
             self._state = {"state": "tuning", "tried": tried, "trials": TRIALS}
 
         try:
-            pools = list(self._pools(tuning.column, list(judged)))
+            asked = tuning.column.model_copy(update={"rerank": True, "min_relevance": None})
+            queries = [{**_query_fields(bench.judgements, each), "query_id": each} for each in judged]
+            pools = bench.record(asked, queries)
             ranker = bench.of(tuning.column).ranker
             rules = Rules(metric=tuning.metric, trials=TRIALS)
             tuned = tune_recipe(ranker, recipe, pools, wanted, judged, rules, note)
             report = tuned.report()
             plain = bench.plain_recipe(tuning.column)
             overrides = {stage: dict(each) for stage, each in tuned.recipe.written.items()}
-            section = {"recipes": {recipe.name: shorten_definition(tuned.recipe)}}
             self._state = {
                 "state": "done",
                 "verdict": tuned.verdict(),
                 "values": [{"path": path, "value": value} for path, value in report["values"].items()],
-                "metric": rules.metric,
-                "means": report["means"],
-                "chosen_on": report["chosen_on"],
-                "judged_on": report["judged_on"],
+                **{name: report[name] for name in ("metric", "means", "chosen_on", "judged_on")},
                 "overrides": shorten_overrides(plain, overrides),
-                "yaml": yaml.safe_dump(section, sort_keys=False, allow_unicode=True),
+                "yaml": recipes_yaml({recipe.name: tuned.recipe}),
             }
         except (RankstreamError, OSError) as error:
             self._state = {"state": "failed", "error": str(error)}
-
-    def _pools(self, column: Column, queries: Sequence[str]) -> "Sequence[ReadPool]":
-        bench, found = self._bench, []
-        asked = column.model_copy(update={"rerank": True, "min_relevance": None})
-        for start in range(0, len(queries), AT_ONCE):
-            some = queries[start : start + AT_ONCE]
-            events = [{**_query_fields(bench.judgements, each), "query_id": each} for each in some]
-            found += bench.record(asked, events)
-        return found

@@ -22,7 +22,7 @@ from importlib.resources import files
 from typing import Annotated, Any, Final, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -30,7 +30,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from flows.cli.console.columns import Column, Search
+from flows.cli.console.columns import Column, Search, Strict
 from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
 from flows.cli.query_client import Unanswered
@@ -74,38 +74,34 @@ _HEADERS: Final = {
 Body = TypeVar("Body", bound=BaseModel)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Keyed(_Strict):
+class Keyed(Strict):
     """A search of the page, and a document."""
 
     key: str
     id: str = ""
 
 
-class Ranking(_Strict):
+class Ranking(Strict):
     """A search of the page, ranked again by another column."""
 
     key: str
     column: Column
 
 
-class Keys(_Strict):
+class Keys(Strict):
     """Searches of the page."""
 
     keys: list[str]
 
 
-class Writing(_Strict):
+class Writing(Strict):
     """A column and its search, to be written."""
 
     column: Column
-    search: dict[str, Any] = {}
+    search: dict[str, Any] = Field(default_factory=dict)
 
 
-class Grade(_Strict):
+class Grade(Strict):
     """The grade of a document for a text; None takes it back."""
 
     text: Annotated[str, Field(max_length=MAX_JUDGED)]

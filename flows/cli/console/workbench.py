@@ -1,7 +1,7 @@
 """The workbench behind the page: it asks queries, keeps late pools, and ranks them again in this process."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -12,11 +12,10 @@ from opentelemetry.trace import Tracer, format_trace_id
 from flows.assembly.delivery import connect
 from flows.cli.console import losses
 from flows.cli.console.columns import Column, Search, compare_columns, event_fields, to_cards, to_column
-from flows.cli.console.explanation import waterfall
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.overview import Overview
 from flows.cli.console.parameters import controls, shorten_overrides, write_forms
-from flows.cli.console.timeline import SpansOf, timeline
+from flows.cli.console.waterfall import SpansOf, timeline, waterfall
 from flows.cli.evaluate.evaluation import judged_hit, judged_name
 from flows.cli.query_client import Event, QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
@@ -29,6 +28,9 @@ from schemas.settings.ranking import BALANCED
 
 _POOLS: Final = 32
 """Pools that are kept; the page of an older one asks again."""
+
+AT_ONCE: Final = 8
+"""Queries of a set under way at a time: pools are large, and an embedded broker drops what it can't hold."""
 
 TIMEOUT: Final = 30.0
 """Seconds to wait for an answer, as `rankstream query` does by default."""
@@ -133,26 +135,29 @@ class Workbench:
 
     def search(self, search: Search) -> dict[str, Any]:
         """Every column's results, and their comparison. Raises RankstreamError and OSError."""
-        events = search.events()
-        results: list[dict[str, Any]] = [{}] * len(events)
-        traces: list[str | None] = [None] * len(events)
-        for name in dict.fromkeys(self._asked_by(column).name for column in search.columns):
-            places = [place for place, column in enumerate(search.columns) if self._asked_by(column).name == name]
-            ask = self.configurations[name].ask
-            assert ask is not None
-            asked = [self._adapt(search.columns[place], events[place]) for place in places]
-            answered, trace_id = ask(asked)
-            for place, result in zip(places, answered, strict=True):
-                results[place], traces[place] = result, trace_id
+        asked = list(zip(search.columns, search.events(), strict=True))
+        by_flow: dict[str, list[tuple[Column, dict[str, Any]]]] = {}
+        for column, event in asked:
+            by_flow.setdefault(self._asked_by(column).name, []).append((column, event))
+        answers = {}
+        for name, of_flow in by_flow.items():
+            answered = self._ask(of_flow[0][0], [self._adapt(*each) for each in of_flow])
+            answers[name] = iter(answered.results), answered.trace_id
         columns = []
-        for column, event, result, trace_id in zip(search.columns, events, results, traces, strict=True):
-            shelved = self._shelve(column, event, result, trace_id)
-            columns.append({**self._view(shelved[1]), "key": shelved[0]})
+        for column, event in asked:
+            results, trace_id = answers[self._asked_by(column).name]
+            key, shelved = self._shelve(column, event, next(results), trace_id)
+            columns.append({**self._view(shelved), "key": key})
         return {"columns": columns, **self.compare([each["key"] for each in columns])}
 
     def _asked_by(self, column: Column) -> Configuration:
         own = self.of(column)
         return own if own.ask is not None else self.main
+
+    def _ask(self, column: Column, events: Sequence[Mapping[str, Any]]) -> Answers:
+        ask = self._asked_by(column).ask
+        assert ask is not None
+        return ask(events)
 
     def _adapt(self, column: Column, event: Mapping[str, Any]) -> dict[str, Any]:
         """The event for the flow that is asked: one that lacks the column's recipe gives its candidates only."""
@@ -207,13 +212,8 @@ class Workbench:
         """The ranker and the pool of a column, as if its query had asked for the column's recipe."""
         read = self._pool(shelved)
         column = shelved.column
-        changes = {
-            "overrides": column.overrides or None,
-            "rerank": column.rerank,
-            "min_relevance": column.min_relevance,
-            "recipe": column.recipe or None,
-            "profile": column.profile or None,
-        }
+        changes = {name: getattr(column, name) or None for name in ("overrides", "recipe", "profile")}
+        changes |= {"rerank": column.rerank, "min_relevance": column.min_relevance}
         event = read.pool.query.model_copy(update=changes)
         named = self.plain_recipe(column)
         own = shelved.asked.get("provenance", {}).get("recipe")
@@ -266,14 +266,12 @@ class Workbench:
     def explain(self, key: str, id_: str) -> dict[str, Any]:
         """The waterfall of one result. Raises InputError."""
         shelved = self.recall(key)
-        result = shelved.result
-        hit = next((each for each in result["results"] if each["id"] == id_), None)
+        hit = _find(shelved.result, id_)
         if hit is None and shelved.read is not None:
             # It is behind the page: the whole pool has it.
             ranker, read = self._prepare(shelved)
             event = read.pool.query.model_copy(update={"limit": 200})
-            result = ranker.rank(read._replace(pool=read.pool.model_copy(update={"query": event})))
-            hit = next((each for each in result["results"] if each["id"] == id_), None)
+            hit = _find(ranker.rank(read._replace(pool=read.pool.model_copy(update={"query": event}))), id_)
         if hit is None or "explanation" not in hit:
             raise InputError(DeadLetterClass.INVALID, f"id: no result has it ({id_[:80]!r})")
         explanation = hit["explanation"]
@@ -305,9 +303,7 @@ class Workbench:
             *({**same, "filters": [each, own]} for each in filters),
             *({"namespace": each, "limit": 1, "filters": [own]} for each in others),
         ]
-        ask = self._asked_by(shelved.column).ask
-        assert ask is not None
-        found, alone, *rest = ask(asked).results
+        found, alone, *rest = self._ask(shelved.column, asked).results
         failing = [_put_into_words(each) for each, hits in zip(filters, rest, strict=False) if not hits["results"]]
         there = [each for each, hits in zip(others, rest[len(filters) :], strict=True) if hits["results"]]
         document = found["results"][0] if found["results"] else None
@@ -327,17 +323,19 @@ class Workbench:
 
     def record(self, column: Column, queries: Sequence[Mapping[str, Any]]) -> list[ReadPool]:
         """The pools of some queries by a column. Raises RankstreamError and OSError."""
-        ask = self._asked_by(column).ask
-        assert ask is not None
         found = []
-        events = [
-            self._adapt(column, {**query, "record": True, **_bare(), **event_fields(column)}) for query in queries
-        ]
-        for result in ask(events).results:
+        for result in self._ask_bare(column, queries, record=True):
             if "pool" not in result:
                 raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {_failure(result)}")
             found.append(self.main.ranker.read(orjson.dumps(result["pool"]))._replace(document={}))
         return found
+
+    def _ask_bare(self, column: Column, queries: Sequence[Mapping[str, Any]], **asked: Any) -> Iterator[dict[str, Any]]:
+        """The answer to each query by a column, without fields and texts of documents: nobody reads those."""
+        said = {**asked, "return": {"fields": [], "text": "none"}, **event_fields(column)}
+        events = [self._adapt(column, {**query, **said}) for query in queries]
+        for start in range(0, len(events), AT_ONCE):
+            yield from self._ask(column, events[start : start + AT_ONCE]).results
 
     def order(self, column: Column, queries: Sequence[Mapping[str, Any]], depth: int) -> list[list[str]]:
         """The names by which each query's first results by a column are judged. Raises RankstreamError and OSError."""
@@ -345,11 +343,12 @@ class Workbench:
         if own.ask is None:
             ranker = replace(own.ranker, recipe=self.recipe(column), explain=False)
             return [[id_ for id_, _ in ranker.order(read).ranked[:depth]] for read in self.record(column, queries)]
-        results = own.ask([{**query, "limit": depth, **_bare(), **event_fields(column)} for query in queries]).results
-        for result in results:
+        found = []
+        for result in self._ask_bare(column, queries, limit=depth):
             if result["status"] in {"invalid", "denied", "failed"}:
                 raise InputError(DeadLetterClass.INVALID, f"a query was not answered: {_failure(result)}")
-        return [[judged_hit(hit) for hit in result["results"]] for result in results]
+            found.append([judged_hit(hit) for hit in result["results"]])
+        return found
 
     def parameters(self, column: Column) -> dict[str, Any]:
         """The controls of the column's recipe. Raises InputError."""
@@ -364,16 +363,13 @@ class Workbench:
         return write_forms(recipe, event, self.of(column).settings)
 
 
-def _bare() -> dict[str, Any]:
-    """Fields of a query whose documents nobody reads."""
-    return {"return": {"fields": [], "text": "none"}}
+def _find(result: Mapping[str, Any], id_: str) -> Mapping[str, Any] | None:
+    return next((each for each in result["results"] if each["id"] == id_), None)
 
 
 def _failure(result: Mapping[str, Any]) -> str:
-    if result.get("error"):
-        return str(result["error"]["reason"])
-    if result.get("denied"):
-        return str(result["denied"]["reason"])
+    if said := result.get("error") or result.get("denied"):
+        return str(said["reason"])
     return "; ".join(result.get("warnings") or ()) or str(result["status"])
 
 

@@ -7,43 +7,30 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from flows.cli.config import begin_quietly
+from flows.cli.evaluate import sources
 from flows.cli.evaluate.evaluation import Row, groups, variants
-from flows.cli.evaluate.sources import (
-    AllowPartial,
-    Documents,
-    Given,
-    IndexDir,
-    Models,
-    Pools,
-    Qrels,
-    Queries,
-    Recipes,
-    print_report,
-    report_lost,
-)
 from flows.cli.output import Json, emit, say, stderr
-from flows.process import logs
-from schemas.settings import TelemetrySettings
 from schemas.texts import printable
 
 
 def evaluate(
-    qrels: Qrels,
-    queries: Queries = None,
-    documents: Documents = None,
-    pools: Pools = None,
-    config: Models = None,
-    recipe: Recipes = None,
+    qrels: sources.Qrels,
+    queries: sources.Queries = None,
+    documents: sources.Documents = None,
+    pools: sources.Pools = None,
+    config: sources.Models = None,
+    recipe: sources.Recipes = None,
     stages: Annotated[bool, typer.Option("--stages", help="Add a row for each stage of a recipe.")] = False,
     by: Annotated[
         str | None,
         typer.Option(help="Column of --queries, such as `kind`: add the figures of each of its values."),
     ] = None,
-    index_dir: IndexDir = None,
+    index_dir: sources.IndexDir = None,
     run_dir: Annotated[
         Path | None, typer.Option("--run", help="Directory for run files in TREC format, which `compare` takes.")
     ] = None,
-    allow_partial: AllowPartial = False,
+    allow_partial: sources.AllowPartial = False,
     as_json: Json = False,
 ) -> None:
     """Measure recipes on judged queries.
@@ -52,8 +39,8 @@ def evaluate(
     (--pools). Each recipe is measured without its model, and with it if it has one. If an answer is not whole, the exit
     code is 1.
     """
-    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
-    given = Given.check(qrels, queries, documents, pools, config, index_dir)
+    begin_quietly()
+    given = sources.Given(qrels, queries, documents, pools, config, index_dir)
     if by is not None and queries is None:
         raise typer.BadParameter("it needs --queries, which have the column", param_hint="--by")
     grouped = groups(queries, by) if by is not None and queries is not None else {}
@@ -73,8 +60,8 @@ def evaluate(
     if not as_json:
         apart = [separation_table(rows)] if any(row.separation is not None for row in rows) else []
         tables = [figures_table(rows), *apart, *(group_tables(rows, by, grouped) if by is not None else ())]
-        print_report([*tables, source.note])
-    report_lost(((row.name, row.answered, row.lost) for row in rows), allowed=allow_partial)
+        sources.print_report([*tables, source.note])
+    sources.report_lost(((row.name, row.answered, row.lost) for row in rows), allowed=allow_partial)
 
 
 def separation_table(rows: list[Row]) -> Table:

@@ -8,15 +8,14 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
+from flows.cli.config import begin_quietly
 from flows.cli.evaluate.evaluation import Judgements, read_qrels, read_trec, select_judged
 from flows.cli.evaluate.sources import Qrels, print_report
 from flows.cli.output import Json, emit
-from flows.process import logs
 from operators.evaluation.comparison import CONFIDENCE, LEAST_CHANGED, ByQuery, Comparison, Verdict
 from operators.evaluation.comparison import compare as compare_systems
 from operators.evaluation.metrics import TABLE, by_query, parse_run, relevant
 from schemas.errors import DeadLetterClass, InputError
-from schemas.settings import TelemetrySettings
 from schemas.texts import printable
 
 MOVES: Final = 10
@@ -47,23 +46,15 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare two run files query by query: those that --run of `evaluate` writes, or another system's."""
-    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    begin_quietly()
     # Each is read once: it may be a pipe.
     runs = {path: read_run(path) for path in (first, second)}
     judged, absent = judgements_of_runs(qrels, runs)
     values = [by_query(runs[path], judged) for path in (first, second)]
     comparison = compare_values(values[0], values[1], metric, seed)
     if as_json:
-        counts = {"judged": len(comparison.moves), "in_neither": absent}
-        emit(
-            {
-                "first": str(first),
-                "second": str(second),
-                **counts,
-                **summarise(comparison),
-                "queries": moves(comparison),
-            }
-        )
+        about = {"first": str(first), "second": str(second), "judged": len(comparison.moves), "in_neither": absent}
+        emit({**about, **summarise(comparison)})
     else:
         print_report(describe_comparison(comparison, str(first), str(second)))
         if absent:
@@ -94,40 +85,24 @@ def compare_values(first: ByQuery, second: ByQuery, metric: str, seed: int) -> C
 
 
 def summarise(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as JSON, without the queries."""
-    means = {
-        metric: {
-            "first": each.first,
-            "second": each.second,
-            "difference": each.difference,
-            "low": each.interval.low,
-            "high": each.interval.high,
-        }
-        for metric, each in comparison.means.items()
-    }
+    """The comparison as JSON, every query's values last, the greatest change first."""
     return {
         "metric": comparison.metric,
         "verdict": comparison.verdict,
-        "means": means,
+        "means": {metric: each._asdict() for metric, each in comparison.means.items()},
         "confidence": CONFIDENCE,
         "sign_test": comparison.signs._asdict(),
+        "queries": [move._asdict() for move in comparison.moves],
     }
-
-
-def moves(comparison: Comparison) -> list[dict[str, Any]]:
-    """Every query's values as JSON, the greatest change first."""
-    return [{"query_id": move.query, "first": move.first, "second": move.second} for move in comparison.moves]
 
 
 def means_table(comparison: Comparison, first: str, second: str, title: str) -> Table:
     """Each metric of both, and the difference with its interval."""
-    describe_comparison = Table(
-        "metric", first, second, "difference", f"{CONFIDENCE:.0%} interval", title=title, title_justify="left"
-    )
-    for metric, (before, after, difference, (low, high)) in comparison.means.items():
-        cells = (f"{before:.3f}", f"{after:.3f}", f"{difference:+.3f}", f"{low:+.3f} to {high:+.3f}")
-        describe_comparison.add_row(metric, *cells)
-    return describe_comparison
+    names = ("metric", first, second, "difference", f"{CONFIDENCE:.0%} interval")
+    table = Table(*names, title=title, title_justify="left")
+    for metric, (before, after, difference, low, high) in comparison.means.items():
+        table.add_row(metric, f"{before:.3f}", f"{after:.3f}", f"{difference:+.3f}", f"{low:+.3f} to {high:+.3f}")
+    return table
 
 
 def signs(comparison: Comparison, second: str) -> str:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from rich.console import Console
 
 from flows.assembly.query import selects
-from flows.cli.ingestion import file_version, index_once, numbered_jsonl, read_jsonl
+from flows.cli.ingestion import file_version, index_once, naming, numbered_jsonl, read_jsonl
 from flows.cli.query_client import QueryClient
 from flows.cli.rank import find_recipe
 from flows.process.embedded import Embedded, start_embedded, start_with_settings
@@ -62,16 +62,12 @@ _UNASKED: Final = frozenset({"cursor", "reply_to", "record", "explain", "debug"}
 """Fields of a query that change no ranking: it is judged from its beginning, and the caller gets the answer."""
 
 
-class AnswerCounts(NamedTuple):
+@dataclass(frozen=True)
+class AnswerCounts:
     """Answers by their status, and how many of them lost each stage."""
 
-    answered: Counter[str]
-    lost: Counter[str]
-
-    @classmethod
-    def empty(cls) -> Self:
-        """Figures of no answers."""
-        return cls(Counter(), Counter())
+    answered: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count a result event."""
@@ -158,11 +154,8 @@ def to_event(query: Mapping[str, Any]) -> dict[str, Any]:
 
 def groups(path: Path, column: str) -> dict[str, str]:
     """The group of each query in a file: its value in this column, as text. Raises InputError if no query has one."""
-    found = {
-        str(query.get("query_id")): str(query[column])
-        for _, query in numbered_jsonl(path)
-        if query.get(column) is not None
-    }
+    having = (query for query in read_jsonl(path) if query.get(column) is not None)
+    found = {str(query.get("query_id")): str(query[column]) for query in having}
     if not found:
         raise InputError(DeadLetterClass.INVALID, f"{path}: {column}: no query has this column")
     return found
@@ -215,10 +208,9 @@ def run_flow(
     """
     profiles = settings.profiles if settings is not None else PROFILES
     if deep and not (settings is not None and selects(settings.rerank)):
-        all_of_them = {"rerank_top": MOST_RERANKED}
+        deepened = {"rerank_top": MOST_RERANKED}
         profiles = {
-            name: profile.model_copy(update=all_of_them) if profile.rerank_top else profile
-            for name, profile in profiles.items()
+            name: each.model_copy(update=deepened) if each.rerank_top else each for name, each in profiles.items()
         }
     with contextlib.ExitStack() as stack:
         directory = None
@@ -231,11 +223,8 @@ def run_flow(
         else:
             assert directory is not None
             definitions = {recipe.name: recipe.definition for recipe in recipes}
-            overrides = {
-                "recipes": definitions,
-                "profiles": {name: each.model_dump() for name, each in profiles.items()},
-            }
-            running = stack.enter_context(start_embedded(directory, overrides))
+            dumped = {name: each.model_dump() for name, each in profiles.items()}
+            running = stack.enter_context(start_embedded(directory, {"recipes": definitions, "profiles": dumped}))
         if documents is not None and directory is not None:
             read = partial(read_jsonl, documents)
             index_once(running, documents.name, read, file_version(documents), directory, console)
@@ -289,9 +278,8 @@ def read_trec(path: Path, parse: Callable[[Iterable[str]], Parsed]) -> Parsed:
     # Editors of Windows begin a file with a byte order mark.
     with path.open(encoding="utf-8-sig") as lines:
         try:
-            return parse(lines)
-        except InputError as error:
-            raise InputError(error.kind, f"{path}: {error}") from error
+            with naming(path):
+                return parse(lines)
         except UnicodeDecodeError:
             raise InputError(DeadLetterClass.INVALID, f"{path}: UTF-8 is expected") from None
 
@@ -333,11 +321,7 @@ def _foreign(qrels: Path, what: str, judged: Collection[str], *files: Path, hint
 
 
 def measure(
-    running: Embedded,
-    queries: Path,
-    variants: Iterable[Variant],
-    judged: Judgements,
-    runs: Path | None,
+    running: Embedded, queries: Path, variants: Iterable[Variant], judged: Judgements, runs: Path | None
 ) -> Iterator[Row]:
     """Ask every query once in each way, and judge; `runs` is a directory for TREC runs.
 
@@ -347,7 +331,7 @@ def measure(
     for variant in variants:
         best: dict[str, float] = {}
         ranked: dict[str, list[tuple[str, float]]] = {}
-        tally = AnswerCounts.empty()
+        tally = AnswerCounts()
         with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
             asked = events(queries, variant.recipe, rerank=variant.rerank)
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
@@ -370,13 +354,10 @@ def make_row(
     """The figures of one way of ranking: query -> documents and their scores, best first."""
     if runs is not None:
         runs.mkdir(parents=True, exist_ok=True)
-        with (runs / _run_file(name)).open("w", encoding="utf-8") as out:
+        # Recipes may be called `team/a`.
+        file = re.sub(r"[%/\\]", lambda found: quote(found[0], safe=""), name) + ".run"
+        with (runs / file).open("w", encoding="utf-8") as out:
             for query in sorted(ranked):
                 out.writelines(run_lines(query, ranked[query], name))
     order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
     return Row(name, evaluate(order, judged), answered, by_query(order, judged))
-
-
-def _run_file(name: str) -> str:
-    """The name of a run's file; recipes may be called `team/a`."""
-    return re.sub(r"[%/\\]", lambda found: quote(found[0], safe=""), name) + ".run"

@@ -6,32 +6,16 @@ A pool is what production saw; other recipes rank it, and judgements of its quer
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 import orjson
 import typer
 from rich.console import RenderableType
 
-from flows.cli.evaluate.evaluation import (
-    ANSWER_TIMEOUT,
-    DEPTH,
-    AnswerCounts,
-    Judgements,
-    Row,
-    Variant,
-    check_documents,
-    describe_lost,
-    events,
-    make_row,
-    measure,
-    read_judgements,
-    read_qrels,
-    run_flow,
-    select_judged,
-)
-from flows.cli.ingestion import numbered_lines
+from flows.cli.evaluate import evaluation
+from flows.cli.ingestion import naming, numbered_lines
 from flows.cli.output import out, reread, say, stderr
 from flows.cli.query_client import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
@@ -95,12 +79,12 @@ class Source:
     `tally` counts the answers whose pools the flow recorded.
     """
 
-    judged: Judgements
+    judged: evaluation.Judgements
     ranker: PoolRanker
-    rows: Iterator[Row]
+    rows: Iterator[evaluation.Row]
     pools: Callable[[Recipe], Iterable[ReadPool]]
     note: str
-    tally: AnswerCounts = field(default_factory=AnswerCounts.empty)
+    tally: evaluation.AnswerCounts = field(default_factory=evaluation.AnswerCounts)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -109,41 +93,34 @@ class Source:
         return {"judged": counted, "not_relevant": len(self.judged) - counted}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Given:
-    """The files of a command, and its configuration."""
+    """The files of a command, and its configuration.
+
+    Raises ConfigError, and typer.BadParameter if some lack or contradict others.
+    """
 
     qrels: Path
     queries: Path | None
     documents: Path | None
     pools: Path | None
-    settings: Settings | None
+    config: InitVar[Path | None]
     index: Path | None
+    settings: Settings | None = field(init=False)
 
-    @classmethod
-    def check(
-        cls,
-        qrels: Path,
-        queries: Path | None,
-        documents: Path | None,
-        pools: Path | None,
-        config: Path | None,
-        index: Path | None,
-    ) -> Self:
-        """The files of the options. Raises ConfigError, and typer.BadParameter if some lack or contradict others."""
-        searched = {"--queries": queries, "--documents": documents, "--index": index}
-        if pools is not None and (more := [name for name, value in searched.items() if value is not None]):
+    def __post_init__(self, config: Path | None) -> None:
+        searched = {"--queries": self.queries, "--documents": self.documents, "--index": self.index}
+        if self.pools is not None and (more := [name for name, value in searched.items() if value is not None]):
             raise typer.BadParameter(f"not with {', '.join(more)}: they hold what was found", param_hint="--pools")
-        if pools is None and queries is None:
+        if self.pools is None and self.queries is None:
             raise typer.BadParameter("nothing to measure: give --queries or --pools")
-        if pools is None and documents is None and config is None:
+        if self.pools is None and self.documents is None and config is None:
             raise typer.BadParameter("nothing to search: give --documents, or --config with an index")
-        if index is not None and documents is None:
+        if self.index is not None and self.documents is None:
             raise typer.BadParameter("it keeps the index of --documents", param_hint="--index")
         # The configured index is searched only where documents and pools are not given.
-        own = None if documents is None and pools is None else index or Path()
-        settings = load(config, index=own) if config is not None else None
-        return cls(qrels, queries, documents, pools, settings, index)
+        own = None if self.documents is None and self.pools is None else self.index or Path()
+        self.settings = load(config, index=own) if config is not None else None
 
     @property
     def known(self) -> Mapping[str, Recipe]:
@@ -151,46 +128,43 @@ class Given:
         return self.settings.recipes if self.settings is not None else SHIPPED
 
     @contextlib.contextmanager
-    def open(self, variants: Sequence[Variant], run_dir: Path | None = None, *, deep: bool = False) -> Iterator[Source]:
+    def open(
+        self, variants: Sequence[evaluation.Variant], run_dir: Path | None = None, *, deep: bool = False
+    ) -> Iterator[Source]:
         """The source of these ways to rank; `run_dir` is for run files, `deep` has all candidates reranked.
 
         Raises ConfigError, InputError, DeliveryError and BackendError.
         """
         ranker = PoolRanker.of(self.settings, None, explain=False)
         if self.pools is not None:
-            yield self._from_pools(read_pools(self.pools, self.qrels, ranker), ranker, variants, run_dir)
+            recorded = read_pools(self.pools, self.qrels, ranker)
+            note = _count(recorded.judged, f"; {recorded.reranked} of their pools hold rerank scores")
+            if recorded.unrecorded:
+                note += f"; {recorded.unrecorded} judged queries have results without a pool, and don't count"
+            yield Source(
+                recorded.judged,
+                ranker,
+                rank_pools(recorded, ranker, variants, run_dir),
+                lambda _: [with_rerank(read, rerank=True) for read in recorded.pools.values()],
+                note,
+            )
             return
         queries = self.queries
         assert queries is not None
-        judged = read_judgements(self.qrels, queries, self.documents, ranker.planner)
-        recipes, tally = [variant.recipe for variant in variants], AnswerCounts.empty()
-        with run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
+        judged = evaluation.read_judgements(self.qrels, queries, self.documents, ranker.planner)
+        recipes, tally = [variant.recipe for variant in variants], evaluation.AnswerCounts()
+        with evaluation.run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
             yield Source(
                 judged,
                 ranker,
-                measure(running, queries, variants, judged, run_dir),
+                evaluation.measure(running, queries, variants, judged, run_dir),
                 lambda recipe: record_pools(running, queries, recipe, relevant(judged), ranker, tally),
                 _count(judged),
                 tally,
             )
 
-    @staticmethod
-    def _from_pools(
-        recorded: "Recorded", ranker: PoolRanker, variants: Sequence[Variant], run_dir: Path | None
-    ) -> Source:
-        note = _count(recorded.judged, f"; {recorded.reranked} of their pools hold rerank scores")
-        if recorded.unrecorded:
-            note += f"; {recorded.unrecorded} judged queries have results without a pool, and don't count"
-        return Source(
-            recorded.judged,
-            ranker,
-            rank_pools(recorded, ranker, variants, run_dir),
-            lambda _: [with_rerank(read, rerank=True) for read in recorded.pools.values()],
-            note,
-        )
 
-
-def _count(judged: Judgements, more: str = "") -> str:
+def _count(judged: evaluation.Judgements, more: str = "") -> str:
     """The number of judged queries, `more` about them, and that of queries that can't tell rankings apart."""
     counted = len(relevant(judged))
     left = f"; {len(judged) - counted} have no relevant document, and don't count" if counted < len(judged) else ""
@@ -208,7 +182,7 @@ def report_lost(counts: Iterable[tuple[str, Mapping[str, int], Mapping[str, int]
 
     `counts` are a name, its answers by status, and those that lost a stage.
     """
-    said = [sentence for each in counts if (sentence := describe_lost(*each)) is not None]
+    said = [sentence for each in counts if (sentence := evaluation.describe_lost(*each)) is not None]
     for each in said:
         stderr.print(each, style="yellow" if allowed else "red", soft_wrap=True)
     if said and not allowed:
@@ -222,7 +196,7 @@ def record_pools(
     recipe: Recipe,
     judged: Collection[str],
     ranker: PoolRanker,
-    tally: AnswerCounts | None = None,
+    tally: evaluation.AnswerCounts,
 ) -> list[ReadPool]:
     """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one.
 
@@ -230,13 +204,12 @@ def record_pools(
     """
     pools = []
     with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
-        every = events(queries, recipe, rerank=True, record=True)
+        every = evaluation.events(queries, recipe, rerank=True, record=True)
         asked = (event for event in every if event["query_id"] in judged)
-        for result in query_client.ask(asked, ANSWER_TIMEOUT, _UNANSWERED):
+        for result in query_client.ask(asked, evaluation.ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:
                 raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")
-            if tally is not None:
-                tally.add(result)
+            tally.add(result)
             # A pool is large: ranking doesn't need it as JSON, too.
             pools.append(ranker.read(orjson.dumps(result["pool"]))._replace(document={}))
     return pools
@@ -250,7 +223,7 @@ class Recorded:
     """
 
     pools: Mapping[str, ReadPool]
-    judged: Judgements
+    judged: evaluation.Judgements
     unrecorded: int = 0
 
     @property
@@ -265,7 +238,7 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     Raises InputError for a line that is neither, for two different pools of a query, and for judgements that find none
     of the queries, or none of the pools' documents, relevant.
     """
-    every = read_qrels(qrels)
+    every = evaluation.read_qrels(qrels)
     pools: dict[str, ReadPool] = {}
     lines: dict[str, int] = {}
     without: set[str] = set()
@@ -285,14 +258,16 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
             raise InputError(DeadLetterClass.INVALID, twice)
         # A pool is large: what is ranked and judged doesn't need it as JSON, too.
         pools[query], lines[query] = read._replace(document={}), number
-    judged = select_judged(every, pools.keys(), qrels, path)
+    judged = evaluation.select_judged(every, pools.keys(), qrels, path)
     fields = {query: ranker.planner.grouping_field(read.pool.query) for query, read in pools.items()}
     offered = ((hit.id, hit.payload) for read in pools.values() for leg in read.pool.legs for hit in leg.hits)
-    check_documents(judged, fields, offered, qrels, path)
+    evaluation.check_documents(judged, fields, offered, qrels, path)
     return Recorded(pools, judged, len(without & relevant(every).keys() - pools.keys()))
 
 
-def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None) -> Iterator[Row]:
+def rank_pools(
+    recorded: Recorded, ranker: PoolRanker, variants: Iterable[evaluation.Variant], runs: Path | None
+) -> Iterator[evaluation.Row]:
     """Rank every pool once in each way, and judge; `runs` is a directory for TREC runs.
 
     Without any recorded rerank score no way has a model. Raises InputError naming the query.
@@ -304,13 +279,11 @@ def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Varian
         found: dict[str, list[tuple[str, float]]] = {}
         answered: Counter[str] = Counter()
         for query, read in recorded.pools.items():
-            try:
+            with naming(f"query {query}, recipe {variant.recipe.name}"):
                 status, order = by_recipe.order(with_rerank(read, rerank=variant.rerank))
-            except InputError as error:
-                raise InputError(error.kind, f"query {query}, recipe {variant.recipe.name}: {error}") from error
-            found[query] = order[:DEPTH]
+            found[query] = order[: evaluation.DEPTH]
             answered[status.value] += 1
-        yield make_row(variant.name, found, answered, recorded.judged, runs)
+        yield evaluation.make_row(variant.name, found, answered, recorded.judged, runs)
 
 
 def with_rerank(read: ReadPool, *, rerank: bool) -> ReadPool:

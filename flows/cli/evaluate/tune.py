@@ -15,36 +15,31 @@ import yaml
 from rich.console import Console, RenderableType
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from flows.cli.evaluate.compare import Metric, means_table, moves, signs, summarise, too_few
+from flows.cli.config import begin_quietly
+from flows.cli.evaluate import sources
+from flows.cli.evaluate.compare import Metric, means_table, signs, summarise, too_few
 from flows.cli.evaluate.evaluation import Judgements, variants
-from flows.cli.evaluate.sources import (
-    AllowPartial,
-    Documents,
-    Given,
-    IndexDir,
-    Models,
-    Pools,
-    Qrels,
-    Queries,
-    Recipes,
-    print_report,
-    report_lost,
-)
 from flows.cli.output import Json, emit, say, stderr
 from flows.cli.rank import PoolRanker, ReadPool, find_recipe
-from flows.process import logs
 from operators.evaluation.comparison import Comparison, Verdict, compare
 from operators.evaluation.halves import By, Halves, JudgedQuery, halves
 from operators.evaluation.metrics import TABLE, by_query, mean, relevant
-from operators.evaluation.search import Found, coordinate_search, exhaustive
-from operators.evaluation.search_space import Dimension, Setting, Wanted, dimensions, with_setting
+from operators.evaluation.search import (
+    Dimension,
+    Found,
+    Setting,
+    Wanted,
+    coordinate_search,
+    dimensions,
+    exhaustive,
+    with_setting,
+)
 from operators.ranking.content import content, fingerprint
 from schemas.document import CONTENT
 from schemas.errors import ConfigError
 from schemas.query import QueryEvent
 from schemas.recipes import MAX_DISTANCE, Recipe, RecipeError
 from schemas.recipes.stages import Reflections
-from schemas.settings import TelemetrySettings
 from schemas.texts import nfkc, printable
 
 
@@ -92,13 +87,13 @@ class Tuned:
             "after": {metric: each.second for metric, each in self.comparison.means.items()},
             **{name: compared[name] for name in ("metric", "verdict", "means", "confidence", "sign_test")},
             "definition": self.recipe.definition,
-            "held_out": moves(self.comparison),
+            "held_out": compared["queries"],
         }
 
     def verdict(self) -> str:
         """The verdict of the held-out half, in a sentence."""
         metric = self.rules.metric
-        difference, (low, high) = self.comparison.means[metric][2:]
+        difference, low, high = self.comparison.means[metric][2:]
         figures = f"{metric} {difference:+.3f}, interval {low:+.3f} to {high:+.3f}"
         measured = "; ".join(filter(None, (figures, too_few(self.comparison))))
         if not self.found.setting:
@@ -139,12 +134,12 @@ def tune(
             help="Stages (or fuse, or all), parameters, or their values to try, which are tuned together.",
         ),
     ],
-    qrels: Qrels,
-    queries: Queries = None,
-    documents: Documents = None,
-    pools: Pools = None,
-    config: Models = None,
-    recipe: Recipes = None,
+    qrels: sources.Qrels,
+    queries: sources.Queries = None,
+    documents: sources.Documents = None,
+    pools: sources.Pools = None,
+    config: sources.Models = None,
+    recipe: sources.Recipes = None,
     write: Annotated[
         Path | None, typer.Option(help="New YAML file for the tuned recipes: a section of the configuration.")
     ] = None,
@@ -154,8 +149,8 @@ def tune(
     ] = By.QUERIES,
     trials: Annotated[int, typer.Option(min=1, help="Most settings to try of a recipe.")] = 300,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the halves, the search and the intervals.")] = 0,
-    index_dir: IndexDir = None,
-    allow_partial: AllowPartial = False,
+    index_dir: sources.IndexDir = None,
+    allow_partial: sources.AllowPartial = False,
     as_json: Json = False,
 ) -> None:
     """Tune parameters of recipes on one half of the judged queries, and report on the other half.
@@ -164,10 +159,10 @@ def tune(
     ranked (--pools). Recipes without one of the stages are left out. If an answer of the flow is not whole, the exit
     code is 1.
     """
-    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    begin_quietly()
     if write is not None and write.exists():
         raise typer.BadParameter(f"{write} exists", param_hint="--write")
-    given = Given.check(qrels, queries, documents, pools, config, index_dir)
+    given = sources.Given(qrels, queries, documents, pools, config, index_dir)
     recipes = recipes_with([find_recipe(name, given.known) for name in recipe or given.known], wanted)
     rules = Rules(metric, hold_out, seed, trials)
     found = []
@@ -180,13 +175,13 @@ def tune(
             if as_json:
                 emit(tuned.report())
             else:
-                print_report(describe_tuned(tuned))
+                sources.print_report(describe_tuned(tuned))
     if write is not None:
         write_recipes(write, {each.recipe.name: each.recipe for each in found}, [each.verdict() for each in found])
         say(stderr, f"wrote {write}: copy its section `recipes` into your configuration")
     if not as_json:
-        print_report([source.note])
-    report_lost([("pools", *source.tally)], allowed=allow_partial)
+        sources.print_report([source.note])
+    sources.report_lost([("pools", source.tally.answered, source.tally.lost)], allowed=allow_partial)
 
 
 def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
@@ -353,13 +348,19 @@ def _judged_query(read: ReadPool) -> JudgedQuery:
 
 def write_recipes(path: Path, recipes: Mapping[str, Recipe], comments: Iterable[str]) -> None:
     """Write the recipes under their names, below the comments, a line each. Raises OSError if the file exists."""
-    section = {"recipes": {name: shorten_definition(recipe) for name, recipe in recipes.items()}}
     with path.open("x", encoding="utf-8") as out:
         out.writelines(f"# {line}\n" for line in comments)
-        yaml.safe_dump(section, out, sort_keys=False, allow_unicode=True)
+        out.write(recipes_yaml(recipes))
 
 
-def shorten_definition(recipe: Recipe) -> dict[str, Any]:
-    """Write a recipe as a person would: a stage without parameters is its name, a bound that is off is left out."""
-    stages = [{name: dict(parameters)} if parameters else name for name, parameters in recipe.written.items()]
-    return {"stages": stages, **({MAX_DISTANCE: recipe.max_distance} if recipe.max_distance else {})}
+def recipes_yaml(recipes: Mapping[str, Recipe], **sections: Any) -> str:
+    """Write recipes as a section of a configuration file, as a person would, and further sections behind it.
+
+    A stage without parameters is its name, and a bound that is off is left out.
+    """
+    definitions = {}
+    for name, recipe in recipes.items():
+        stages = [{stage: dict(parameters)} if parameters else stage for stage, parameters in recipe.written.items()]
+        bound = {MAX_DISTANCE: recipe.max_distance} if recipe.max_distance else {}
+        definitions[name] = {"stages": stages, **bound}
+    return yaml.safe_dump({"recipes": definitions, **sections}, sort_keys=False, allow_unicode=True)

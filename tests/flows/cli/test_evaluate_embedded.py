@@ -13,7 +13,7 @@ from flows.cli.evaluate import tune as recipe_file
 from flows.cli.evaluate import tune as tuning
 from flows.cli.evaluate.evaluation import Row, Variant
 from flows.cli.rank import PoolRanker, ReadPool
-from operators.evaluation.search_space import Wanted
+from operators.evaluation.search import Wanted
 from schemas.recipes import Recipe
 from schemas.settings import Settings, load
 
@@ -52,7 +52,7 @@ class Set:
     def pools(self, settings: Settings, recipe: Recipe, ranker: PoolRanker) -> Sequence[ReadPool]:
         """The flow's record of it."""
         with evaluation.run_flow(settings, self.documents, self.index, [recipe], QUIET, deep=True) as running:
-            return sources.record_pools(running, self.queries, recipe, self.judged, ranker)
+            return sources.record_pools(running, self.queries, recipe, self.judged, ranker, evaluation.AnswerCounts())
 
 
 def test_a_tuned_recipe_runs_as_it_was_tuned(tmp_path: Path) -> None:

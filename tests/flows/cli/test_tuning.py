@@ -18,7 +18,7 @@ from flows.cli.evaluate.tune import Rules, Tuned, describe_tuned, parse_wanted, 
 from flows.cli.rank import PoolRanker
 from operators.evaluation.comparison import Verdict
 from operators.evaluation.halves import By
-from operators.evaluation.search_space import Wanted
+from operators.evaluation.search import Wanted
 from operators.query.plan import Planner
 from schemas.errors import ConfigError
 from schemas.recipes import SHIPPED, Recipe

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.search import Found, coordinate_search, exhaustive
-from operators.evaluation.search_space import Dimension, Even, Factor, Listed, Setting
+from operators.evaluation.search import Dimension, Even, Factor, Found, Listed, Setting, coordinate_search, exhaustive
 
 X = Dimension("s.x", 0.5, Even(0, 1))
 Y = Dimension("s.y", 1.0, Factor(0, 1e6))

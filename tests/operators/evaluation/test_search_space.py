@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.evaluation.search_space import ALL, FUSE, Even, Factor, Listed, Wanted, dimensions, with_setting
+from operators.evaluation.search import ALL, FUSE, Even, Factor, Listed, Wanted, dimensions, with_setting
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.recipe import STAGES
 
