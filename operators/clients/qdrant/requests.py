@@ -45,7 +45,9 @@ class Limits:
         return {clause: [self._condition(each, self.listed) for each in where[clause]] for clause in where}
 
     def search(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The search with filters as `filter` has them."""
+        """The search with filters as `filter` has them, and for no more hits than one request may give."""
+        if self.hits is not None and body.get("limit", 0) > self.hits:
+            body = {**body, "limit": self.hits}
         if self.listed is None:
             return body
         out = {**body, "filter": self.filter(body["filter"])} if body.get("filter") is not None else {**body}
