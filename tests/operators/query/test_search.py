@@ -19,7 +19,7 @@ def end(program: Program, answer: object) -> Found:
 
 def hits(*ids: str) -> Hits:
     """Hits with falling scores."""
-    return Hits([*ids], [1.0 / (rank + 1) for rank in range(len(ids))], [{}] * len(ids))
+    return Hits([*ids], [1.0 / (rank + 1) for rank in range(len(ids))], [{} for _ in ids])
 
 
 @pytest.mark.parametrize(("given", "whole"), [(("a", "b", "c"), True), (("a", "b"), False)])
