@@ -4,9 +4,9 @@ import pytest
 
 from operators.clients.qdrant.requests import Limits
 from operators.query.backend_answers import Hits
-from operators.query.search import Count, Found, Program, QueryBatch, all_matching, list_matching, nearest
+from operators.query.search import Body, Count, Found, Program, QueryBatch, all_matching, list_matching, nearest
 
-BODY = {"filter": {"must": []}, "limit": 2}
+BODY: Body = {"filter": {"must": []}, "limit": 2}
 
 
 def end(program: Program, answer: object) -> Found:
