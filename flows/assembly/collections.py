@@ -22,7 +22,7 @@ from schemas.settings import KafkaSettings, Settings
 
 if TYPE_CHECKING:
     # Qdrant's models take a second to import: only what makes collections waits for them.
-    from operators.collections.making import Ensured, Step
+    from operators.collections.making import Ensured, MakingStep
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -169,7 +169,7 @@ def read_version(settings: Settings, in_process: InProcess, timeout: float) -> s
     return None
 
 
-def make(settings: Settings, in_process: InProcess, steps: "Sequence[Step]") -> "Iterator[Step]":
+def make(settings: Settings, in_process: InProcess, steps: "Sequence[MakingStep]") -> "Iterator[MakingStep]":
     """Make collections and indexes, and yield each once it is made. Raises BackendError; those before it stay."""
     from operators.collections.making import take
 

@@ -40,7 +40,7 @@ from operators.stages.decode import Decoder
 from operators.stages.embed import Embeddings, Encodings, needs_embedding
 from operators.stages.fetch import Comparing, Fetching, Neighbouring
 from operators.stages.fuse import Fuzzy
-from operators.stages.leg import Leg
+from operators.stages.leg import SearchLeg
 from operators.stages.locate import Locating
 from operators.stages.lookup import Lookup, Watermarks
 from operators.stages.publish import Finaliser, Publisher
@@ -80,7 +80,7 @@ class Parts:
     encodings: Encodings | None
     temporal_expressions: ByChatModel | None
     searches: Searches
-    legs: Sequence[Leg]
+    legs: Sequence[SearchLeg]
     fuzzy: Fuzzy | None
     comparing: Comparing
     texts: Fetching | None
@@ -157,7 +157,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
         searches=Searches(query.bodies(settings.qdrant), frozenset(leg.name for leg in built)),
-        legs=[Leg(leg.name, runner, qdrant) for leg in built if not leg.last],
+        legs=[SearchLeg(leg.name, runner, qdrant) for leg in built if not leg.last],
         fuzzy=next((Fuzzy(leg.name, runner, qdrant) for leg in built if leg.last), None),
         comparing=Comparing(client, settings.qdrant.vectors.dense, qdrant),
         texts=fetching(depth=partial(read, reranking)) if reranking is not None else None,

@@ -14,7 +14,7 @@ from operators.collections.requirements import MADE, Schema, Surveyed, format_sc
 from operators.delivery import topics as kafka_topics
 
 if TYPE_CHECKING:
-    from operators.collections.making import Step
+    from operators.collections.making import MakingStep
 
 
 _TIMEOUT: Final = 10.0
@@ -131,7 +131,7 @@ def _vector(params: Schema) -> str:
     return ", ".join(parts)
 
 
-def _say(step: "Step", as_json: bool, *, done: bool) -> None:
+def _say(step: "MakingStep", as_json: bool, *, done: bool) -> None:
     if as_json:
         index, schema = (step.need.name, step.need.wanted) if step.need is not None else (None, None)
         emit({"collection": step.collection, "index": index, "schema": schema, "created": done})

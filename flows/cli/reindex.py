@@ -35,7 +35,7 @@ from flows.process.serve import serve
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections import reindexing
 from operators.collections.notes import Generation
-from operators.collections.reindexing import CatchUp, Move, Plan, differing, unread
+from operators.collections.reindexing import AliasMove, CatchUp, Plan, differing, unread
 from operators.delivery import topics
 from operators.delivery.broker import reach
 from operators.delivery.groups import describe_group, has_offsets, set_offsets
@@ -141,7 +141,7 @@ def _wait(ask: Ask, read: Callable[[QdrantClient], Awaitable[Answer]]) -> Answer
 
 
 def _make(
-    settings: Settings, in_process: InProcess, moves: Sequence[Move], generation: Generation, copied: str | None
+    settings: Settings, in_process: InProcess, moves: Sequence[AliasMove], generation: Generation, copied: str | None
 ) -> str:
     """Make the new collections, and return the group that they note: a run that began at the same time may have made
     them. `copied` is the group of those whose documents are copied, None: the topic has all.
@@ -175,7 +175,7 @@ def _in_group(kafka: KafkaSettings, group: str) -> KafkaSettings:
     return kafka.model_copy(update={"group_id": group})
 
 
-def _copy(copy_page: CopyPage, move: Move) -> None:
+def _copy(copy_page: CopyPage, move: AliasMove) -> None:
     """Copy the documents of the collection before, and log every few seconds how many there were."""
     assert move.before is not None
     told, documents, offset = time.monotonic(), 0, None
@@ -189,7 +189,7 @@ def _copy(copy_page: CopyPage, move: Move) -> None:
             return
 
 
-def _into(settings: Settings, moves: Sequence[Move]) -> Settings:
+def _into(settings: Settings, moves: Sequence[AliasMove]) -> Settings:
     """The same settings with the new collections, by their own names; a name without a move is left out."""
     section, after = settings.qdrant, {move.name: move.after for move in moves}
     parts = {
@@ -205,7 +205,7 @@ def _into(settings: Settings, moves: Sequence[Move]) -> Settings:
     return settings.model_copy(update={"qdrant": section.model_copy(update=named)})
 
 
-def _tell(move: Move, as_json: bool) -> None:
+def _tell(move: AliasMove, as_json: bool) -> None:
     if as_json:
         emit({"name": move.name, "alias": move.alias, "before": move.before, "after": move.after})
     else:
@@ -237,7 +237,7 @@ class _Run:
     """
 
     settings: Settings
-    moves: Sequence[Move]
+    moves: Sequence[AliasMove]
     kafka: KafkaSettings
     kafka_before: KafkaSettings
     allow_differences: bool

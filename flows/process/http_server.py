@@ -30,12 +30,12 @@ _ANSWERED: Final = 256
 """Requests at a time. That of a closed connection counts until the application has heard of it."""
 
 
-class Connection(H11Protocol):
+class ServedConnection(H11Protocol):
     """A connection that is closed while it keeps others out; `waiting` are those without a whole request."""
 
     patience = PATIENCE
 
-    def __init__(self, *arguments: Any, waiting: "dict[Connection, None]", **options: Any) -> None:
+    def __init__(self, *arguments: Any, waiting: "dict[ServedConnection, None]", **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._waiting = waiting
 
@@ -79,7 +79,7 @@ class HttpServer:
         self._socket = listening
         # Its errors quote what was sent.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        connect: Any = partial(Connection, waiting={})
+        connect: Any = partial(ServedConnection, waiting={})
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._answer,

@@ -50,7 +50,7 @@ _QUANTIZATIONS: Final[Mapping[str, models.QuantizationConfig]] = {
 }
 
 
-class Step(NamedTuple):
+class MakingStep(NamedTuple):
     """One thing to make in a collection: an index, or, without a `need`, the collection itself."""
 
     collection: str
@@ -144,22 +144,22 @@ async def ensure(
 
 def steps(
     surveyed: Sequence[Surveyed], settings: QdrantSettings, *, create: bool, add: bool, foreign: bool
-) -> list[Step]:
+) -> list[MakingStep]:
     """The steps to do: make collections that don't exist, and missing indexes of the others, `foreign` ones too."""
-    made: list[Step] = []
+    made: list[MakingStep] = []
     for each in surveyed:
         if each.info is not None:
             if add and (foreign or not each.foreign):
                 lacking = [gap.need for gap in each.gaps if gap.kind == "missing index"]
-                made += [Step(each.physical, need) for need in lacking]
+                made += [MakingStep(each.physical, need) for need in lacking]
         elif create and each.error is None:
-            made.append(Step(each.name))
-            made += [Step(each.name, need) for need in index_needs(settings)]
+            made.append(MakingStep(each.name))
+            made += [MakingStep(each.name, need) for need in index_needs(settings)]
     return made
 
 
 async def take(
-    qdrant: QdrantClient, settings: QdrantSettings, step: Step, timeout: float, notes: Notes | None = None
+    qdrant: QdrantClient, settings: QdrantSettings, step: MakingStep, timeout: float, notes: Notes | None = None
 ) -> None:
     """Make a collection, with these notes, or an index, within `timeout` seconds; raises BackendError."""
     if (need := step.need) is not None:

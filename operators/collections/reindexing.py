@@ -29,7 +29,7 @@ Offsets = Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class AliasMove:
     """The move of a name of the configuration from the collection `before`, if there is one, to `after`."""
 
     name: str
@@ -42,7 +42,7 @@ class Move:
 class Plan:
     """The moves of all names, and what the new collections note; None: the aliases have them already."""
 
-    moves: Sequence[Move]
+    moves: Sequence[AliasMove]
     generation: Generation | None
 
 
@@ -88,23 +88,23 @@ async def plan(
         alias = alias_of(name, aliases)
         plain = alias is None and await qdrant.exists(name, timeout=timeout)
         before = aliases[alias] if alias is not None else name if plain else None
-        moves.append(Move(name, alias or (f"{name}{SUFFIX}" if plain else name), before, ""))
+        moves.append(AliasMove(name, alias or (f"{name}{SUFFIX}" if plain else name), before, ""))
         info = await qdrant.collection_info(before, timeout=timeout) if before is not None else None
         made.append(generation_of(info) is not None and settings_of(info) == choice.settings(name))
     if moves and all(made) and not again:
-        return Plan([Move(each.name, each.alias, None, each.before or "") for each in moves], None)
+        return Plan([AliasMove(each.name, each.alias, None, each.before or "") for each in moves], None)
     for resuming in (True, False):
         found = [await _next(qdrant, each, choice, timeout, resuming=resuming) for each in moves]
         generations = {generation.group for _, generation in found if generation is not None}
         if not resuming or (len(generations) == 1 and all(generation is not None for _, generation in found)):
             break
     group = next(iter(generations), f"{choice.default}-{found[0][0]}-{unique}")
-    after = [Move(each.name, each.alias, each.before, name) for each, (name, _) in zip(moves, found, strict=True)]
+    after = [AliasMove(each.name, each.alias, each.before, name) for each, (name, _) in zip(moves, found, strict=True)]
     return Plan(after, Generation(group))
 
 
 async def _next(
-    qdrant: QdrantClient, move: Move, choice: Choice, timeout: float, *, resuming: bool
+    qdrant: QdrantClient, move: AliasMove, choice: Choice, timeout: float, *, resuming: bool
 ) -> tuple[str, Generation | None]:
     """The first free name behind the present one; or that of a collection to resume, with its generation."""
     counted = re.fullmatch(re.escape(move.name) + r"-(\d{1,9})", move.before or "")
@@ -134,12 +134,12 @@ async def count(qdrant: QdrantClient, collection: str, now: float, timeout: floa
     return Counter([str(each.payload[NAMESPACE]) async for each in documents if NAMESPACE in each.payload])
 
 
-async def switch(qdrant: QdrantClient, moves: Iterable[Move], timeout: float) -> None:
+async def switch(qdrant: QdrantClient, moves: Iterable[AliasMove], timeout: float) -> None:
     """Give all aliases to the new collections, in one step. Raises BackendError."""
     await qdrant.change_aliases({move.alias: move.after for move in moves}, timeout=timeout)
 
 
-async def undo(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> list[Move]:
+async def undo(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> list[AliasMove]:
     """Give the aliases back to the collections before, in one step; the moves that this was.
 
     Raises ConfigError where there is none, and BackendError.
@@ -155,7 +155,7 @@ async def undo(qdrant: QdrantClient, names: Sequence[str], timeout: float) -> li
     return moves
 
 
-async def _find_replaced(qdrant: QdrantClient, names: Iterable[str], timeout: float) -> list[Move]:
+async def _find_replaced(qdrant: QdrantClient, names: Iterable[str], timeout: float) -> list[AliasMove]:
     """The moves back, of the names whose collection replaced one that is still there."""
     aliases = await qdrant.aliases(timeout=timeout)
     moves = []
@@ -165,7 +165,7 @@ async def _find_replaced(qdrant: QdrantClient, names: Iterable[str], timeout: fl
         generation = generation_of(await qdrant.collection_info(aliases[alias], timeout=timeout))
         earlier = generation.replaces if generation is not None else None
         if earlier is not None and earlier not in aliases and await qdrant.exists(earlier, timeout=timeout):
-            moves.append(Move(name, alias, aliases[alias], earlier))
+            moves.append(AliasMove(name, alias, aliases[alias], earlier))
     return moves
 
 
@@ -183,7 +183,7 @@ async def drop_old(qdrant: QdrantClient, names: Sequence[str], timeout: float) -
     return dropped
 
 
-async def group_before(qdrant: QdrantClient, moves: Iterable[Move], default: str, timeout: float) -> str:
+async def group_before(qdrant: QdrantClient, moves: Iterable[AliasMove], default: str, timeout: float) -> str:
     """The consumer group whose offsets stand for the collections before. Raises BackendError."""
     before = [move.before for move in moves if move.before is not None]
     infos = await asyncio.gather(*(qdrant.collection_info(each, timeout=timeout) for each in before))

@@ -259,7 +259,7 @@ Figure = Callable[[Setting], float | None]
 
 
 @dataclass(frozen=True)
-class Found:
+class BestSetting:
     """The best setting, without values that are the recipe's own, and its figure; how many settings were tried.
 
     `complete`: the search ended before the number of trials did.
@@ -271,7 +271,7 @@ class Found:
     complete: bool = True
 
 
-def exhaustive(dimensions: Sequence[Dimension], figure: Figure) -> Found | None:
+def exhaustive(dimensions: Sequence[Dimension], figure: Figure) -> BestSetting | None:
     """The best of all combinations of listed values; of equals the first. None if none is possible.
 
     Source: own; a grid search.
@@ -280,11 +280,11 @@ def exhaustive(dimensions: Sequence[Dimension], figure: Figure) -> Found | None:
     scales = [dimension.scale for dimension in dimensions]
     every = list(itertools.product(*(scale.values if isinstance(scale, Listed) else () for scale in scales)))
     settings = (dict(zip(paths, values, strict=True)) for values in every)
-    found = (Found(each, reached, len(every)) for each in settings if (reached := figure(each)) is not None)
+    found = (BestSetting(each, reached, len(every)) for each in settings if (reached := figure(each)) is not None)
     return max(found, key=lambda each: each.figure, default=None)
 
 
-def coordinate_search(dimensions: Sequence[Dimension], figure: Figure, most: int, seed: int) -> Found | None:
+def coordinate_search(dimensions: Sequence[Dimension], figure: Figure, most: int, seed: int) -> BestSetting | None:
     """The best setting that is found by changing one parameter at a time, by at most `most` trials.
 
     It begins with the recipe's own values, and with the first of those that are listed. Each parameter in turn moves to
@@ -315,7 +315,7 @@ class _Search:
         self._figure = figure
         self._most = most
         self._known: dict[tuple[str, ...], float] = {}
-        self.best = Found({}, -math.inf, 0)
+        self.best = BestSetting({}, -math.inf, 0)
         self.tried = 0
 
     def run(self, seed: int) -> None:
@@ -335,7 +335,7 @@ class _Search:
             setting[each.path] = drawn if each.listed or draw.random() < 0.5 else each.own
         return setting
 
-    def _refine(self, found: Found) -> None:
+    def _refine(self, found: BestSetting) -> None:
         """Go from a setting to the best around it, and take back what that doesn't need."""
         for level in range(LEVELS):
             before = -math.inf
@@ -353,13 +353,13 @@ class _Search:
         ):
             self.best = found
 
-    def _move(self, found: Found, dimension: Dimension, level: int) -> Found:
+    def _move(self, found: BestSetting, dimension: Dimension, level: int) -> BestSetting:
         present = found.setting.get(dimension.path, dimension.own)
         around = [{**found.setting, dimension.path: value} for value in dimension.scale.around(present, level)]
         # The first of equals, which is the nearest, and the present one before all.
         return max([found, *map(self._try, around)], key=lambda each: each.figure)
 
-    def _try(self, setting: dict[str, Any]) -> Found:
+    def _try(self, setting: dict[str, Any]) -> BestSetting:
         own = {each.path: each.own for each in self._dimensions if not each.listed}
         setting = {path: value for path, value in setting.items() if path not in own or value != own[path]}
         key = tuple(repr(setting.get(dimension.path, dimension.own)) for dimension in self._dimensions)
@@ -369,7 +369,7 @@ class _Search:
             reached = self._figure(setting)
             self._known[key] = -math.inf if reached is None else reached
             self.tried += reached is not None
-        found = Found(setting, self._known[key], self.tried)
+        found = BestSetting(setting, self._known[key], self.tried)
         if found.figure > self.best.figure:
             self.best = found
         return found

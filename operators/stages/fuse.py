@@ -34,8 +34,7 @@ from operators.ranking.marks import find_matches, narrow
 from operators.ranking.pipeline import first_phase, keep_order
 from operators.ranking.run import Matches
 from operators.runtime.stage import Batch, Batches, run_step
-from operators.stages.leg import Leg as SearchLeg
-from operators.stages.leg import is_searched
+from operators.stages.leg import SearchLeg, is_searched
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
 from schemas.result import FUZZY, KEYWORD, LegStatus, RetrievalStage

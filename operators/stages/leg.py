@@ -39,7 +39,7 @@ def is_searched(item: Any) -> bool:
     return isinstance(item, InFlight) and item.retrieval.searches is not None
 
 
-def branches(up: Batches, legs: Iterable["Leg"], calls: EventLoopThread) -> list[Batches]:
+def branches(up: Batches, legs: Iterable["SearchLeg"], calls: EventLoopThread) -> list[Batches]:
     """One branch of the flow for each leg, with the leg's name in its step id."""
     return [async_stage(f"leg_{leg.name}", up, leg, calls) for leg in legs]
 
@@ -72,7 +72,7 @@ class Together(Whole[Search, Found]):
 
 
 @dataclass(frozen=True)
-class Leg(QueryStage[Search, Found]):
+class SearchLeg(QueryStage[Search, Found]):
     """Carries many queries' searches of the leg `name` to Qdrant."""
 
     branch: ClassVar = True

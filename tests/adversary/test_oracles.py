@@ -15,7 +15,7 @@ from operators.query.backend_answers import Embedding, Hits
 from operators.query.in_flight import InFlight
 from operators.query.search import Found
 from operators.runtime.dispatcher import Bounds
-from operators.stages.leg import Leg
+from operators.stages.leg import SearchLeg
 from operators.text.expression import parse
 from schemas.document import point_id
 from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
@@ -67,7 +67,7 @@ class Source:
         retrieval.parsed = parse(text, {})
         retrieval.embedding = Embedding(np.array(vector, np.float32))
         self._searches(query)
-        stage = Leg(leg, Runner(self._client), Bounds(1, 1, 1))
+        stage = SearchLeg(leg, Runner(self._client), Bounds(1, 1, 1))
         batch_key, request = stage.ask(query)
         [found] = asyncio.run(stage.call(batch_key, [request], TIMEOUT))
         assert isinstance(found, Found)

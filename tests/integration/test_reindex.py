@@ -14,7 +14,7 @@ from bench.kafka.broker import Broker
 from flows.assembly.clients import InProcess
 from flows.cli.reindex import _make
 from operators.collections.notes import Generation
-from operators.collections.reindexing import Move
+from operators.collections.reindexing import AliasMove
 from schemas.settings import Settings
 from tests import qdrant_server
 from tests.integration.deployment import Deployment, Flow, assert_each_once, wait_until
@@ -187,7 +187,7 @@ def test_an_indexing_flow_of_other_settings_does_not_write_to_a_new_generation(s
 def test_runs_that_begin_at_once_are_of_one_group(shop: Shop) -> None:
     """The one that finds the collection made by the other watches the group that the collection notes."""
     given = Settings.model_validate(shop.system.settings)
-    moves = [Move("documents", "documents.rankstream", "documents", "documents-2")]
+    moves = [AliasMove("documents", "documents.rankstream", "documents", "documents-2")]
     with closing(InProcess(given)) as in_process:
         groups = [_make(given, in_process, moves, Generation(name), None) for name in ("first", "second")]
     assert groups == ["first", "first"]

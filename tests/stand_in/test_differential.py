@@ -30,7 +30,7 @@ from operators.query.legs import Searches
 from operators.query.paging import find_page
 from operators.query.search import Found
 from operators.runtime.dispatcher import Bounds
-from operators.stages.leg import Leg
+from operators.stages.leg import SearchLeg
 from schemas.errors import InputError
 from schemas.result import KEYWORD, STRUCTURED, VECTOR
 from schemas.settings import QdrantSettings
@@ -85,7 +85,7 @@ class Place:
         self.searches(admitted)
         found: dict[str, Found] = {}
         for name in (VECTOR, KEYWORD, STRUCTURED):
-            leg = Leg(name, self.runner, Bounds(TIMEOUT, 8, 1))
+            leg = SearchLeg(name, self.runner, Bounds(TIMEOUT, 8, 1))
             if leg.wants(admitted):
                 batch_key, request = leg.ask(admitted)
                 [outcome] = await leg.call(batch_key, [request], TIMEOUT)

@@ -25,8 +25,8 @@ from operators.evaluation.comparison import Comparison, Verdict, compare
 from operators.evaluation.halves import By, Halves, JudgedQuery, halves
 from operators.evaluation.metrics import TABLE, by_query, mean, relevant
 from operators.evaluation.search import (
+    BestSetting,
     Dimension,
-    Found,
     Setting,
     Wanted,
     coordinate_search,
@@ -63,7 +63,7 @@ class Tuned:
 
     recipe: Recipe
     rules: Rules
-    found: Found
+    found: BestSetting
     own: float
     halves: Halves
     comparison: Comparison

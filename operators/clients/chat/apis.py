@@ -22,7 +22,7 @@ Fields = Mapping[str, Any]
 _TEXTS: Final = frozenset({"text", "output_text"})
 
 
-class Message(NamedTuple):
+class ChatMessage(NamedTuple):
     """A model's message: its text with the input of a called tool, the reason for its end, and True if it refuses.
 
     `text` is None where the content has another shape. Thoughts in fields or blocks of their own are no part of it.
@@ -43,7 +43,7 @@ class Api:
     path: str
     prompt: Callable[[str, str], Fields]
     structured: Mapping[Structured, Callable[[Form], Fields]]
-    read: Callable[[Any], Message | None]
+    read: Callable[[Any], ChatMessage | None]
     limit: str = "max_tokens"
     parameters: Fields = field(default_factory=lambda: {"temperature": 0})
 
@@ -67,22 +67,22 @@ def _openai_tool(form: Form) -> Fields:
     return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
 
 
-def _read_openai(answer: Any) -> Message | None:
+def _read_openai(answer: Any) -> ChatMessage | None:
     match answer:
         case {"choices": [dict(choice), *_]}:
             end = "error" if choice.get("error") else choice.get("finish_reason")
             match choice.get("message"):
                 case {"refusal": str(refusal)} if refusal:
-                    return Message("", end, refused=True)
+                    return ChatMessage("", end, refused=True)
                 case {"tool_calls": [{"function": {"arguments": str(arguments)}}, *_]}:
-                    return Message(arguments, end)
+                    return ChatMessage(arguments, end)
                 case {"content": str(text)}:
-                    return Message(text, end)
+                    return ChatMessage(text, end)
                 case {"content": None}:
-                    return Message("", end)
+                    return ChatMessage("", end)
                 case {"content": list(blocks)}:
-                    return Message(_join(blocks), end)
-            return Message(None, end)
+                    return ChatMessage(_join(blocks), end)
+            return ChatMessage(None, end)
     return None
 
 
@@ -99,10 +99,10 @@ def _anthropic_tool(form: Form) -> Fields:
     return {"tools": [tool], "tool_choice": {"type": "tool", "name": form.name}}
 
 
-def _read_anthropic(answer: Any) -> Message | None:
+def _read_anthropic(answer: Any) -> ChatMessage | None:
     match answer:
         case {"content": list(blocks)}:
-            return Message(_join(blocks), answer.get("stop_reason"))
+            return ChatMessage(_join(blocks), answer.get("stop_reason"))
     return None
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from operators.clients.chat import Form
-from operators.clients.chat.apis import Api, Message, Structured
+from operators.clients.chat.apis import Api, ChatMessage, Structured
 from operators.clients.http.backend import Backend
 from operators.clients.http.transport import CONTROL, Control
 from schemas.errors import BackendBadResponse
@@ -105,7 +105,7 @@ class HttpChat:
         }
         return {name: value for name, value in body.items() if value is not None}
 
-    def _read(self, answer: Any) -> Message:
+    def _read(self, answer: Any) -> ChatMessage:
         """The message in an answer, its end in small letters. Raises BackendBadResponse."""
         message = self.api.read(answer)
         if message is None:

@@ -47,7 +47,7 @@ class NotHttp(httpx.RemoteProtocolError):
         self.alert = alert
 
 
-class Answer:
+class HttpAnswer:
     """One answer, as far as it has come.
 
     `begun`: a byte of it has come; `complete`: all of it has. `last`: no other answer can follow on its connection.
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._lost = lost
         self._transport: asyncio.Transport | None = None
-        self._answer: Answer | None = None
+        self._answer: HttpAnswer | None = None
         self._error: httpx.TransportError | None = None
         self._wake: asyncio.Future[None] | None = None
         self._paused = False
@@ -187,12 +187,12 @@ class Connection(asyncio.Protocol):
         idle = self._answer is None and self._transport is not None and not self._transport.is_closing()
         return idle and not self._unread.poll(0)
 
-    async def exchange(self, request: httpx.Request) -> Answer:
+    async def exchange(self, request: httpx.Request) -> HttpAnswer:
         """Send a request and return its answer, as far as it has come. Raises httpx.TransportError."""
         transport = self._transport
         if transport is None or transport.is_closing():
             raise SilentEnd("closed")
-        self._answer = answer = Answer()
+        self._answer = answer = HttpAnswer()
         head, body = _head(request), request.content
         if len(body) <= _JOINED:
             transport.write(head + body)
@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def body(self, answer: Answer) -> AsyncIterator[bytes]:
+    async def body(self, answer: HttpAnswer) -> AsyncIterator[bytes]:
         """The answer's body, as it comes. Raises httpx.TransportError."""
         while True:
             if answer.chunks:
@@ -269,7 +269,7 @@ class Connection(asyncio.Protocol):
         self._notify()
         self._lost(self)
 
-    async def _change(self, answer: Answer) -> None:
+    async def _change(self, answer: HttpAnswer) -> None:
         """Return when the answer has more to take, or is at its end. Raises httpx.TransportError."""
         if not (answer.complete or answer.chunks or self._error):
             self._wake = asyncio.get_running_loop().create_future()

@@ -16,7 +16,7 @@ from flows.cli.console import server as console_server
 from flows.cli.console.server import MAX_BODY, Console, ConsoleServer, read_page
 from flows.cli.console.workbench import Answers
 from flows.cli.query_client import Unanswered
-from flows.process.http_server import Connection
+from flows.process.http_server import ServedConnection
 from operators.delivery.client import RecordRefused
 from operators.delivery.error_codes import Refusal
 from operators.evaluation.metrics import TABLE
@@ -242,7 +242,7 @@ def test_a_key_that_is_not_known_is_said(served: Served) -> None:
 
 def test_silent_connections_do_not_add_up(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that says nothing, or does not go on, is closed or answered, and the others are served."""
-    monkeypatch.setattr(Connection, "patience", 0.1)
+    monkeypatch.setattr(ServedConnection, "patience", 0.1)
     monkeypatch.setattr(console_server, "PATIENCE", 0.1)
     token = f"{console_server.TOKEN}: {served.console.token}\r\nContent-Type: application/json\r\n"
     head = f"POST /api/search HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n{token}Content-Length: 9\r\n\r\n{{"

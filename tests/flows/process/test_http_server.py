@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.process.http_server import HEAD, MOST, Connection, HttpServer
+from flows.process.http_server import HEAD, MOST, HttpServer, ServedConnection
 
 WITHIN = 20.0
 BEGINNINGS = {
@@ -49,13 +49,13 @@ def serving(application: Any = answer) -> Iterator[int]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have requests arrive within less than a second."""
-    monkeypatch.setattr(Connection, "patience", 0.2)
+    monkeypatch.setattr(ServedConnection, "patience", 0.2)
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the server wait for longer than a test."""
-    monkeypatch.setattr(Connection, "patience", 10 * WITHIN)
+    monkeypatch.setattr(ServedConnection, "patience", 10 * WITHIN)
 
 
 def probe(port: int) -> bytes:
@@ -155,13 +155,13 @@ def test_a_request_has_a_size(capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_client_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that nobody reads has a time as well: its rest is dropped."""
     over = threading.Event()
-    lose = Connection.connection_lost
+    lose = ServedConnection.connection_lost
 
-    def note(connection: Connection, error: Exception | None) -> None:
+    def note(connection: ServedConnection, error: Exception | None) -> None:
         lose(connection, error)
         over.set()
 
-    monkeypatch.setattr(Connection, "connection_lost", note)
+    monkeypatch.setattr(ServedConnection, "connection_lost", note)
     with serving() as port, socket.create_connection(("127.0.0.1", port), WITHIN) as deaf:
         deaf.sendall(b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
         assert over.wait(WITHIN)

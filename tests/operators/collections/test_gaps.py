@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.collections.analysers import CURRENT
 from operators.collections.gaps import find_gaps, find_server_gaps, is_searchable
-from operators.collections.making import Step, steps
+from operators.collections.making import MakingStep, steps
 from operators.collections.notes import metadata
 from operators.collections.requirements import (
     MADE,
@@ -238,7 +238,7 @@ def test_a_creation_is_the_collection_and_then_its_indexes() -> None:
     """In words that name each."""
     made = steps([Surveyed("docs", "docs")], SETTINGS, create=True, add=False, foreign=False)
     first, *others = made
-    assert (first, str(first)) == (Step("docs"), "collection docs")
+    assert (first, str(first)) == (MakingStep("docs"), "collection docs")
     assert [step.need.name for step in others if step.need] == list(SCHEMAS)
     assert str(others[0]) == "index price (float) in collection docs"
     assert format_schema(SCHEMAS["text"]) == "text, tokenizer word, lowercase, phrase_matching"

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.search import Dimension, Even, Factor, Found, Listed, Setting, coordinate_search, exhaustive
+from operators.evaluation.search import (
+    BestSetting,
+    Dimension,
+    Even,
+    Factor,
+    Listed,
+    Setting,
+    coordinate_search,
+    exhaustive,
+)
 
 X = Dimension("s.x", 0.5, Even(0, 1))
 Y = Dimension("s.y", 1.0, Factor(0, 1e6))
@@ -125,9 +134,9 @@ def test_listed_values_are_all_combined() -> None:
         tried.append((setting["s.x"], setting["s.y"]))
         return 0.0
 
-    assert exhaustive([first, second], counted) == Found({"s.x": 0.9, "s.y": 1}, 0.0, 4)
+    assert exhaustive([first, second], counted) == BestSetting({"s.x": 0.9, "s.y": 1}, 0.0, 4)
     assert tried == [(0.9, 1), (0.9, 2), (0.1, 1), (0.1, 2)]
-    assert exhaustive([first, second], lambda setting: setting["s.y"] - setting["s.x"]) == Found(
+    assert exhaustive([first, second], lambda setting: setting["s.y"] - setting["s.x"]) == BestSetting(
         {"s.x": 0.1, "s.y": 2}, 1.9, 4
     )
 

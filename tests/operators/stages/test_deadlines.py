@@ -20,7 +20,7 @@ from operators.runtime.stage import Batches, async_stage, sync_stage
 from operators.stages.embed import Embeddings
 from operators.stages.fetch import Comparing, Fetching
 from operators.stages.fuse import fuse, fuse_legs
-from operators.stages.leg import Leg, pass_by
+from operators.stages.leg import SearchLeg, pass_by
 from operators.stages.rerank import Reranking
 from schemas.errors import BackendTimeout, DeadlinePassed, Reason
 from schemas.result import Status
@@ -120,7 +120,7 @@ def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     """Qdrant isn't called: the leg is lost, and with it the query."""
     asked = late(vector=[1.0, 0.0, 0.0])
     nobody: Any = Nobody()
-    leg = Leg("vector", Runner(nobody), BOUNDS)
+    leg = SearchLeg("vector", Runner(nobody), BOUNDS)
 
     def retrieve(up: Batches, calls: EventLoopThread) -> Batches:
         searched = sync_stage("searches", up, searches())

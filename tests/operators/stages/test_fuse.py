@@ -16,7 +16,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batch, Batches, async_stage, sync_stage
 from operators.stages.fuse import Fusion, fuse
-from operators.stages.leg import Leg, pass_by
+from operators.stages.leg import SearchLeg, pass_by
 from operators.wire.message import Rejected
 from schemas.errors import BackendError, BackendTimeout, DeadLetterClass, Reason
 from tests.operators.runtime.flowing import flowed
@@ -29,9 +29,9 @@ NOBODY: Any = None
 GOLDEN = Path(__file__).with_name("replayed.txt")
 
 
-def leg(name: str) -> Leg:
+def leg(name: str) -> SearchLeg:
     """A leg that asks nobody."""
-    return Leg(name, NOBODY, Bounds(30, 64, 8))
+    return SearchLeg(name, NOBODY, Bounds(30, 64, 8))
 
 
 def joined(logic: Fusion, *items: object) -> Batch:
@@ -94,7 +94,7 @@ def test_a_defect_rejects_one_query_and_leaves_the_others() -> None:
 
 
 @dataclass(frozen=True)
-class Scripted(Leg):
+class Scripted(SearchLeg):
     """A leg that answers after some seconds, or not in time, and notes for whom it was asked."""
 
     seconds: float = 0.0
@@ -109,7 +109,7 @@ class Scripted(Leg):
         return [Found(Hits([self.name], [1.0], [{"namespace": "public"}]), [1]) for _ in requests]
 
 
-def through(asked: Sequence[InFlight | Rejected], *legs: Leg) -> list[list[Any]]:
+def through(asked: Sequence[InFlight | Rejected], *legs: SearchLeg) -> list[list[Any]]:
     """The batches that leave a flow of these legs."""
 
     def branches(up: Batches, calls: EventLoopThread) -> Batches:

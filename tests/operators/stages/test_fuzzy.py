@@ -18,7 +18,7 @@ from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage
 from operators.stages.fuse import Fuzzy, add_leg, complete_legs, fuse, rank_hits, take_over
-from operators.stages.leg import Leg, pass_by
+from operators.stages.leg import SearchLeg, pass_by
 from operators.text.terms import QueryWord, SparseVector
 from schemas.document import MARKS
 from schemas.errors import BackendError, BackendTimeout, Reason
@@ -101,7 +101,7 @@ def test_an_answer_is_as_if_the_leg_had_been_asked_at_once(
 
 
 @dataclass(frozen=True)
-class Scripted(Leg):
+class Scripted(SearchLeg):
     """A leg that finds the same for each query."""
 
     hits: Hits = field(default_factory=lambda: hits({}))

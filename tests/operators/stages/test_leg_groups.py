@@ -18,7 +18,7 @@ from operators.query.backend_answers import Hits
 from operators.query.search import Found, Groups, QueryBatch, Search, nearest
 from operators.ranking.grouping import key_of
 from operators.runtime.dispatcher import Bounds
-from operators.stages.leg import Leg
+from operators.stages.leg import SearchLeg
 from schemas.errors import BackendError, Reason
 from tests.operators.clients.qdrant.transports import Faulty, Watched, qdrant
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, done
@@ -49,7 +49,7 @@ def search(limit: int, wanted: int, most: int = 1000) -> Search:
 def asked(transport: httpx.AsyncBaseTransport, wanted: Search) -> Found | BackendError:
     """The answer to one search of the vector leg."""
     client = qdrant(transport)
-    leg = Leg("vector", Runner(client), Bounds(10, 8, 1))
+    leg = SearchLeg("vector", Runner(client), Bounds(10, 8, 1))
     [found] = asyncio.run(leg.call(("vector", "documents"), [wanted], 10))
     return found
 

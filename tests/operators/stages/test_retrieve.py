@@ -21,7 +21,7 @@ from operators.runtime.batching.policy import Waiting
 from operators.runtime.dispatcher import Bounds
 from operators.stages.fetch import Fetching
 from operators.stages.fuse import rank_hits, take_over
-from operators.stages.leg import Leg, Together
+from operators.stages.leg import SearchLeg, Together
 from operators.text.expression import parse
 from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
@@ -117,7 +117,7 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
     open_ended.retrieval.parsed = parse('"deep lea"*', {})
     client = qdrant(Faulty(answer))
     client.limits["documents"] = UNLIMITED
-    leg = Leg("keyword", Runner(client), Bounds(1, 9, 1))
+    leg = SearchLeg("keyword", Runner(client), Bounds(1, 9, 1))
     asked = [embedded(), open_ended, embedded()]
     for each in asked:
         SEARCHES(each)

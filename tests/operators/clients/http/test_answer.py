@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.clients.http.connection import LONGEST_HEAD, Answer, NotHttp
+from operators.clients.http.connection import LONGEST_HEAD, HttpAnswer, NotHttp
 
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: b\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
@@ -14,10 +14,10 @@ UNTIL_END = b"HTTP/1.1 200 OK\r\n\r\nhello"
 EARLY = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + LENGTH
 
 
-def fed(data: bytes, cuts: list[int]) -> Answer:
+def fed(data: bytes, cuts: list[int]) -> HttpAnswer:
     """The outcome of these bytes, cut at these places."""
     places = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
-    answer = Answer()
+    answer = HttpAnswer()
     for start, end in pairwise(places):
         answer.feed(data[start:end])
     return answer

@@ -12,7 +12,7 @@ from operators.collections.making import ensure
 from operators.indexing.apply import Writer
 from operators.query.search import Found, Search
 from operators.runtime.dispatcher import Bounds
-from operators.stages.leg import Leg
+from operators.stages.leg import SearchLeg
 from operators.text.expression import parse
 from schemas.errors import BackendError
 from schemas.result import KEYWORD
@@ -65,7 +65,7 @@ class Searched:
         """The keyword leg's answers, in one batch: each a Ranking, or the error."""
         names = self.settings.vectors
         written = searches(vectors={"vector": names.dense}, idf_of_namespace=self.settings.idf == "namespace")
-        leg = Leg(KEYWORD, Runner(self.qdrant), Bounds(TIMEOUT, 64, 1))
+        leg = SearchLeg(KEYWORD, Runner(self.qdrant), Bounds(TIMEOUT, 64, 1))
         asked: list[Search] = []
         for text in texts:
             each = query(**{"namespace": "public", "limit": 100, **event, "text": text})
