@@ -10,7 +10,7 @@ BODY: Body = {"filter": {"must": []}, "limit": 2}
 
 
 def end(program: Program, answer: object) -> Found:
-    """What a program found, by the answer to its last request."""
+    """The outcome of a program, by the answer to its last request."""
     with pytest.raises(StopIteration) as ended:
         program.send(answer)
     found: Found = ended.value.value
@@ -47,7 +47,7 @@ def test_what_matches_without_a_score_comes_behind() -> None:
 
 
 def test_a_filter_alone_gives_no_scores() -> None:
-    """Whatever numbers the server gives."""
+    """None, whatever numbers the server gives."""
     program = list_matching([BODY])
     next(program)
     assert end(program, [hits("a", "b")]).hits.scores == [0.0, 0.0]
