@@ -125,6 +125,6 @@ def _run_stages(stages: Sequence[RecipeStage], recipe: Recipe, ranked: Ranked) -
             candidates = _LATER[type(stage)](candidates, stage, run)
         elif stage is recipe.measuring:
             candidates = rank_by_distance(candidates, recipe.distance, recipe.max_distance, run)
-        if run.explanations is not None and len(candidates) < len(before):
+        if run.explanations is not None:
             run.explanations.note_dropped(stage, [each.id for each in before], candidates)
     return Ranked(candidates, run)
