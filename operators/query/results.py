@@ -60,8 +60,8 @@ class Results:
 
     def first(self, count: int) -> list[Candidate]:
         """The first candidates, and behind them those that are returned within their groups."""
-        first = self.candidates[:count]
-        return [*first, *(each for candidate in first for each in self.further(candidate))]
+        first = list(self.candidates[:count])
+        return first + [each for best in first for each in self.further(best)] if self.grouping is not None else first
 
     def further(self, candidate: Candidate) -> Sequence[Candidate]:
         """The candidates that are returned within a candidate's group."""

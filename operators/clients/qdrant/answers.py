@@ -69,6 +69,8 @@ class Point(NamedTuple):
 def read_points(result: object, vector: str | None) -> dict[str, Point]:
     """Points by id, with their vectors of this name; a vector alone is the one without a name."""
     points = map(_object, _list(result))
+    if vector is None:
+        return {read_id(point.get("id")): Point(_payload(point), None) for point in points}
     return {read_id(point.get("id")): Point(_payload(point), _vector(point, vector)) for point in points}
 
 
@@ -212,9 +214,9 @@ def _payload(point: Payload) -> Payload:
     return {} if payload is None else _object(payload)
 
 
-def _vector(point: Payload, name: str | None) -> Any:
+def _vector(point: Payload, name: str) -> Any:
     vector = point.get("vector") or {}
-    return None if name is None else ({"": vector} if isinstance(vector, list) else _object(vector)).get(name)
+    return ({"": vector} if isinstance(vector, list) else _object(vector)).get(name)
 
 
 def _count(value: object) -> int:

@@ -206,7 +206,13 @@ class HttpReranker:
         deadline = time.monotonic() + timeout
         documents = [(request, id_) for request in requests for id_ in request.documents]
 
+        whole: list[Scores] = []
+
         async def ask(some: Sequence[tuple[RerankRequest, str]]) -> list[float | None]:
+            if len(some) == len(documents):
+                # Nearly always this is all: the scores need not be taken apart.
+                whole.extend(await self._ask(requests, timeout))
+                return [None] * len(documents)
             ids: dict[int, tuple[RerankRequest, list[str]]] = {}
             for request, id_ in some:
                 ids.setdefault(id(request), (request, []))[1].append(id_)
@@ -220,6 +226,8 @@ class HttpReranker:
             if len(documents) > 1 or error.blame is not Blame.REQUEST:
                 raise
             answers = iter([error])
+        if whole:
+            return whole
         return [_outcome({id_: next(answers) for id_ in request.documents}) for request in requests]
 
     async def aclose(self) -> None:
