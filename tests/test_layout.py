@@ -64,7 +64,7 @@ BUDGET = {
     "operators.wire": 690,
     "operators.query": 2915,
     "operators.telemetry": 881,
-    "operators.clients": 5893,
+    "operators.clients": 5897,
     "operators.delivery": 4965,
     "operators.collections": 1422,
     "operators.stages": 1931,

@@ -131,7 +131,11 @@ async def bisect(
             chance.in_vain()
         return answers
 
-    return await ask(items) if items else []
+    try:
+        return await ask(items) if items else []
+    finally:
+        # A function that calls itself is a cycle: it would keep the items until the next collection.
+        del ask
 
 
 class _Kind(NamedTuple):
