@@ -126,7 +126,7 @@ async def bisect(
         left -= len(halves)
         before = failed
         # One after the other: the first call was given one slot at the backend.
-        answers = [answer for half in halves for answer in await ask(half)]
+        answers = [answer for half in halves for answer in await ask(half)]  # noqa: F821  it is deleted at the end
         if chance is not None and failure.suspect is Blame.UNKNOWN and failed == before:
             chance.in_vain()
         return answers
