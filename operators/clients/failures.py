@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import structlog
 
@@ -105,37 +105,44 @@ async def bisect(
     `thorough`: every item that is refused is refused alone, however many calls that takes; nothing is raised. `chance`
     says whether calls are divided of a server that fails by chance.
     """
-    left, failed = min(len(items), MOST_PARTS), 0
     if chance is not None:
         chance.call()
+    return await _Bisection(items, call, thorough, chance, min(len(items), MOST_PARTS)).ask(items) if items else []
 
-    async def ask(part: Sequence[Item]) -> list[Answer | BackendError]:
-        nonlocal left, failed
+
+@dataclass(slots=True)
+class _Bisection(Generic[Item, Answer]):
+    """One call of `bisect`: the parts that may still be made, and the number of calls that failed."""
+
+    items: Sequence[Item]
+    call: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]
+    thorough: bool
+    chance: Chance | None
+    left: int
+    failed: int = 0
+
+    async def ask(self, part: Sequence[Item]) -> list[Answer | BackendError]:
+        """The answers of a part, or the errors of its parts."""
         halves: list[Sequence[Item]] = []
         try:
-            return [*await call(part)]
+            return [*await self.call(part)]
         except BackendError as error:
-            if error.blame is Blame.REQUEST and (chance is None or chance.allows(error)):
-                halves = divide(part) if thorough else divide(part, singly=min(left, _FEW), most=left)
-            if not halves and part is items and not thorough:
+            if error.blame is Blame.REQUEST and (self.chance is None or self.chance.allows(error)):
+                few, most = (1, None) if self.thorough else (min(self.left, _FEW), self.left)
+                halves = divide(part, singly=few, most=most)
+            if not halves and part is self.items and not self.thorough:
                 raise
             failure = error
-        failed += 1
+        self.failed += 1
         if not halves:
             return [failure] * len(part)
-        left -= len(halves)
-        before = failed
+        self.left -= len(halves)
+        before = self.failed
         # One after the other: the first call was given one slot at the backend.
-        answers = [answer for half in halves for answer in await ask(half)]  # noqa: F821  it is deleted at the end
-        if chance is not None and failure.suspect is Blame.UNKNOWN and failed == before:
-            chance.in_vain()
+        answers = [answer for half in halves for answer in await self.ask(half)]
+        if self.chance is not None and failure.suspect is Blame.UNKNOWN and self.failed == before:
+            self.chance.in_vain()
         return answers
-
-    try:
-        return await ask(items) if items else []
-    finally:
-        # A function that calls itself is a cycle: it would keep the items until the next collection.
-        del ask
 
 
 class _Kind(NamedTuple):

@@ -13,13 +13,6 @@ from schemas.errors import Reason
 from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED, VECTOR, VECTOR_CONTEXT
 
 
-def _lost_or(stage: str, otherwise: Reason, query: InFlight) -> Reason:
-    """Why the query has no vector of its text: `otherwise`, unless the profile wants none or the stage lost it."""
-    if not query.asked.plan.profile.semantic and (stage != "embed" or query.asked.canonical.vector is None):
-        return Reason.PROFILE
-    return dict(query.outcome.degraded).get(stage, otherwise)
-
-
 @dataclass(frozen=True, slots=True)
 class LegSpec:
     """One leg.
@@ -72,11 +65,15 @@ _NO_LEARNED: Final = (
 
 
 def _no_vector(query: InFlight) -> Reason:
-    return _lost_or("embed", Reason.NO_VECTOR, query)
+    if not query.asked.plan.profile.semantic and query.asked.canonical.vector is None:
+        return Reason.PROFILE
+    return dict(query.outcome.degraded).get("embed", Reason.NO_VECTOR)
 
 
 def _no_encoding(query: InFlight) -> Reason:
-    return _lost_or("encode", Reason.NO_TERMS, query)
+    if not query.asked.plan.profile.semantic:
+        return Reason.PROFILE
+    return dict(query.outcome.degraded).get("encode", Reason.NO_TERMS)
 
 
 def _words(query: InFlight) -> Any:

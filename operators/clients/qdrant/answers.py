@@ -68,10 +68,8 @@ class Point(NamedTuple):
 
 def read_points(result: object, vector: str | None) -> dict[str, Point]:
     """Points by id, with their vectors of this name; a vector alone is the one without a name."""
-    points = map(_object, _list(result))
-    if vector is None:
-        return {read_id(point.get("id")): Point(_payload(point), None) for point in points}
-    return {read_id(point.get("id")): Point(_payload(point), _vector(point, vector)) for point in points}
+    found = map(_object, _list(result))
+    return {read_id(p.get("id")): Point(_payload(p), None if vector is None else _vector(p, vector)) for p in found}
 
 
 def read_page(result: object) -> RecordPage:

@@ -80,16 +80,10 @@ class Runner:
                 )
 
 
-def _take(hits: Iterator[Hits | BackendError], request: QueryBatch) -> list[Hits] | BackendError:
-    taken: list[Hits] = []
-    lost: BackendError | None = None
-    for _ in request.bodies:
-        each = next(hits)
-        if isinstance(each, BackendError):
-            lost = lost or each
-        else:
-            taken.append(each)
-    return taken if lost is None else lost
+def _take(hits: Iterator[Hits | BackendError], request: QueryBatch) -> Sequence[Hits | BackendError] | BackendError:
+    """The answers to a request, or the first error among them."""
+    taken = [next(hits) for _ in request.bodies]
+    return next((each for each in taken if isinstance(each, BackendError)), taken)
 
 
 def _advance(program: Program, answer: Any) -> Step:

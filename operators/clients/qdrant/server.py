@@ -139,6 +139,9 @@ class ServerClient(QdrantClient):
 
         # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
         size = limits.searches or max(len(searches), 1)
+        if len(searches) <= size:
+            # Nearly always so: no tasks for it.
+            return await bisect(searches, search, thorough=True)
         batches = [searches[start : start + size] for start in range(0, len(searches), size)]
         answered = await asyncio.gather(*(bisect(batch, search, thorough=True) for batch in batches))
         return [answer for batch in answered for answer in batch]

@@ -205,7 +205,6 @@ class HttpReranker:
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
         deadline = time.monotonic() + timeout
         documents = [(request, id_) for request in requests for id_ in request.documents]
-
         whole: list[Scores] = []
 
         async def ask(some: Sequence[tuple[RerankRequest, str]]) -> list[float | None]:
