@@ -6,7 +6,8 @@ across queries is worth, and with `--faults` what a failing reranker costs. `cac
 `payloads`: how many fetches the payload cache spares. `paraphrases`: the questions that the semantic cache takes for
 one, rightly and wrongly. `recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
 `quality`: what each recipe reaches on judged queries, beside the CPU of a query and the bytes of a document.
-`server`: CPU a query and a document on a real Qdrant server, beside services that are written by hand.
+`server`: CPU a query and a document on a real Qdrant server, beside services that are written by hand. `calls`: the
+Python calls of a query, by room or function.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
 pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak, answered twice,
@@ -24,6 +25,7 @@ from bench.commands import (
     COMPARED,
     SUBJECTS,
     cached,
+    called,
     carried,
     compared,
     failing,
@@ -72,6 +74,10 @@ def _arguments() -> argparse.Namespace:
         help="where time goes at the highest rate, in the first subject, in place of figures",
     )
     command.add_argument("--flame", type=Path, metavar="PNG", help="with --profile: the busiest thread's flame graph")
+    command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("calls", help="count the Python calls a query, by room")
+    command.set_defaults(run=lambda arguments: called(arguments.functions, arguments.json))
+    command.add_argument("--functions", type=_count, metavar="N", help="the N most called functions in place of rooms")
     command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("soak", help="load the search flow for long and look for growth")
     command.set_defaults(run=_soak)

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from bench import (
     caching,
+    calls,
     comparison,
     connections,
     micro,
@@ -79,6 +80,18 @@ def flow(plan: Plan, names: Sequence[str], as_json: bool, picture: Path | None) 
     if lost := sum(outcome.lost() for outcome in outcomes.values()):
         stderr.print(f"{lost} queries without an answer", style="red")
     return 1 if lost else 0
+
+
+def called(functions: int | None, as_json: bool) -> int:
+    """Count the Python calls a query; the exit code. Raises BenchError and BrokerError."""
+    with rig() as started, tempfile.TemporaryDirectory() as scratch:
+        figures = calls.measure(started, Path(scratch))
+    if functions is not None:
+        figures = {load: {calls.shorten(name): count for name, count in each.items()} for load, each in figures.items()}
+    else:
+        figures = {load: calls.by_room(each) for load, each in figures.items()}
+    _show(figures, as_json, report.calls_table(figures, functions))
+    return 0
 
 
 def saturated(queries: int, client: str, at_once: bool, as_json: bool) -> int:

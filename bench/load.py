@@ -8,12 +8,12 @@ It reads phases from its input, one JSON object a line, and writes a measurement
 
 import argparse
 import gc
+import itertools
 import math
 import os
 import sys
 import threading
 import time
-import uuid
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -97,6 +97,7 @@ class Meter:
         self._corpus = corpus
         self._watched = {**watched, "load": [os.getpid()]}
         self._queries = queries
+        self._runs = itertools.count(1)
         # Nagle's algorithm and lingering would add waits that are the meter's own.
         connection = {"bootstrap.servers": bootstrap, "socket.nagle.disable": True}
         self._failed: Exception | None = None
@@ -123,7 +124,7 @@ class Meter:
 
     def measure(self, phase: Phase) -> Measurement:
         """Load, wait for every answer, or PATIENCE for the next, then for second ones. Raises KafkaException."""
-        run = uuid.uuid4().hex[:12]
+        run = f"run{next(self._runs)}"
         events = self._events(run, phase)
         interval = 0.0
         if phase.rate is None:

@@ -248,6 +248,21 @@ def windows_table(report: Mapping[str, Any]) -> Table:
     return shown
 
 
+def calls_table(report: Mapping[str, Mapping[str, float]], most: int | None = None) -> Table:
+    """A row a room or function, a column a load, and a last row with the sums; of many rows the `most` first."""
+    table = Table(title="Python calls a query", title_justify="left")
+    table.add_column("")
+    for load in report:
+        table.add_column(load, justify="right")
+    rows = sorted({row for each in report.values() for row in each})
+    if most is not None:
+        rows = sorted(rows, key=lambda row: -sum(each.get(row, 0.0) for each in report.values()))[:most]
+    for row in rows:
+        table.add_row(row, *(f"{each.get(row, 0.0):.1f}" for each in report.values()))
+    table.add_row("all", *(f"{sum(each.values()):.1f}" for each in report.values()))
+    return table
+
+
 def bursts_table(report: Mapping[str, Any]) -> Table:
     """A row a burst of a soak at saturation."""
     shown = _table(f"Bursts, {'steady' if report['steady'] else 'not steady'}", "answered/s", "CPU ms/query")
