@@ -324,10 +324,9 @@ class Dispatcher(Generic[Request, Outcome]):
     async def _ask(
         self, batch_key: BatchKey, slices: Sequence[Slice[Request, Outcome]]
     ) -> Sequence[Outcome | BackendError]:
-        left = max(slice_.request.deadline for slice_ in slices) - self._now()
+        left = max([slice_.request.deadline for slice_ in slices]) - self._now()
         parts = [self._batching.part(each.request.query, each.start, each.stop) for each in slices]
-        lives = (self._live.get(each.request) for each in slices)
-        with self._around([live.item for live in lives if live is not None]):
+        with self._around([self._live[each.request].item for each in slices if each.request in self._live]):
             outcomes = await self._call(batch_key, parts, max(left, 0.001))
         if len(outcomes) != len(slices):
             raise RuntimeError(f"{len(outcomes)} outcomes for {len(slices)} requests")
@@ -345,10 +344,12 @@ class Dispatcher(Generic[Request, Outcome]):
         call.waiting -= 1
         if isinstance(outcome, BackendError):
             self._truncate(request, slice_.start, outcome)
-            return
-        request.answer(slice_, outcome)
-        if request.complete:
-            self._conclude(request)
+        elif request.whole and slice_.stop - slice_.start == request.units:
+            self._complete(request, self._batching.combine(request.query, (outcome,)))
+        else:
+            request.answer(slice_, outcome)
+            if request.complete:
+                self._conclude(request)
 
     def _truncate(self, request: PendingRequest[Request, Outcome], units: int, lost: BackendError) -> None:
         """Let the request end with its first units, for the others are lost; if these are too few, it ends at once."""
@@ -373,7 +374,8 @@ class Dispatcher(Generic[Request, Outcome]):
 
     def _complete(self, request: PendingRequest[Request, Outcome], outcome: Outcome | BackendError) -> None:
         live = self._live.pop(request)
-        live.release(0)
+        if live.calls:
+            live.release(0)
         self._finish(Finished(live.item, outcome), pause_of(live.waited, request.deadline - self._now()))
 
     def _finish(self, finished: Finished[Outcome], pause: float = PAUSE) -> None:

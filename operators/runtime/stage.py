@@ -12,6 +12,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import structlog
@@ -134,7 +135,7 @@ def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str 
         # Most turns of an idle engine bring an empty batch.
         if len(batches) == 1 and not batches[0][1]:
             return batches
-        live, out = split(item for _, items in batches for item in items)
+        live, out = split(chain.from_iterable([items for _, items in batches]))
         out += run_step(stage, live, step)
         return [(KEY, out)]
 

@@ -7,6 +7,7 @@ results with `debug` and the span for the trace. A stage whose backend is not co
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from time import monotonic
 from typing import Any, ClassVar, TypeVar
 
@@ -126,7 +127,7 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
         self, batch_key: BatchKey, requests: Sequence[list[str]], timeout: float
     ) -> list[Mapping[str, Value]]:
         assert isinstance(batch_key, tuple)
-        ids = list(dict.fromkeys(id_ for wanted in requests for id_ in wanted))
+        ids = list(dict.fromkeys(chain.from_iterable(requests)))
         found = await self.read(batch_key[1], ids, timeout)
         return [{id_: found[id_] for id_ in wanted if id_ in found} for wanted in requests]
 

@@ -66,7 +66,11 @@ class Backlog(Generic[Request, Outcome]):
             self._tenants.clear()
         self._tenants.add(request.tenant)
         self.waiting += request.waiting
-        insort(self._waiting, request, key=_deadline)
+        # Most come in the order of their deadlines.
+        if self._waiting and request.deadline < self._waiting[-1].deadline:
+            insort(self._waiting, request, key=_deadline)
+        else:
+            self._waiting.append(request)
 
     def truncate(self, request: PendingRequest[Request, Outcome], units: int, lost: BackendError) -> None:
         """Truncate a request to its first `units` units, the later ones are lost; its slices in calls stay there."""
@@ -95,12 +99,13 @@ class Backlog(Generic[Request, Outcome]):
         slices = []
         for (request, stop), count in zip(offered, self._in_time(offered, counts, now), strict=False):
             if count:
-                self.waiting -= request.waiting
                 slices.append(Slice(request, request.taken, request.taken + count))
+                before = request.waiting
                 request.taken += count
                 request.truncate(stop if self._batching.divides else request.taken)
-                self.waiting += request.waiting
-                if not request.waiting:
+                left = request.waiting
+                self.waiting += left - before
+                if not left:
                     self._waiting.remove(request)
                 if self._served:
                     self._served[request.tenant] += count
