@@ -4,9 +4,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     JsonValue,
     StringConstraints,
@@ -53,21 +51,15 @@ def _text(value: Any) -> Any:
 class Returned(Strict):
     """The parts of documents that results have. What is missing is the policy's, the profile's, or else as it says."""
 
-    fields: Annotated[list[FieldName], Field(max_length=64)] | None = Field(
-        default=None, description="Payload fields of each result, dotted paths for nested ones; missing: all."
-    )
-    text: Annotated[Literal["none", "full"] | int, BeforeValidator(_text)] | None = Field(
-        default=None,
-        description="Text of each result: none, full, or the largest number of characters from the beginning of the"
-        " best passage; missing: full.",
-    )
-    passages: Annotated[int, Field(ge=0, le=MAX_PASSAGES)] | None = Field(
-        default=None, description="Passages of each result at most, the best first; missing: 0, without them."
-    )
-    neighbours: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] | None = Field(
-        default=None,
-        description="Documents before and behind each result, by the order of qdrant.context; missing: 0, no such.",
-    )
+    fields: Annotated[list[FieldName], Field(max_length=64)] | None = None
+    """Payload fields of each result, dotted paths for nested ones; missing: all."""
+    text: Annotated[Literal["none", "full"] | int, BeforeValidator(_text)] | None = None
+    """Text of each result: none, full, or the largest number of characters from the beginning of the best passage;
+    missing: full."""
+    passages: Annotated[int, Field(ge=0, le=MAX_PASSAGES)] | None = None
+    """Passages of each result at most, the best first; missing: 0, without them."""
+    neighbours: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] | None = None
+    """Documents before and behind each result, by the order of qdrant.context; missing: 0, no such."""
 
     def over(self, other: "Returned | None") -> "Returned":
         """Combine the parts: this one's, and the other's where this one says nothing."""
@@ -89,108 +81,75 @@ GroupScore = Literal["max", "sum", "avg"]
 CursorPolicy = Literal["strict", "continue"]
 
 
-class QueryEvent(BaseModel):
+class QueryEvent(Strict):
     """One query. Unknown fields are an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     schema_version: SchemaVersion = SCHEMA_VERSION
-    query_id: QueryId = Field(
-        description="Identifier of the caller, returned in the result. Two events with the same id are two queries."
-    )
-    text: str | None = Field(
-        default=None, description="Search text, which may be a keyword expression; blank text counts as none."
-    )
+    query_id: QueryId
+    """Identifier of the caller, returned in the result. Two events with the same id are two queries."""
+    text: str | None = None
+    """Search text, which may be a keyword expression; blank text counts as none."""
     vector: Vector | None = Field(default=None, description="Its embedding; missing: the embedder computes it.")
-    understood: Understood | None = Field(
-        default=None,
-        description="Wishes, as a result has them: these hold, and none are read from the text, from which their words"
-        " are taken away; []: none; missing: they are read where the recipe has the stage `wishes`.",
-    )
+    understood: Understood | None = None
+    """Wishes, as a result has them: these hold, and none are read from the text, from which their words are taken away;
+    []: none; missing: they are read where the recipe has the stage `wishes`."""
     namespace: MaybeName = Field(default=None, description="Tenant; missing: the configured default, never all.")
     destination: Name | None = Field(default=None, description="Logical store, mapped to a Qdrant collection.")
     collection: MaybeName = Field(default=None, description="Part of the destination, mapped likewise.")
-    source: Name | None = Field(
-        default=None,
-        description="Sender of the query, for the policies; ignored if `policies.identity` uses a header or the topic.",
-    )
+    source: Name | None = None
+    """Sender of the query, for the policies; ignored if `policies.identity` uses a header or the topic."""
     subject: MaybeName = Field(default=None, description="Return only documents of this subject.")
     actor_type: MaybeName = Field(default=None, description="Return only documents of this type of actor.")
     filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
-    order_by: OrderBy | None = Field(
-        default=None,
-        description="Order of the results by an indexed field; missing: a lookup's newest first, else by rank.",
-    )
-    group_by: FieldName | None = Field(
-        default=None,
-        description="Indexed field: one result for all documents with the same value; missing: the profile's, or else"
-        " the default.",
-    )
-    group_size: GroupSize | None = Field(
-        default=None,
-        description="Documents of a group at most, the best included; 0: no groups; missing: the profile's, or else the"
-        " default.",
-    )
-    group_score: GroupScore | None = Field(
-        default=None,
-        description="Score of a group: of its best document (max), or combined of all its candidates (sum, avg);"
-        " missing: the profile's, or else the default.",
-    )
+    order_by: OrderBy | None = None
+    """Order of the results by an indexed field; missing: a lookup's newest first, else by rank."""
+    group_by: FieldName | None = None
+    """Indexed field: one result for all documents with the same value; missing: the profile's, or else the default."""
+    group_size: GroupSize | None = None
+    """Documents of a group at most, the best included; 0: no groups; missing: the profile's, or else the default."""
+    group_score: GroupScore | None = None
+    """Score of a group: of its best document (max), or combined of all its candidates (sum, avg); missing: the
+    profile's, or else the default."""
     limit: int = Field(
         default=0,
         description=f"Results on a page: 0 or less means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
     )
     cursor: Annotated[
         Annotated[str, StringConstraints(max_length=MAX_CURSOR_CHARS)] | None, AfterValidator(missing_if_empty)
-    ] = Field(
-        default=None,
-        description="`next_cursor` of a result; with the same query it asks for the next page. limit, return, explain, "
-        "debug, timeout_ms, metadata and cursor_policy may differ from page to page.",
-    )
-    cursor_policy: CursorPolicy = Field(
-        default="strict",
-        description="After a change of the index: strict refuses the cursor as expired, continue gives the next page"
-        " with a warning.",
-    )
-    profile: MaybeName = Field(
-        default=None, description="Profile, a trade of quality against time; missing or unknown: `balanced`."
-    )
+    ] = None
+    """`next_cursor` of a result; with the same query it asks for the next page. limit, return, explain, debug,
+    timeout_ms, metadata and cursor_policy may differ from page to page."""
+    cursor_policy: CursorPolicy = "strict"
+    """After a change of the index: strict refuses the cursor as expired, continue gives the next page with a
+    warning."""
+    profile: MaybeName = None
+    """Profile, a trade of quality against time; missing or unknown: `balanced`."""
     recipe: MaybeName = Field(default=None, description="Recipe that ranks the candidates; missing: the profile's.")
-    overrides: dict[str, JsonValue] | None = Field(
-        default=None, description="Changes to parameters of the recipe: {stage: {parameter: value}}."
-    )
+    overrides: dict[str, JsonValue] | None = None
+    """Changes to parameters of the recipe: {stage: {parameter: value}}."""
     rerank: bool = Field(default=True, description="false: no model is asked; the other stages of the recipe run.")
-    post: bool = Field(
-        default=True, description="false: the fused list is the answer; no stage behind the fusion runs, and no model."
-    )
-    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
-        default=None, description="Leave out what has less relevance; missing: the profile's, or else the default."
-    )
-    returned: Returned | None = Field(
-        default=None, alias="return", description="Parts of the documents that the results have; missing: all of each."
-    )
+    post: bool = True
+    """false: the fused list is the answer; no stage behind the fusion runs, and no model."""
+    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    """Leave out what has less relevance; missing: the profile's, or else the default."""
+    returned: Returned | None = Field(default=None, alias="return")
+    """Parts of the documents that the results have; missing: all of each."""
     explain: bool = Field(default=False, description="Return a score explanation with each result.")
     debug: bool = Field(default=False, description="Return the stages that the query passed, with candidates and time.")
     record: bool = Field(default=False, description="Return the candidate pool, for offline ranking.")
-    include_reflections: bool | None = Field(
-        default=None, description="false drops documents of the type reflection; missing: the recipe decides."
-    )
+    include_reflections: bool | None = None
+    """false drops documents of the type reflection; missing: the recipe decides."""
     reflections_only: bool = Field(default=False, description="Rank all reflections, and no other documents.")
-    reflection_boost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="Factor for the scores of reflections, with any recipe."
-    )
+    reflection_boost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Factor for the scores of reflections, with any recipe."""
     now: Timestamp | None = Field(default=None, description="Clock of the query; missing: the record's timestamp.")
-    current_cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
-        default=None,
-        description="Clock of the query in cycles, for the recency of the stage `weighted` and with "
-        "`reflections_only`; not together with `now`.",
-    )
-    timeout_ms: Annotated[int, Field(gt=0)] | None = Field(
-        default=None, description="Milliseconds from sending until the query's deadline; missing: limits.timeout."
-    )
-    reply_to: str | None = Field(
-        default=None, description="Topic for the result: kafka.topics.results or one of kafka.topics.reply_to."
-    )
+    current_cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
+    """Clock of the query in cycles, for the recency of the stage `weighted` and with `reflections_only`; not together
+    with `now`."""
+    timeout_ms: Annotated[int, Field(gt=0)] | None = None
+    """Milliseconds from sending until the query's deadline; missing: limits.timeout."""
+    reply_to: str | None = None
+    """Topic for the result: kafka.topics.results or one of kafka.topics.reply_to."""
     metadata: Metadata | None = Field(
         default=None,
         description=f"Returned unchanged; at most {MAX_METADATA_BYTES} bytes of JSON, integers of 64 bits.",

@@ -38,9 +38,8 @@ class Limit(Strict):
     lte: _Number | None = Field(default=None, description="This or less.")
     value: _Name | None = Field(default=None, description="Exactly this, such as the size 42 or XL.")
     unit: _Name | None = Field(default=None, description="Unit of the bounds, such as EUR, GB, cm or year.")
-    about: Annotated[list[_Name], Field(max_length=MAX_ABOUT)] = Field(
-        default=[], description="Subject of the limit, such as price, width or players."
-    )
+    about: Annotated[list[_Name], Field(max_length=MAX_ABOUT)] = Field(default=[])
+    """Subject of the limit, such as price, width or players."""
     field: FieldName | None = Field(default=None, description=_FIELD)
 
     @model_validator(mode="after")
@@ -82,9 +81,8 @@ class Order(Strict):
 
     kind: Literal["order"] = "order"
     words: _Words = Field(default="", description=_WORDS)
-    about: Annotated[list[_Name], Field(min_length=1, max_length=MAX_ABOUT)] = Field(
-        description="Subject of the order, such as price, date or weight."
-    )
+    about: Annotated[list[_Name], Field(min_length=1, max_length=MAX_ABOUT)]
+    """Subject of the order, such as price, date or weight."""
     direction: Literal["asc", "desc"] = "asc"
     field: FieldName | None = Field(default=None, description=_FIELD)
 

@@ -70,50 +70,34 @@ class SourcePolicy(Section):
 
     read: bool = Field(default=True, description="Whether the source may query at all.")
     destinations: Annotated[list[str], DESTINATIONS] = Field(default=[], description="Allowed destinations.")
-    collections: _Parts = Field(
-        default=[], description="Allowed collections; if the list is not empty, a query must name one of them."
-    )
+    collections: _Parts = Field(default=[])
+    """Allowed collections; if the list is not empty, a query must name one of them."""
     namespaces: list[str] = Field(default=[], description="Allowed namespaces.")
     operations: _Operations = Field(default=[], description="Allowed operations; `read` is the only one.")
-    retrieval_modes: _Profiles = Field(
-        default=[], description="Allowed profiles; others are denied with the code retrieval_mode_not_allowed."
-    )
-    allowed_profiles: _Profiles = Field(
-        default=[], description="Allowed profiles; others are denied with the code policy_denied."
-    )
-    reply_to: NoEffect[Annotated[list[TopicPattern], _REPLIES]] = Field(
-        default=[],
-        description="Results topics that a query may choose, by name or by a pattern with `*` and `?`; one that chooses"
-        " none is answered on kafka.topics.results in any case.",
-    )
+    retrieval_modes: _Profiles = Field(default=[])
+    """Allowed profiles; others are denied with the code retrieval_mode_not_allowed."""
+    allowed_profiles: _Profiles = Field(default=[])
+    """Allowed profiles; others are denied with the code policy_denied."""
+    reply_to: NoEffect[Annotated[list[TopicPattern], _REPLIES]] = Field(default=[])
+    """Results topics that a query may choose, by name or by a pattern with `*` and `?`; one that chooses none is
+    answered on kafka.topics.results in any case."""
     deny: Deny = Deny()
-    overrides: Allowed | None = Field(
-        default=None,
-        description="Recipe parameter -> bounds for overrides of this source; null: limits.overrides applies.",
-    )
+    overrides: Allowed | None = None
+    """Recipe parameter -> bounds for overrides of this source; null: limits.overrides applies."""
     decay: DecayTier | None = Field(default=None, description="The most specific decay tier; null: none.")
-    clearance: str | None = Field(
-        default=None,
-        description="Highest tier that the source may see; null: public; an unknown name denies every query.",
-    )
+    clearance: str | None = None
+    """Highest tier that the source may see; null: public; an unknown name denies every query."""
     blocked_labels: list[str] = Field(default=[], description="The firewall hides documents with any of these labels.")
-    required_labels: list[str] = Field(
-        default=[], description="The firewall hides documents that lack one of these labels."
-    )
-    filters: Newer[Filters] = Field(
-        default=[],
-        description="Filters that a document must pass for the source to see it, as a query has them; they hold without"
-        " the firewall, too.",
-    )
-    hidden_fields: Newer[list[Annotated[FieldName, AfterValidator(_not_the_id)]]] = Field(
-        default=[],
-        description="Payload fields, with all that is inside them, that the source does not see: they are in no result,"
-        " explanation or pool, and it may not filter, order or group by them.",
-    )
-    returned: Newer[Returned | None] = Field(
-        default=None,
-        description="Parts of documents that results have where a query's `return` does not say; null: the profile's.",
-    )
+    required_labels: list[str] = Field(default=[])
+    """The firewall hides documents that lack one of these labels."""
+    filters: Newer[Filters] = Field(default=[])
+    """Filters that a document must pass for the source to see it, as a query has them; they hold without the firewall,
+    too."""
+    hidden_fields: Newer[list[Annotated[FieldName, AfterValidator(_not_the_id)]]] = Field(default=[])
+    """Payload fields, with all that is inside them, that the source does not see: they are in no result, explanation or
+    pool, and it may not filter, order or group by them."""
+    returned: Newer[Returned | None] = None
+    """Parts of documents that results have where a query's `return` does not say; null: the profile's."""
 
     @property
     def hides(self) -> bool:
@@ -129,15 +113,12 @@ class SourcePolicy(Section):
 class IdentitySettings(Section):
     """The identification of a query's source. A producer can forge a field of its event, but not the topic."""
 
-    by: Literal["event", "header", "topic"] = Field(
-        default="event", description="event: its field `source`; header: a Kafka header; topic: the queries topic."
-    )
-    header: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="For header: name of the Kafka header that a trusted gateway sets."
-    )
-    topics: Annotated[dict[str, str], _QUERIES] = Field(
-        default={}, description="For topic: topic -> source; queries of other topics have no source."
-    )
+    by: Literal["event", "header", "topic"] = "event"
+    """event: its field `source`; header: a Kafka header; topic: the queries topic."""
+    header: Annotated[str, Field(min_length=1)] | None = None
+    """For header: name of the Kafka header that a trusted gateway sets."""
+    topics: Annotated[dict[str, str], _QUERIES] = Field(default={})
+    """For topic: topic -> source; queries of other topics have no source."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -198,17 +179,13 @@ class PolicySettings(Section):
     """
 
     identity: Answer[IdentitySettings] = IdentitySettings()
-    default: Answer[SourcePolicy] = Field(
-        default=SourcePolicy(), description="Policy of every source that `sources` does not list."
-    )
-    sources: Answer[dict[str, SourcePolicy]] = Field(
-        default={}, description="Source -> its policy, which inherits nothing from `default`."
-    )
-    files: list[Path] = Field(
-        default=[],
-        description="Files of further sources, JSON (.json) or YAML, each a mapping as `sources` is, or directories of"
-        " such files; they are read again when they change.",
-    )
+    default: Answer[SourcePolicy] = SourcePolicy()
+    """Policy of every source that `sources` does not list."""
+    sources: Answer[dict[str, SourcePolicy]] = Field(default={})
+    """Source -> its policy, which inherits nothing from `default`."""
+    files: list[Path] = Field(default=[])
+    """Files of further sources, JSON (.json) or YAML, each a mapping as `sources` is, or directories of such files;
+    they are read again when they change."""
 
     _listed: Listed = PrivateAttr(default=Listed())
     _refused: tuple[_Marks, str] = PrivateAttr(default=((), ""))
@@ -315,11 +292,9 @@ def _problems(path: str, error: ValidationError) -> Iterator[str]:
 class FirewallSettings(Section):
     """The retrieval firewall: it hides documents by namespace, tier and labels."""
 
-    enabled: bool = Field(
-        default=False, description="false: tier and labels hide nothing; namespaces and filters of policies still do."
-    )
+    enabled: bool = False
+    """false: tier and labels hide nothing; namespaces and filters of policies still do."""
     blocked_labels: list[str] = Field(default=[], description="Blocked labels of every source, added to its own.")
     required_labels: list[str] = Field(default=[], description="Required labels of every source, added to its own.")
-    namespaces: dict[str, Tier] = Field(
-        default={}, description="Namespace -> its tier; sources with a lower clearance may not query it."
-    )
+    namespaces: dict[str, Tier] = Field(default={})
+    """Namespace -> its tier; sources with a lower clearance may not query it."""

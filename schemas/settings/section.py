@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from schemas.fields import Newer, Point, refuse_switch
+from schemas.fields import Documented, Newer, Point, refuse_switch
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -122,7 +122,7 @@ def sound(section: S, problems: Iterable[str]) -> S:
     return section
 
 
-class Section(BaseModel):
+class Section(Documented):
     """A section: an unknown key is an error, numbers are finite, and values do not change after the start."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
@@ -152,11 +152,9 @@ class Section(BaseModel):
 class BackendTls(Section):
     """Trust in a backend's certificate."""
 
-    ca: Path | None = Field(
-        default=None,
-        description="PEM file of the authorities that may have signed the server's certificate; null: the system's, or"
-        " those of the variable SSL_CERT_FILE.",
-    )
+    ca: Path | None = None
+    """PEM file of the authorities that may have signed the server's certificate; null: the system's, or those of the
+    variable SSL_CERT_FILE."""
 
 
 def _as_header(name: str) -> str:
@@ -177,21 +175,14 @@ class Backend(Section):
     url: Url | None = Field(default=None, description="Address of the server.")
     api_key: Secret = None
     api_key_file: Path | None = Field(default=None, description="File that holds the API key; null: see `api_key`.")
-    api_key_header: HeaderName | None = Field(
-        default=None, description="Header of the API key, such as api-key for Azure; null: the header of the kind."
-    )
-    headers: dict[HeaderName, HeaderValue] = Field(
-        default={},
-        repr=False,
-        description="Further headers of each request. `rankstream config` does not show their values.",
-    )
-    header_files: dict[HeaderName, Path] = Field(
-        default={}, description="Further headers of each request, whose values are read from files."
-    )
-    keep_alive: Seconds = Field(
-        default=3.0,
-        description="Seconds after which an idle connection is given up; keep it under the server's own (Qdrant: 5).",
-    )
+    api_key_header: HeaderName | None = None
+    """Header of the API key, such as api-key for Azure; null: the header of the kind."""
+    headers: dict[HeaderName, HeaderValue] = Field(default={}, repr=False)
+    """Further headers of each request. `rankstream config` does not show their values."""
+    header_files: dict[HeaderName, Path] = Field(default={})
+    """Further headers of each request, whose values are read from files."""
+    keep_alive: Seconds = 3.0
+    """Seconds after which an idle connection is given up; keep it under the server's own (Qdrant: 5)."""
     tls: BackendTls = BackendTls()
 
     def key(self) -> str | None:
@@ -242,14 +233,10 @@ Body = Annotated[
 class ModelServer(Backend):
     """The section of a model behind a server, whose requests may need more than others of its kind."""
 
-    request_path: Annotated[str, Field(pattern=r"^/[!-~]*$")] | None = Field(
-        default=None, description="Path of requests below `url`, such as /v1/rerank; null: the path of the kind."
-    )
-    query: dict[str, str] = Field(
-        default={},
-        repr=False,
-        description="Query parameters of each request, such as api-version. Their values are not shown.",
-    )
+    request_path: Annotated[str, Field(pattern=r"^/[!-~]*$")] | None = None
+    """Path of requests below `url`, such as /v1/rerank; null: the path of the kind."""
+    query: dict[str, str] = Field(default={}, repr=False)
+    """Query parameters of each request, such as api-version. Their values are not shown."""
     body: Newer[Point[Body]] = Field(default={})
 
     @model_validator(mode="after")
