@@ -4,12 +4,12 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
-from schemas.fields import SCHEMA_VERSION, Documented, Name, SchemaVersion, Strict, Timestamp, Vector
+from schemas.errors import MAX_WORDED, join_first
+from schemas.fields import SCHEMA_VERSION, Documented, DocumentId, Name, SchemaVersion, Strict, Timestamp, Vector
 from schemas.filters import Filters
 from schemas.texts import nfc
-from schemas.wording import MAX_WORDED, join_first
 
 POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")
 """Namespace of the UUIDv5 of every point. It is part of the contract and never changes."""
@@ -141,7 +141,7 @@ def index_keys(columns: Iterable[str]) -> list[str]:
 class Edge(Strict):
     """A neighbour of a document, in the same namespace."""
 
-    to: Annotated[str, StringConstraints(min_length=1, max_length=4096)] = Field(description="The neighbour's id.")
+    to: DocumentId = Field(description="The neighbour's id.")
     weight: Finite = 1.0
 
 
@@ -158,7 +158,7 @@ class DocumentEvent(Documented):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     schema_version: SchemaVersion = SCHEMA_VERSION
-    id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+    id: DocumentId
     op: _Op = "upsert"
     """`patch` changes the fields that it brings, and null removes one; the others stay."""
     text: Composed | None = None

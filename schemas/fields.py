@@ -27,6 +27,7 @@ from pydantic import (
     StringConstraints,
     TypeAdapter,
     ValidationInfo,
+    field_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
@@ -54,6 +55,7 @@ Component = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_na
 Vector = Annotated[list[Component], Field(min_length=1, max_length=65_536, fail_fast=True)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 QueryId = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+DocumentId = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 
 
 def _check_size(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -192,11 +194,15 @@ def metadata(value: object) -> dict[str, Any] | None:
         return None
 
 
-def refuse_switch(section: type[BaseModel], value: Any, info: ValidationInfo) -> Any:
-    """The value of a field. Raises ValueError for true or false in a field of numbers, which reads them as 1 and 0."""
-    if _has_numbers_alone(section, info.field_name or "") and any(isinstance(each, bool) for each in _members(value)):
-        raise ValueError("a number is expected, not true or false")
-    return value
+class Numeric(Documented):
+    """A model that does not take true and false for the numbers 1 and 0."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_switch(cls, value: Any, info: ValidationInfo) -> Any:
+        if _has_numbers_alone(cls, info.field_name or "") and any(isinstance(each, bool) for each in _members(value)):
+            raise ValueError("a number is expected, not true or false")
+        return value
 
 
 @cache

@@ -5,18 +5,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import (
-    AfterValidator,
-    Field,
-    JsonValue,
-    PlainSerializer,
-    PlainValidator,
-    StringConstraints,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, JsonValue, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from schemas.fields import MAX_FLOAT32, Name, Strict, Timestamp
+from schemas.fields import MAX_FLOAT32, DocumentId, Name, Strict, Timestamp
 from schemas.query import QueryEvent
 
 Score = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
@@ -56,7 +47,7 @@ Measure = Literal["share", "similarity", "logit", "order"]
 class PoolHit(Strict):
     """One document that a leg returned."""
 
-    id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+    id: DocumentId
     score: Score
     payload: dict[str, JsonValue] = Field(default={})
 

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 from schemas.errors import DeadLetterClass, Reason
 from schemas.fields import Documented
 from schemas.headers import MAX_MESSAGE_CHARS
-from schemas.wishes import Wish
+from schemas.query import Wish
 
 VECTOR: Final = "vector"
 KEYWORD: Final = "keyword"
@@ -162,7 +162,7 @@ class Member(_Strict):
         description="How well it fits the query, comparable between queries of one configuration; missing: not known.",
     )
     text: str | None = None
-    payload: dict[str, JsonValue] = {}
+    payload: dict[str, JsonValue] = Field(default={})
     passages: list[Passage] | None = None
     """Only with `return.passages`: the best parts of the text, the best first."""
     neighbours: Neighbours | None = Field(default=None, description="Only with `return.neighbours`.")
@@ -196,27 +196,15 @@ class LegReport(_Strict):
     candidates: Annotated[int, Field(ge=0)]
 
 
+_BeforeLegs = Literal["queue", "embed", "encode", "temporal_expression"]
+_Leg = Literal["vector", "keyword", "structured", "fuzzy", "keyword_context", "learned", "vector_context"]
+_BehindLegs = Literal["similarity", "fetch", "rerank", "neighbours", "result"]
+
+
 class Degradation(_Strict):
     """A part of the answer that is missing, and the reason."""
 
-    stage: Literal[
-        "queue",
-        "embed",
-        "encode",
-        "temporal_expression",
-        "vector",
-        "keyword",
-        "structured",
-        "fuzzy",
-        "keyword_context",
-        "learned",
-        "vector_context",
-        "similarity",
-        "fetch",
-        "rerank",
-        "neighbours",
-        "result",
-    ]
+    stage: Literal[_BeforeLegs, _Leg, _BehindLegs]
     reason: Reason
 
 

@@ -5,10 +5,10 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 
-from schemas.fields import Documented, refuse_switch
+from schemas.errors import likely
+from schemas.fields import Numeric
 from schemas.recipes.stages import FusionStage, Legs, RecipeStage, Share, Span, Weight
 from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
-from schemas.wording import likely
 
 LegName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Weights = dict[LegName, Weight]
@@ -166,14 +166,12 @@ DecayMode = Literal["exponential", "step"]
 Unset = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, description="In days; 0: not set in this tier.")]
 
 
-class DecayTier(Documented):
+class DecayTier(Numeric):
     """One tier of decay parameters: global, destination, collection or source policy. The most specific tier that sets
     a field wins.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
     enabled: bool | None = None
     """Turns decay on or off; null in all tiers: a half-life of any tier turns it on."""

@@ -29,7 +29,6 @@ class RecipeStage(Strict):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The payload fields that the stage reads."""
         return self.FIELDS
 
 
@@ -43,7 +42,6 @@ class FusionStage(RecipeStage):
 
     @property
     def legs(self) -> Legs:
-        """The legs that the stage needs."""
         return VECTOR, KEYWORD
 
 
@@ -194,7 +192,6 @@ class Wishes(RecipeStage):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of wishes that are read."""
         switched = {"limit": self.limits, "exclusion": self.exclusions, "order": self.order}
         return tuple(kind for kind, on in switched.items() if on)
 

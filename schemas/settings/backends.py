@@ -1,6 +1,6 @@
 """Sections `embedder`, `sparse_encoder`, `rerank` and `chat`: the models that the flows call."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -53,19 +53,14 @@ class EmbedderSettings(ModelServer):
         if self.kind == "none":
             return None
         prefixes, types = _PREFIXES[self.prompts], _INPUT_TYPES.get(self.kind, {})
-        given = {
-            "query": (self.query_prefix, self.query_prompt_name),
-            "document": (self.document_prefix, self.document_prompt_name),
-        }
+        own = {"query": self.query_prefix, "document": self.document_prefix}
+        names = {"query": self.query_prompt_name, "document": self.document_prompt_name}
         found: dict[str, Mapping[str, str]] = {}
-        for purpose, (prefix, name) in given.items():
-            all_ = {
-                "prefix": prefix if prefix is not None else prefixes.get(purpose),
-                "prompt_name": name,
-                "input_type": types.get(purpose),
-            }
-            if told := {field: value for field, value in all_.items() if value}:
-                found[purpose] = told
+        for purpose, own_prefix in own.items():
+            prefix = prefixes.get(purpose) if own_prefix is None else own_prefix
+            fields = {"prefix": prefix, "prompt_name": names[purpose], "input_type": types.get(purpose)}
+            if given := {field: value for field, value in fields.items() if value}:
+                found[purpose] = given
         return found
 
     @model_validator(mode="after")
@@ -120,39 +115,24 @@ class SparseEncoderSettings(ModelServer):
         """True if there is a sparse encoder, which is a server."""
         return self.kind != "none"
 
-    @model_validator(mode="after")
-    def _has_url(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
+        yield from super().contradictions()
         if self.served and (self.url is None or not self.model):
-            raise ValueError(f"{self.kind} needs url and model")
-        return self
+            yield f"{self.kind} needs url and model"
+
+
+_Hosted = Literal["cohere", "jina", "voyage", "mixedbread", "dashscope"]
+_Server = Literal["nim", "tei", "tei_predict", "vllm", "vllm_score", "sglang"]
+_SmallServer = Literal["infinity", "llama_server", "xinference", "localai"]
+"""Rerankers behind an API: of services, of servers for many users, and of servers for a few."""
 
 
 class RerankSettings(ModelServer):
     """The reranker: late interaction, a cross-encoder in this process or behind a server, a chat model, or none."""
 
-    kind: Answer[
-        Literal[
-            "late_interaction",
-            "onnx",
-            "cohere",
-            "jina",
-            "voyage",
-            "mixedbread",
-            "dashscope",
-            "nim",
-            "tei",
-            "tei_predict",
-            "vllm",
-            "vllm_score",
-            "sglang",
-            "infinity",
-            "llama_server",
-            "xinference",
-            "localai",
-            "chat",
-            "none",
-        ]
-    ] = Field(default="late_interaction", description="Reranker; docs/reference/reranking.md compares them.")
+    kind: Answer[Literal["late_interaction", "onnx", _Hosted, _Server, _SmallServer, "chat", "none"]] = Field(
+        default="late_interaction", description="Reranker; docs/reference/reranking.md compares them."
+    )
     url: Url | None = None
     """Server address, without the kind's path, such as /rerank, /score or /predict."""
     path: Answer[Path | None] = Field(default=None, description="For onnx: directory of the exported model.")
@@ -300,11 +280,10 @@ class ChatSettings(ModelServer):
     timeout: Seconds = Field(default=5.0, description="Seconds for a completion, its wait in the queue included.")
     max_concurrency: Concurrency = Field(default=16, description="Completions in flight, for each stage that asks.")
 
-    @model_validator(mode="after")
-    def _has_url(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
+        yield from super().contradictions()
         if self.kind != "none" and (self.url is None or not self.model):
-            raise ValueError(f"{self.kind} needs url and model")
-        return self
+            yield f"{self.kind} needs url and model"
 
     @field_validator("parameters")
     @classmethod

@@ -1,30 +1,38 @@
 """Sections `kafka`, `delivery` and `limits`: the broker, the guarantee of delivery, and bounds on queries."""
 
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator
 
 from schemas.fields import Index, Point
-from schemas.settings.kafka_options import Options, refusals
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import (
-    AS_WRITTEN,
-    Count,
-    KafkaHeader,
-    Seconds,
-    Secret,
-    Section,
-    TokenUrl,
-    TopicName,
-    TopicPattern,
-    Url,
-    is_pattern,
-    matches,
-    sound,
-)
+from schemas.settings.section import AS_WRITTEN, MASK, Count, Seconds, Secret, Section, Url, is_pattern, matches
+
+
+def _no_path(name: str) -> str:
+    # The broker names directories after topics.
+    if name in {".", ".."}:
+        raise ValueError("no topic can have this name")
+    return name
+
+
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_no_path)]
+TopicPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*?-]{1,249}$"), AfterValidator(_no_path)]
+"""A topic's name, or a pattern of names: `*` stands for any characters, `?` for one."""
+
+KafkaHeader = Annotated[str, Field(min_length=1, max_length=200)]
+"""The name of a header of Kafka's messages."""
+
+TokenUrl = Annotated[
+    str,
+    Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$"),
+    PlainSerializer(lambda url: re.sub(r"\?.*", f"?{MASK}", url), when_used="json-unless-none"),
+]
+"""An issuer's, whose query is a part of its address, and may be a key: as JSON it is masked."""
 
 DeliveryMode = Literal["exactly_once", "at_least_once"]
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -58,14 +66,10 @@ class TlsSettings(Section):
     key_password_file: Path | None = Field(default=None, description="File that holds the password of the key.")
     check_hostname: bool = Field(default=True, description="Check that the broker's certificate names its host.")
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        problems = []
-        if (self.certificate_file is None) != (self.key_file is None):
-            problems.append("certificate_file and key_file need each other")
+    def contradictions(self) -> Iterator[str]:
+        yield from _find_half_pair(self)
         if self.key_file is None and _names_given(self, ("key_password", "key_password_file")):
-            problems.append("key_password needs key_file")
-        return sound(self, problems)
+            yield "key_password needs key_file"
 
 
 class SaslSettings(Section):
@@ -94,11 +98,7 @@ class SaslSettings(Section):
     def __hash__(self) -> int:
         return hash((self.mechanism, self.username, self.token_file, self.token_url, self.client_id, self.aws_region))
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        return sound(self, self._problems())
-
-    def _problems(self) -> Iterator[str]:
+    def contradictions(self) -> Iterator[str]:
         if self.mechanism is None:
             yield from _find_unused(self, (*_PASSWORD, *_TOKEN), "set without mechanism")
         elif self.mechanism != "OAUTHBEARER":
@@ -134,37 +134,28 @@ class SchemaRegistrySettings(Section):
     request_timeout: Seconds = 5.0
     """Seconds for an answer; then the registry is asked again."""
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         password = _names_given(self, ("password", "password_file"))
         token = _names_given(self, ("token", "token_file"))
         needing = tuple(name for name in type(self).model_fields if name not in ("url", "request_timeout"))
-        problems = [*_find_unused(self, needing, "set without url")] if self.url is None else []
+        if self.url is None:
+            yield from _find_unused(self, needing, "set without url")
         if (self.username is None) != (not password):
-            problems.append("username and password, or password_file, need each other")
+            yield "username and password, or password_file, need each other"
         if token and self.username is not None:
-            problems.append("a token is not for use with username")
+            yield "a token is not for use with username"
         if self.logical_cluster is not None and not token:
-            problems.append("logical_cluster needs a token")
-        if (self.certificate_file is None) != (self.key_file is None):
-            problems.append("certificate_file and key_file need each other")
-        return sound(self, problems)
-
-
-def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> list[str]:
-    """Problems: keys that are set and that the protocol does not use, and keys that it needs and that are not set."""
-    problems = []
-    if not protocol.endswith("SSL") and tls != TlsSettings():
-        problems.append(f"tls is set, but security_protocol {protocol} doesn't use it")
-    if protocol.startswith("SASL") and sasl.mechanism is None:
-        problems.append(f"security_protocol {protocol} needs sasl.mechanism")
-    if not protocol.startswith("SASL") and sasl.mechanism is not None:
-        problems.append(f"sasl is set, but security_protocol {protocol} doesn't use it")
-    return problems
+            yield "logical_cluster needs a token"
+        yield from _find_half_pair(self)
 
 
 def _names_given(section: Section, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if getattr(section, name) not in (None, {})]
+
+
+def _find_half_pair(section: TlsSettings | SchemaRegistrySettings) -> Iterator[str]:
+    if (section.certificate_file is None) != (section.key_file is None):
+        yield "certificate_file and key_file need each other"
 
 
 def _find_unused(section: Section, names: tuple[str, ...], why: str) -> Iterator[str]:
@@ -205,13 +196,62 @@ class Topics(Section):
             raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
         return topics
 
-    @model_validator(mode="after")
-    def _one_role_each(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         # A flow that writes to the topic which it reads answers itself for ever.
         roles: dict[str, list[str]] = {}
         for role in (name for name in type(self).model_fields if name != "reply_to"):
             roles.setdefault(getattr(self, role), []).append(role)
-        return sound(self, [f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1])
+        yield from (f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1)
+
+
+_SWITCHES: Final = {"yes": True, "on": True, "no": False, "off": False}
+
+
+def _switch(value: object) -> object:
+    """The value; a boolean for the words that other settings take for one, too. The libraries do not know all words."""
+    return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
+
+
+Options = dict[
+    Annotated[str, Field(pattern=r"^[a-z0-9]+(\.[a-z0-9]+)*$")],
+    Annotated[str | bool | int | float, BeforeValidator(_switch)],
+]
+"""Options of the Kafka client library, by librdkafka's names. kafka-python has some of them, with underscores."""
+
+_GUARANTEE: Final = "the guarantee of delivery depends on it"
+_OWN: Final = "a key of the section kafka sets it"
+
+_REFUSED: Final = {
+    _GUARANTEE: (
+        *("acks", "allow.auto.create.topics", "auto.commit.enable", "auto.commit.interval.ms", "auto.offset.reset"),
+        *("batch.size", "debug", "delivery.timeout.ms", "enable.auto.commit", "enable.auto.offset.store"),
+        *("enable.gapless.guarantee", "enable.idempotence", "enable.partition.eof", "group.instance.id"),
+        *("group.protocol", "group.remote.assignor", "isolation.level", "log.connection.close", "log.level"),
+        *("log.queue", "max.in.flight", "max.in.flight.requests.per.connection", "max.request.size"),
+        *("message.max.bytes", "message.send.max.retries", "message.timeout.ms", "offset.store.method"),
+        *("partition.assignment.strategy", "request.required.acks", "request.timeout.ms", "retries"),
+        *("statistics.interval.ms", "transactional.id"),
+    ),
+    _OWN: (
+        *("bootstrap.servers", "client.rack", "compression.codec", "compression.type", "group.id"),
+        *("heartbeat.interval.ms", "max.poll.interval.ms", "metadata.broker.list", "session.timeout.ms"),
+        *("socket.timeout.ms", "transaction.timeout.ms"),
+    ),
+}
+_REASONS: Final = {name: reason for reason, names in _REFUSED.items() for name in names}
+
+_BEGINNINGS: Final = {
+    r"(ssl|sasl|security|https)\.": "kafka.security_protocol, kafka.tls and kafka.sasl are for that",
+    r"plugin\.": "it loads code",
+    r"test\.": "it is for tests of the library",
+    r".*\.(cb|class|classes|serializer|deserializer|client)$": "it is no value",
+}
+
+
+def _refusal(option: str) -> str | None:
+    """The reason why an option of the client library may not be given."""
+    found = next((why for pattern, why in _BEGINNINGS.items() if re.match(pattern, option)), None)
+    return _REASONS.get(option, found)
 
 
 class KafkaSettings(Section):
@@ -275,21 +315,25 @@ class KafkaSettings(Section):
 
     @property
     def options_of_producers(self) -> Options:
-        """The further options of a producer."""
         return {**self.options, **self.producer_options}
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        problems = contradictions(self.security_protocol, self.tls, self.sasl)
+    def contradictions(self) -> Iterator[str]:
+        protocol = self.security_protocol
+        if not protocol.endswith("SSL") and self.tls != TlsSettings():
+            yield f"tls is set, but security_protocol {protocol} doesn't use it"
+        if protocol.startswith("SASL") and self.sasl.mechanism is None:
+            yield f"security_protocol {protocol} needs sasl.mechanism"
+        if not protocol.startswith("SASL") and self.sasl.mechanism is not None:
+            yield f"sasl is set, but security_protocol {protocol} doesn't use it"
         if not self.bootstrap_servers:
-            problems.append("bootstrap_servers: the host:port of a broker is expected")
+            yield "bootstrap_servers: the host:port of a broker is expected"
         if self.heartbeat_interval >= self.session_timeout:
-            problems.append("heartbeat_interval must be less than session_timeout")
+            yield "heartbeat_interval must be less than session_timeout"
         if self.max_poll_interval < self.session_timeout:
-            problems.append("max_poll_interval must be session_timeout at least")
+            yield "max_poll_interval must be session_timeout at least"
         for key in ("options", "consumer_options", "producer_options"):
-            problems += refusals(key, getattr(self, key))
-        return sound(self, problems)
+            reasons = {name: _refusal(name) for name in getattr(self, key)}
+            yield from (f"{key}: {name}: {reason}" for name, reason in reasons.items() if reason is not None)
 
     @property
     def indexing(self) -> Self:

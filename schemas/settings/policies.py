@@ -4,20 +4,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import orjson
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
-from schemas.errors import ConfigError
+from schemas.errors import MAX_WORDED, ConfigError, explain_problem
 from schemas.fields import Answer, Effect, Newer, NoEffect, content, digest
 from schemas.filters import FieldName, Filters
 from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
+from schemas.settings.delivery import TopicPattern
 from schemas.settings.document import read
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import DESTINATIONS, Reference, Section, TopicPattern, matches, sound
-from schemas.wording import MAX_WORDED, explain_problem
+from schemas.settings.section import DESTINATIONS, Reference, Section, matches
 
 Tier = Literal["public", "internal", "confidential", "restricted"]
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
@@ -27,19 +27,18 @@ TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 OPERATION: Final = "read"
 """The operation of every query; there is no other."""
 
-_Profiles = Annotated[list[str], Reference("not in profiles", lambda settings, name: name in settings.profiles)]
+_Profiles = Annotated[list[str], Reference("not in profiles", lambda root, name: name in root.profiles)]
 _Parts = Annotated[
     list[str],
     Reference(
-        "not in qdrant.collections",
-        lambda settings, name: any(name in each for each in settings.qdrant.collections.values()),
+        "not in qdrant.collections", lambda root, name: any(name in each for each in root.qdrant.collections.values())
     ),
 ]
 _Operations = Annotated[list[str], Reference(f"no operation; there is {OPERATION}", lambda _, name: name == OPERATION)]
-_QUERIES: Final = Reference("not kafka.topics.queries", lambda settings, name: name == settings.kafka.topics.queries)
+_QUERIES: Final = Reference("not kafka.topics.queries", lambda root, name: name == root.kafka.topics.queries)
 _REPLIES: Final = Reference(
     "neither kafka.topics.results nor one of kafka.topics.reply_to",
-    lambda settings, name: matches(name, (settings.kafka.topics.results, *settings.kafka.topics.reply_to)),
+    lambda root, name: matches(name, (root.kafka.topics.results, *root.kafka.topics.reply_to)),
 )
 
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -120,15 +119,14 @@ class IdentitySettings(Section):
     topics: Annotated[dict[str, str], _QUERIES] = Field(default={})
     """For topic: topic -> source; queries of other topics have no source."""
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        given = {"header": self.header is not None, "topic": bool(self.topics)}
+    def contradictions(self) -> Iterator[str]:
+        given = {"header": self.header, "topic": self.topics}
         settings = {"header": "header", "topic": "topics"}
-        problems = [f"by: {by} needs {settings[by]}" for by in given if by == self.by and not given[by]]
-        problems += [
-            f"{settings[by]} is set, but by: {self.by} doesn't use it" for by in given if by != self.by and given[by]
-        ]
-        return sound(self, problems)
+        if self.by in given and not given[self.by]:
+            yield f"by: {self.by} needs {settings[self.by]}"
+        for by, setting in settings.items():
+            if by != self.by and given[by]:
+                yield f"{setting} is set, but by: {self.by} doesn't use it"
 
 
 Check = Callable[[str, SourcePolicy], None]
@@ -192,7 +190,6 @@ class PolicySettings(Section):
 
     @property
     def listed(self) -> Listed:
-        """The policies of the files, as they were read last."""
         return self._listed
 
     @property

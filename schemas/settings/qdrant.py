@@ -2,22 +2,23 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from schemas.document import COLUMNS, FILTERED, INDEXED
+from schemas.errors import unknown
 from schemas.fields import Answer, Index, Point
 from schemas.filters import FIELD, INDEXABLE, KEY, rename
 from schemas.settings.section import DESTINATIONS, Backend, Count, Reference, Seconds, Section, Url
-from schemas.wording import unknown
 
 Neighbours = Annotated[int, Field(ge=0, le=16)]
 
 
 _PHYSICAL: Final = Reference(
-    "not a Qdrant collection of destinations or collections", lambda settings, name: name in settings.qdrant.physical
+    "not a Qdrant collection of destinations or collections", lambda root, name: name in root.qdrant.physical
 )
 _GROUPING: Final = frozenset({"keyword", "integer", "bool"})
 """Types of indexes that tell values apart, by which results can be grouped."""
@@ -87,12 +88,10 @@ class CreateSettings(Section):
     component; turbo, 4 bits, for Qdrant 1.19 or newer; binary, 1 bit, for 1024 components or more. Default: none. Set
     it with `on_disk` if the vectors are larger than the memory."""
 
-    @model_validator(mode="after")
-    def _check_copies(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         copies, confirmed = self.replication_factor, self.write_consistency_factor
         if copies is not None and confirmed is not None and confirmed > copies:
-            raise ValueError("write_consistency_factor: more than replication_factor, so that no write would succeed")
-        return self
+            yield "write_consistency_factor: more than replication_factor, so that no write would succeed"
 
     def server_only(self) -> Iterator[str]:
         """The keys that ask for what only a server can do."""
@@ -256,9 +255,7 @@ class QdrantSettings(Backend):
     bm25: Index[Bm25Settings] = Bm25Settings()
     analysers: Index[Annotated[dict[str, Bm25Settings], _PHYSICAL]] = Field(default={})
     """Qdrant collection -> its own analyser and formula, in place of `bm25`."""
-    search_fields: Point[dict[str, Weight]] = Field(
-        default={"title": 1.0, "text": 1.0}, min_length=1, max_length=MOST_FIELDS
-    )
+    search_fields: Point[dict[str, Weight]] = Field(default=DEFAULT_FIELDS, min_length=1, max_length=MOST_FIELDS)
     """Field that keywords are searched in -> its weight, such as {title: 2, text: 1, brand: 1, sku: 2}. Default: title
     and text, alike. attributes.colour is a field of an object; of an array each element counts. Add the fields of part
     numbers and brands. They are part of the index: after a change, index again."""
@@ -273,67 +270,64 @@ class QdrantSettings(Backend):
     idf: Index[Literal["namespace", "collection"]] = "namespace"
     """Documents over which a term's rarity (IDF) is counted."""
 
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
-        if (self.url is None) == (self.path is None):
-            raise ValueError(f"set one of url and path{', not both' if self.url is not None else ''}")
-        if self.path is not None and (keys := list(self.create.server_only())):
-            raise ValueError(f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path")
-        return self
+    def contradictions(self) -> Iterator[str]:
+        # The first alone: one mistake is often the cause of the next.
+        places, collections = self._find_misplaced(), self._find_wrong_collections()
+        yield from islice(chain(places, collections, self._find_wrong_columns(), self._find_wrong_fields()), 1)
 
-    @model_validator(mode="after")
-    def _check_collections(self) -> Self:
+    def _find_misplaced(self) -> Iterator[str]:
+        if (self.url is None) == (self.path is None):
+            yield f"set one of url and path{', not both' if self.url is not None else ''}"
+        if self.path is not None and (keys := list(self.create.server_only())):
+            yield f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path"
+
+    def _find_wrong_collections(self) -> Iterator[str]:
         for destination, parts in self.collections.items():
             held = [self.destinations.get(destination), *parts.values()]
             if len(set(held)) < len(held):
                 # A point's id tells destinations apart, and not their parts.
-                raise ValueError(f"collections: {destination}: two parts in one Qdrant collection")
+                yield f"collections: {destination}: two parts in one Qdrant collection"
         if reserved := sorted(name for name in self.indexes if name.startswith("_")):
-            raise ValueError(f"indexes: {', '.join(reserved)}: names that start with an underscore are the index's own")
+            yield f"indexes: {', '.join(reserved)}: names that start with an underscore are the index's own"
         # Another tool's collections have no index but their own.
         if (present := sorted(self.indexes.keys() & INDEXED)) and not self.of_another_tool:
-            raise ValueError(f"indexes: {', '.join(present)}: these have an index of their own")
+            yield f"indexes: {', '.join(present)}: these have an index of their own"
         if unwritable := sorted(name for name in self.indexes if not INDEXABLE.fullmatch(name)):
-            raise ValueError(f"indexes: {', '.join(unwritable)}: no filter can name this field")
-        return self
+            yield f"indexes: {', '.join(unwritable)}: no filter can name this field"
 
-    @model_validator(mode="after")
-    def _columns(self) -> Self:
+    def _find_wrong_columns(self) -> Iterator[str]:
         if unknown := sorted(
             name for name, field in self.columns.items() if field not in {*self.search_fields, *COLUMNS}
         ):
-            raise ValueError(f"columns: {', '.join(unknown)}: not one of search_fields")
+            yield f"columns: {', '.join(unknown)}: not one of search_fields"
         for key, names in (("search_fields", self.search_fields), ("read_fields", self.read_fields)):
             if wrong := sorted(name for name in names if not FIELD.fullmatch(name) or name.startswith("_")):
-                raise ValueError(f"{key}: {', '.join(wrong)}: no name of a field")
+                yield f"{key}: {', '.join(wrong)}: no name of a field"
         if len({name.replace(".", "_") for name in self.search_fields}) < len(self.search_fields):
-            raise ValueError("search_fields: two names differ in points and underscores only")
+            yield "search_fields: two names differ in points and underscores only"
         if self.of_another_tool and self.search_fields != DEFAULT_FIELDS:
-            raise ValueError("search_fields: the terms of collections that another tool filled are its own")
+            yield "search_fields: the terms of collections that another tool filled are its own"
         if unwritable := sorted(name for name in self.columns if not name.isalnum()):
-            raise ValueError(f"columns: {', '.join(unwritable)}: a name is one word")
+            yield f"columns: {', '.join(unwritable)}: a name is one word"
         if len({name.lower() for name in self.column_names}) < len(self.column_names):
-            raise ValueError("columns: two names differ in their case only")
-        return self
+            yield "columns: two names differ in their case only"
 
-    @model_validator(mode="after")
-    def _fields(self) -> Self:
+    def _find_wrong_fields(self) -> Iterator[str]:
         for name, path in self.fields.items():
             if not FIELD.fullmatch(name) or name.startswith("_"):
-                raise ValueError(f"fields: {name}: no name of a field")
+                yield f"fields: {name}: no name of a field"
             if not PATH.fullmatch(path):
-                raise ValueError(f"fields.{name}: a path such as metadata.tenant or _node_content#text is expected")
+                yield f"fields.{name}: a path such as metadata.tenant or _node_content#text is expected"
         if len(set(self.fields.values())) < len(self.fields):
-            raise ValueError("fields: two names of one path")
+            yield "fields: two names of one path"
         if self.ids != "payload" and "id" in self.fields:
-            raise ValueError("fields.id: ids says that the point's id is the document's")
+            yield "fields.id: ids says that the point's id is the document's"
         if self.namespaces == "none" and "namespace" in self.fields:
-            raise ValueError("fields.namespace: namespaces says that there are none")
+            yield "fields.namespace: namespaces says that there are none"
         if self.owned and self.of_another_tool:
-            raise ValueError("owned: fields, ids, namespaces and vectors describe collections that are only read")
+            yield "owned: fields, ids, namespaces and vectors describe collections that are only read"
         if hidden := sorted(name for name in FILTERED if "#" in self.fields.get(name, "")):
-            raise ValueError(f"fields.{hidden[0]}: Qdrant cannot filter by what is in a string")
-        return self
+            yield f"fields.{hidden[0]}: Qdrant cannot filter by what is in a string"
 
     @property
     def column_names(self) -> dict[str, str]:
@@ -358,7 +352,6 @@ class QdrantSettings(Backend):
         return bool(mapped) or not self.vectors.dense or self.vectors.sparse is None
 
     def analyser(self, collection: str) -> Bm25Settings:
-        """The analyser that is configured for a Qdrant collection."""
         return self.analysers.get(collection, self.bm25)
 
     @property

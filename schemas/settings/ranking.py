@@ -1,19 +1,10 @@
 """Sections `profiles`, `recipes` and `decay`: how queries are ranked, and what a query may change."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from schemas.fields import Newer
 from schemas.filters import FieldName
@@ -27,9 +18,9 @@ BALANCED: Final = "balanced"
 
 GROUPING: Final = Reference(
     "nothing to group by; add it to qdrant.indexes",
-    lambda settings, name: settings.qdrant.of_another_tool or name in settings.qdrant.grouping_fields,
+    lambda root, name: root.qdrant.of_another_tool or name in root.qdrant.grouping_fields,
 )
-_RECIPES: Final = Reference("not in recipes", lambda settings, name: name in settings.recipes)
+_RECIPES: Final = Reference("not in recipes", lambda root, name: name in root.recipes)
 
 
 class Profile(Section):
@@ -125,11 +116,9 @@ class Between(Section):
     min: float | None = Field(default=None, description="Least value; null: the parameter's own bound.")
     max: float | None = Field(default=None, description="Greatest value; null: the parameter's own bound.")
 
-    @model_validator(mode="after")
-    def _not_empty(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError("min is above max")
-        return self
+            yield "min is above max"
 
     def __str__(self) -> str:
         bounds = {"at least": self.min, "at most": self.max}

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.errors import ConfigError
-from schemas.fields import Answer, Effect, Newer, Point, content, digest, merge, refuse_switch
+from schemas.fields import Answer, Effect, Newer, Point, content, digest, merge
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
@@ -17,7 +17,7 @@ from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaS
 from schemas.settings.policies import FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import GROUPING, DecaySettings, Profiles, Recipes
-from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling, sound
+from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling, raise_problems
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -52,12 +52,10 @@ class CursorSettings(Section):
     signing_secret_file: Path | None = None
     """File that holds the signing secret; with no secret cursors are only checksummed."""
 
-    @model_validator(mode="after")
-    def _long_enough(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         given = self.signing_secret
         if given is not None and len(given.get_secret_value().strip()) < MIN_SECRET:
-            raise ValueError(f"signing_secret: at least {MIN_SECRET} characters are expected")
-        return self
+            yield f"signing_secret: at least {MIN_SECRET} characters are expected"
 
 
 PREFIX: Final = "RANKSTREAM_"
@@ -106,19 +104,13 @@ class TelemetrySettings(Section):
         return "port" not in self.model_fields_set
 
 
-class Settings(BaseSettings):
+class Settings(Section, BaseSettings):
     """Everything that can be configured."""
 
+    # Sections that take any JSON say in their own words that it has no infinite numbers.
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        env_nested_delimiter=DELIMITER,
-        env_parse_none_str="null",
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
+        env_prefix=PREFIX, env_nested_delimiter=DELIMITER, env_parse_none_str="null", allow_inf_nan=True
     )
-
-    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
     kafka: KafkaSettings = KafkaSettings()
     delivery: DeliverySettings = DeliverySettings()
@@ -138,15 +130,11 @@ class Settings(BaseSettings):
     documents: Newer[DocumentSettings] = DocumentSettings()
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
-    cache_dir: Path = Field(
-        default=Path("~/.cache/rankstream"),
-        description="Directory for graphs that are made once: MiniLM's, and cross-encoders that are quantised"
-        " (rerank.precision: int8).",
-    )
-    threads: Count | None = Field(
-        default=None,
-        description="Threads of models in this process, tokenizers included; null: all cores. Set it in a container.",
-    )
+    cache_dir: Path = Path("~/.cache/rankstream")
+    """Directory for graphs that are made once: MiniLM's, and cross-encoders that are quantised (rerank.precision:
+    int8)."""
+    threads: Count | None = None
+    """Threads of models in this process, tokenizers included; null: all cores. Set it in a container."""
 
     @property
     def unread_decay(self) -> list[str]:
@@ -164,11 +152,8 @@ class Settings(BaseSettings):
             *(["policies.files"] if self.policies.listed.decays else []),
         ]
 
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        return sound(self, [*dangling(self, self), *self._contradictions()])
-
-    def _contradictions(self) -> Iterator[str]:
+    def contradictions(self) -> Iterator[str]:
+        yield from dangling(self, self)
         for destination, tiers in self.decay.collections.items():
             if unknown := sorted(tiers.keys() - self.qdrant.collections.get(destination, {}).keys()):
                 yield f"decay.collections.{destination}: {', '.join(unknown)}: not in qdrant.collections"
@@ -198,18 +183,12 @@ class Settings(BaseSettings):
 
     def check_policy(self, path: str, policy: SourcePolicy) -> None:
         """Refuse a policy with an unknown name: it would protect something else than its author meant."""
-        sound(policy, dangling(policy, self, f"{path}."))
+        raise_problems(dangling(policy, self, f"{path}."))
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003  the signature is pydantic-settings'
-        init_settings: PydanticBaseSettingsSource,
-        *_: Any,
-        **__: Any,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
+    def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment is read with the file."""
-        return (init_settings,)
+        return (sources["init_settings"],)
 
     def index_hash(self) -> str:
         """SHA-256 of every value that can change what the index stores of a document."""
