@@ -28,9 +28,6 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "pool": CandidatePool,
 }
 
-_OTHERS: Final = {"documents": ("deletion",)}
-"""Channel -> messages of other schemas than its first."""
-
 _TRACE: Final = {
     "traceparent": {"type": "string", "description": "W3C Trace Context: the sender's span."},
     "tracestate": {"type": "string", "description": "W3C Trace Context: what tracing systems pass on."},
@@ -51,7 +48,7 @@ _WHY: Final = {
 
 def all_contracts() -> dict[str, Any]:
     """Every contract by its name."""
-    made = {name: _schema(model) for name, model in _MODELS.items()}
+    made = {name: {"$schema": DIALECT, **model.model_json_schema()} for name, model in _MODELS.items()}
     for section in made["config"]["properties"].values():
         # A section's keys have their defaults; the section's own would repeat them, the host's name among them.
         if "$ref" in section:
@@ -64,22 +61,15 @@ def all_contracts() -> dict[str, Any]:
 def asyncapi() -> dict[str, Any]:
     """All topics, who sends and who receives, and the headers."""
     topics = Topics()
+    queries = "Query events. The key is free: it says what is ordered."
+    documents = "Document events: upserts, patches and deletions. Key by id, so that a document's events stay in order."
+    watermarks = "Compacted: how far each namespace is indexed. For rankstream itself."
     channels = {
-        "queries": (topics.queries, "query", "receive", "Query events. The key is free: it says what is ordered."),
-        "results": (topics.results, "result", "send", "One result a query, with the query's key."),
-        "documents": (
-            topics.documents,
-            "document",
-            "receive",
-            "Document events: upserts, patches and deletions. Key by id, so that a document's events stay in order.",
-        ),
-        "dead_letters": (topics.dead_letters, "dead_letter", "send", "Rejected messages, unchanged, and why."),
-        "watermarks": (
-            topics.watermarks,
-            "watermark",
-            "send",
-            "Compacted: how far each namespace is indexed. For rankstream itself.",
-        ),
+        "queries": ("receive", topics.queries, ["query"], queries),
+        "results": ("send", topics.results, ["result"], "One result a query, with the query's key."),
+        "documents": ("receive", topics.documents, ["document", "deletion"], documents),
+        "dead_letters": ("send", topics.dead_letters, ["dead_letter"], "Rejected messages, unchanged, and why."),
+        "watermarks": ("send", topics.watermarks, ["watermark"], watermarks),
     }
     return {
         "asyncapi": "3.0.0",
@@ -93,21 +83,17 @@ def asyncapi() -> dict[str, Any]:
             name: {
                 "address": address,
                 "description": said,
-                "messages": {
-                    each: {"$ref": f"#/components/messages/{each}"} for each in (message, *_OTHERS.get(name, ()))
-                },
+                "messages": {each: {"$ref": f"#/components/messages/{each}"} for each in messages},
             }
-            for name, (address, message, _, said) in channels.items()
+            for name, (_, address, messages, said) in channels.items()
         },
         "operations": {
             f"{action}_{name}": {
                 "action": action,
                 "channel": {"$ref": f"#/channels/{name}"},
-                "messages": [
-                    {"$ref": f"#/channels/{name}/messages/{each}"} for each in (message, *_OTHERS.get(name, ()))
-                ],
+                "messages": [{"$ref": f"#/channels/{name}/messages/{each}"} for each in messages],
             }
-            for name, (_, message, action, _) in channels.items()
+            for name, (action, _, messages, _) in channels.items()
         },
         "components": {"messages": _messages()},
     }
@@ -133,10 +119,7 @@ def _messages() -> dict[str, Any]:
             "headers": {"type": "object", "properties": _dead_letter()["properties"]["headers"]["properties"]},
             "payload": {"description": "The message as it came: any bytes."},
         },
-        "watermark": {
-            "title": "How far a namespace is indexed",
-            "payload": {"description": "An internal format."},
-        },
+        "watermark": {"title": "How far a namespace is indexed", "payload": {"description": "An internal format."}},
     }
 
 
@@ -160,7 +143,3 @@ def _dead_letter() -> dict[str, Any]:
         },
         "required": ["headers"],
     }
-
-
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    return {"$schema": DIALECT, **model.model_json_schema(mode="validation")}

@@ -4,12 +4,12 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
-from schemas.fields import SCHEMA_VERSION, Name, SchemaVersion, Strict, Timestamp, Vector
+from schemas.errors import MAX_WORDED, join_first
+from schemas.fields import SCHEMA_VERSION, Documented, DocumentId, Name, SchemaVersion, Strict, Timestamp, Vector
 from schemas.filters import Filters
 from schemas.texts import nfc
-from schemas.wording import MAX_WORDED, join_first
 
 POINT_NAMESPACE: Final = uuid.UUID("6f3c1d0a-4c2e-5b7e-9a52-7d1f0c8e2b46")
 """Namespace of the UUIDv5 of every point. It is part of the contract and never changes."""
@@ -138,12 +138,10 @@ def index_keys(columns: Iterable[str]) -> list[str]:
     return [MARKS, TERMS, TOKEN_IDS, PATCHES, PATCHED, *copies]
 
 
-class Edge(BaseModel):
+class Edge(Strict):
     """A neighbour of a document, in the same namespace."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    to: Annotated[str, StringConstraints(min_length=1, max_length=4096)] = Field(description="The neighbour's id.")
+    to: DocumentId = Field(description="The neighbour's id.")
     weight: Finite = 1.0
 
 
@@ -154,17 +152,15 @@ _Op = Literal["upsert", "delete", "patch"]
 _OPS: Final = (*get_args(_Op), DELETE_WHERE)
 
 
-class DocumentEvent(BaseModel):
+class DocumentEvent(Documented):
     """One document. Unknown fields become payload under their own names."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     schema_version: SchemaVersion = SCHEMA_VERSION
-    id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-    op: _Op = Field(
-        default="upsert",
-        description="`patch` changes the fields that it brings, and null removes one; the others stay.",
-    )
+    id: DocumentId
+    op: _Op = "upsert"
+    """`patch` changes the fields that it brings, and null removes one; the others stay."""
     text: Composed | None = None
     title: Composed | None = None
     vector: Vector | None = Field(default=None, description="Its embedding; missing: the embedder computes it.")
@@ -173,38 +169,29 @@ class DocumentEvent(BaseModel):
     collection: Name | None = Field(default=None, description="A part of the destination.")
     subject: str | None = Field(default=None, description="What it is about; queries may filter by it.")
     actor_type: str | None = Field(default=None, description="Kind of its author, such as user, agent or system.")
-    classification: str | None = Field(
-        default=None,
-        description="Tier: public (if missing), internal, confidential or restricted; the firewall hides any other.",
-    )
-    labels: Annotated[list[str], Field(fail_fast=True)] | None = Field(
-        default=None, description="Labels that the firewall may block or require."
-    )
+    classification: str | None = None
+    """Tier: public (if missing), internal, confidential or restricted; the firewall hides any other."""
+    labels: Annotated[list[str], Field(fail_fast=True)] | None = None
+    """Labels that the firewall may block or require."""
     created_at: Timestamp | None = None
     accessed_at: Timestamp | None = None
     updated_at: Timestamp | None = None
     confirmed_at: Timestamp | None = None
-    expires_at: Any = Field(
-        default=None,
-        description="From this time on it is in no answer, and it is deleted later; a mere field in collections of"
-        " earlier versions.",
-    )
-    cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
-        default=None, description="Logical time of the producer, for the stage `weighted`."
-    )
+    expires_at: Any = None
+    """From this time on it is in no answer, and it is deleted later; a mere field in collections of earlier
+    versions."""
+    cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
+    """Logical time of the producer, for the stage `weighted`."""
     type: str | None = Field(default=None, description="Type of the document, such as `reflection`.")
     memory_tier: str | None = Field(default=None, description="procedural, semantic, episodic, working, or another.")
     priority: str | None = Field(default=None, description="P1 (highest) to P4; any other value counts as none.")
-    importance: Finite | None = Field(
-        default=None,
-        description="0 to 5; 0 to 1 if the recipe's scale is 1, as in `composite`; missing: `emotional_weight`.",
-    )
+    importance: Finite | None = None
+    """0 to 5; 0 to 1 if the recipe's scale is 1, as in `composite`; missing: `emotional_weight`."""
     confidence: Finite | None = Field(default=None, description="Trust in the content, 0 to 1; missing: 1.")
     salience: Finite | None = Field(default=None, description="Replaces the value from tier and importance.")
     access_count: Annotated[int, Field(ge=0, le=2**53)] | None = Field(default=None, description="Times it was used.")
-    edges: Annotated[list[Edge], Field(fail_fast=True)] | None = Field(
-        default=None, description="Neighbours, for the stage `weighted`."
-    )
+    edges: Annotated[list[Edge], Field(fail_fast=True)] | None = None
+    """Neighbours, for the stage `weighted`."""
 
     @field_validator("op", mode="before")
     @classmethod
@@ -249,14 +236,12 @@ class DeletionEvent(Strict):
     schema_version: SchemaVersion = SCHEMA_VERSION
     op: Literal["delete_where"]
     namespace: Name
-    filters: Filters = Field(
-        default=[], description="As a query has them, none on `namespace`; missing: the whole namespace."
-    )
+    filters: Filters = Field(default=[])
+    """As a query has them, none on `namespace`; missing: the whole namespace."""
     destination: Name | None = None
     collection: Name | None = Field(default=None, description="A part of the destination.")
-    updated_at: Timestamp | None = Field(
-        default=None, description="The version, as a document has it; missing: the message's timestamp."
-    )
+    updated_at: Timestamp | None = None
+    """The version, as a document has it; missing: the message's timestamp."""
 
 
 def point_id(destination: str, namespace: str, document: str = "") -> str:

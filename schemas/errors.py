@@ -13,11 +13,19 @@ RankstreamError
 │   └── FatalDelivery                           the process exits non-zero; its successor reads again
 │       └── Fenced
 └── ConfigError       the configuration      -> exit code 2 before anything starts
+
+The second half puts problems of values into words, for configurations and for events alike.
 """
 
+import difflib
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, ValidationError
 
 _MAX_QUOTED: Final = 80
 _MAX_FIELD: Final = 256
@@ -251,3 +259,124 @@ class ConfigError(RankstreamError):
 
 class CacheNotWritable(ConfigError):
     """The directory `cache_dir` can't be written, or has no room. The message names it."""
+
+
+Loc = tuple[str | int, ...]
+
+MAX_WORDED: Final = 20
+"""Problems of one event that are put into words: each costs more than the finding of it, and a reader needs no more."""
+
+_LONGEST_NAME: Final = 80
+"""Characters of a name that are compared. No name of ours is half as long."""
+
+_MAPS: Final = (dict, Mapping)
+
+_EXPECTED: Final = {
+    "missing": "missing",
+    "dict_type": "a mapping is expected",
+    "mapping_type": "a mapping is expected",
+    "model_type": "a mapping is expected",
+    "too_short": "{min_length} values or more are expected",
+    "too_long": "{max_length} values or fewer are expected",
+    "union_tag_invalid": "one of {expected_tags} is expected as {discriminator}",
+    "union_tag_not_found": "{discriminator} is missing",
+}
+"""Kind of error -> words of ours, where pydantic's own say less, or more than a reader needs."""
+
+_URL: Final = r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?"
+
+_FORMS: Final = {
+    f"{_URL}$": "a URL http(s)://host[:port][/path] is expected, without user, password and query",
+    rf"{_URL}(\?[^\s#]*)?$": "a URL http(s)://host[:port][/path][?query] is expected, without user and password",
+    "^[^@]*$": "host:port of brokers is expected, without user and password",
+}
+"""Pattern -> what it says."""
+
+
+def explain_problem(item: ErrorDetails, root: type[BaseModel]) -> str:
+    """The error in words; the value was to be a `root`."""
+    path = item["loc"]
+    if item["type"] == "extra_forbidden":
+        return unknown(str(path[-1]), section_keys(root, path[:-1]))
+    context = item.get("ctx", {})
+    if (words := _FORMS.get(context.get("pattern", "")) or _EXPECTED.get(item["type"])) is not None:
+        return words.format_map(context)
+    # A validator of ours has its words behind what pydantic puts before them.
+    return item["msg"].removeprefix("Value error, ")
+
+
+def explain_errors(error: ValidationError, root: type[BaseModel]) -> str:
+    """The first problems in words, each behind its path; the value was to be a `root`."""
+    found = error.errors()
+    problems = ((".".join(map(str, item["loc"])), explain_problem(item, root)) for item in found[:MAX_WORDED])
+    return join_first((": ".join(filter(None, each)) for each in problems), len(found[MAX_WORDED:]))
+
+
+def join_first(first: Iterable[str], more: int, between: str = "; ") -> str:
+    """The first of many problems, or names, in one line, and how many more there are."""
+    return between.join([*first, f"and {more} more"] if more else first)
+
+
+def unknown(name: str, known: Sequence[str], kind: str = "key") -> str:
+    """Message for an unknown name, with the name that was likely meant, or else with all names."""
+    if (near := likely(name, known)) is not None:
+        return f"no such {kind}; did you mean {near}?"
+    return f"no such {kind}; there are {', '.join(known)}" if known else f"no such {kind}"
+
+
+def likely(name: str, known: Sequence[str]) -> str | None:
+    """The known name that was likely meant."""
+    return next(iter(difflib.get_close_matches(name[:_LONGEST_NAME], known, n=1)), None)
+
+
+def section_keys(root: type[BaseModel], path: Loc) -> list[str]:
+    """The keys that the section at `path` takes; none where any name may stand, or no section is."""
+    model = next(filter(_is_model, _alternatives(_annotation_at(root, path))), None)
+    return sorted(_fields(model)) if model is not None else []
+
+
+def holds_names(root: type[BaseModel], path: Loc) -> bool:
+    """True if the value at `path` is a map whose names are the user's own."""
+    return any(get_origin(each) in _MAPS for each in _alternatives(_annotation_at(root, path)))
+
+
+def _fields(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
+    """The fields by the names that they have in documents."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _annotation_at(root: type[BaseModel], path: Loc) -> Any:
+    at: Any = root
+    for name in path:
+        # The alternatives of a list are those of its items.
+        if isinstance(name, str):
+            at = _below(at, name)
+    return at
+
+
+def _below(at: Any, name: str) -> Any:
+    """The annotation below `name` in that annotation: of a field, or of the member of a union whose tag it is."""
+    models = list(filter(_is_model, _alternatives(at)))
+    for model in models:
+        if (field := _fields(model).get(name)) is not None:
+            return field.annotation
+    for model in models:
+        annotations = [field.annotation for field in model.model_fields.values()]
+        if any(get_origin(each) is Literal and name in get_args(each) for each in annotations):
+            return model
+    return next((get_args(each)[1] for each in _alternatives(at) if get_origin(each) in _MAPS), None)
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """The alternatives of an annotation: the members of a union, each without its metadata."""
+    if hasattr(annotation, "__metadata__"):
+        yield from _alternatives(annotation.__origin__)
+    elif get_origin(annotation) not in {None, *_MAPS}:
+        for each in get_args(annotation):
+            yield from _alternatives(each)
+    else:
+        yield annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

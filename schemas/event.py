@@ -10,9 +10,8 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.errors import DeadLetterClass, InputError, problem
+from schemas.errors import MAX_WORDED, DeadLetterClass, InputError, explain_problem, join_first, problem
 from schemas.fields import SCHEMA_VERSION
-from schemas.wording import MAX_WORDED, explain_problem, join_first
 
 E = TypeVar("E", bound=BaseModel)
 
@@ -158,15 +157,11 @@ def validate(model: type[E], document: dict[str, Any]) -> E:
     except ValidationError as error:
         found = [(_path(item, document), item) for item in error.errors(include_url=False)]
         wrong = next((path for path, _ in found if path), None)
-        raise InputError(DeadLetterClass.INVALID, _explain(found, model), wrong) from error
-
-
-def _explain(found: Sequence[tuple[str, ErrorDetails]], model: type[BaseModel]) -> str:
-    problems = []
-    for path, item in found[:MAX_WORDED]:
-        what = explain_problem(item, model)
-        problems.append(problem(path, what, item["input"]) if path else what)
-    return join_first(problems, len(found[MAX_WORDED:]))
+        problems = []
+        for path, item in found[:MAX_WORDED]:
+            what = explain_problem(item, model)
+            problems.append(problem(path, what, item["input"]) if path else what)
+        raise InputError(DeadLetterClass.INVALID, join_first(problems, len(found[MAX_WORDED:])), wrong) from error
 
 
 def _path(item: ErrorDetails, document: Any) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -47,19 +47,17 @@ INDEXABLE: Final = re.compile(rf"{_NAME}(?:(?:\[\])?\.{_NAME})*")
 _INT64: Final = 2**63
 
 
-def names_of(path: str) -> list[str]:
-    """The names on the way to a field, without their quotes."""
-    return [name.strip('"') for name in re.findall(_NAME, path)]
-
-
 # Hundreds of payloads are read by the same path.
-_way: Final = lru_cache(1024)(names_of)
+@lru_cache(1024)
+def names_of(path: str) -> tuple[str, ...]:
+    """The names on the way to a field, without their quotes."""
+    return tuple(name.strip('"') for name in re.findall(_NAME, path))
 
 
 def value_at(payload: object, path: str) -> Any:
     """The value of a field, through objects and not through arrays; None if it is not there."""
     value = payload
-    for name in _way(path):
+    for name in names_of(path):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
@@ -68,12 +66,12 @@ def rename(path: str, names: Mapping[str, str]) -> str:
     """The path with its longest beginning that has another name in `names` by that name."""
     if path in names:
         return names[path]
-    way = _way(path)
-    known = [each for each in names if len(_way(each)) <= len(way) and way[: len(_way(each))] == _way(each)]
+    way = names_of(path)
+    known = [each for each in names if way[: len(names_of(each))] == names_of(each)]
     if not known:
         return path
-    longest = max(known, key=lambda each: len(_way(each)))
-    *_, last = islice(re.finditer(_NAME, path), len(_way(longest)))
+    longest = max(known, key=lambda each: len(names_of(each)))
+    *_, last = islice(re.finditer(_NAME, path), len(names_of(longest)))
     return names[longest] + path[last.end() :]
 
 
@@ -126,12 +124,10 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 class _Bounds(Strict):
     """At least one bound, and at most one of each side."""
 
-    names: ClassVar = ("gt", "gte", "lt", "lte")
-
     @property
     def given(self) -> dict[str, float]:
         """The given bounds, by name."""
-        return {name: bound for name in self.names if (bound := getattr(self, name)) is not None}
+        return {name: bound for name, bound in self if bound is not None}
 
     @model_validator(mode="after")
     def _one_of_each_side(self) -> Self:
@@ -242,7 +238,6 @@ class Group(Strict):
 
     @property
     def filters(self) -> Sequence["AnyFilter"]:
-        """The group's members."""
         return self.any_of or self.all_of or self.none_of
 
     @model_validator(mode="after")

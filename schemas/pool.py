@@ -5,18 +5,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import (
-    AfterValidator,
-    Field,
-    JsonValue,
-    PlainSerializer,
-    PlainValidator,
-    StringConstraints,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, JsonValue, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from schemas.fields import MAX_FLOAT32, Name, Strict, Timestamp
+from schemas.fields import MAX_FLOAT32, DocumentId, Name, Strict, Timestamp
 from schemas.query import QueryEvent
 
 Score = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
@@ -56,7 +47,7 @@ Measure = Literal["share", "similarity", "logit", "order"]
 class PoolHit(Strict):
     """One document that a leg returned."""
 
-    id: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+    id: DocumentId
     score: Score
     payload: dict[str, JsonValue] = Field(default={})
 
@@ -76,45 +67,29 @@ class CandidatePool(Strict):
     now: Timestamp | None = Field(default=None, description="Clock of the ranking; missing: the query's `now`.")
     legs: list[PoolLeg]
     skip: Annotated[int, Field(ge=0)] = Field(default=0, description="Number of candidates on earlier pages.")
-    given: list[str] = Field(
-        default=[], description="Ids of hits that earlier pages gave, of a page that continues after a write."
-    )
-    times: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = Field(
-        default={},
-        description="Document id -> the index's own time of it in ms, where `order_by` is created_at or updated_at.",
-    )
-    words: dict[str, dict[str, list[str]]] | None = Field(
-        default=None,
-        description="Word of the query -> id of each document that has it -> the fields that have it; null: unknown.",
-    )
-    atoms: dict[str, Annotated[tuple[int, int], Field(strict=False)]] | None = Field(
-        default=None,
-        description="Word of the query -> the number of its first atom, and how many it covers; missing: each is one.",
-    )
-    vectors: Annotated[dict[str, Float16s], AfterValidator(_of_one_length)] | None = Field(
-        default=None,
-        description="Document id -> its dense vector, of the candidates that the recipe compared: base64 of the"
-        " components as little-endian floats of 16 bits.",
-    )
-    alike: dict[str, dict[str, Annotated[float, Field(ge=0, le=1)]]] = Field(
-        default={},
-        description="Document id -> id of a document behind it -> the similarity of their terms, of the candidates that"
-        " the recipe compared.",
-    )
+    given: list[str] = Field(default=[])
+    """Ids of hits that earlier pages gave, of a page that continues after a write."""
+    times: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = Field(default={})
+    """Document id -> the index's own time of it in ms, where `order_by` is created_at or updated_at."""
+    words: dict[str, dict[str, list[str]]] | None = None
+    """Word of the query -> id of each document that has it -> the fields that have it; null: unknown."""
+    atoms: dict[str, Annotated[tuple[int, int], Field(strict=False)]] | None = None
+    """Word of the query -> the number of its first atom, and how many it covers; missing: each is one."""
+    vectors: Annotated[dict[str, Float16s], AfterValidator(_of_one_length)] | None = None
+    """Document id -> its dense vector, of the candidates that the recipe compared: base64 of the components as
+    little-endian floats of 16 bits."""
+    alike: dict[str, dict[str, Annotated[float, Field(ge=0, le=1)]]] = Field(default={})
+    """Document id -> id of a document behind it -> the similarity of their terms, of the candidates that the recipe
+    compared."""
     rerank: dict[str, Score] | None = Field(default=None, description="Document id -> rerank score.")
-    reranked_candidates: Annotated[int, Field(ge=0)] | None = Field(
-        default=None,
-        description="Candidates that the reranker read; missing: as many as the profile has reranked.",
-    )
+    reranked_candidates: Annotated[int, Field(ge=0)] | None = None
+    """Candidates that the reranker read; missing: as many as the profile has reranked."""
 
-    measure: Measure | None = Field(
-        default=None,
-        description="The scores' kind: share is from 0 to 1, similarity is late interaction's, order says only who is"
-        " better; missing: as the configured reranker's.",
-    )
-    unscored: list[str] = Field(
-        default=[], description="Ids of documents among these without a score: it was not given them, or refused them."
-    )
+    measure: Measure | None = None
+    """The scores' kind: share is from 0 to 1, similarity is late interaction's, order says only who is better; missing:
+    as the configured reranker's."""
+    unscored: list[str] = Field(default=[])
+    """Ids of documents among these without a score: it was not given them, or refused them."""
 
     @model_validator(mode="after")
     def _each_leg_once(self) -> "CandidatePool":

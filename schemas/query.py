@@ -1,17 +1,16 @@
-"""The query event: one JSON object per message of the queries topic."""
+"""The query event: one JSON object per message of the queries topic; and the wishes that its words say.
+
+Wishes are the conditions and the order that a query says in words, as results report them and queries may send them.
+
+Promises
+--------
+- A result's wishes may be sent back as they are, or changed.
+- A wish's `words` are taken away from the text that is searched, wherever it comes from.
+"""
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from schemas.fields import (
     MAX_METADATA_BYTES,
@@ -26,8 +25,7 @@ from schemas.fields import (
     Vector,
     missing_if_empty,
 )
-from schemas.filters import FieldName, Filters, OrderBy
-from schemas.wishes import Understood
+from schemas.filters import FieldName, Filters, Number, OrderBy
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
@@ -53,29 +51,20 @@ def _text(value: Any) -> Any:
 class Returned(Strict):
     """The parts of documents that results have. What is missing is the policy's, the profile's, or else as it says."""
 
-    fields: Annotated[list[FieldName], Field(max_length=64)] | None = Field(
-        default=None, description="Payload fields of each result, dotted paths for nested ones; missing: all."
-    )
-    text: Annotated[Literal["none", "full"] | int, BeforeValidator(_text)] | None = Field(
-        default=None,
-        description="Text of each result: none, full, or the largest number of characters from the beginning of the"
-        " best passage; missing: full.",
-    )
-    passages: Annotated[int, Field(ge=0, le=MAX_PASSAGES)] | None = Field(
-        default=None, description="Passages of each result at most, the best first; missing: 0, without them."
-    )
-    neighbours: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] | None = Field(
-        default=None,
-        description="Documents before and behind each result, by the order of qdrant.context; missing: 0, no such.",
-    )
+    fields: Annotated[list[FieldName], Field(max_length=64)] | None = None
+    """Payload fields of each result, dotted paths for nested ones; missing: all."""
+    text: Annotated[Literal["none", "full"] | int, BeforeValidator(_text)] | None = None
+    """Text of each result: none, full, or the largest number of characters from the beginning of the best passage;
+    missing: full."""
+    passages: Annotated[int, Field(ge=0, le=MAX_PASSAGES)] | None = None
+    """Passages of each result at most, the best first; missing: 0, without them."""
+    neighbours: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] | None = None
+    """Documents before and behind each result, by the order of qdrant.context; missing: 0, no such."""
 
     def over(self, other: "Returned | None") -> "Returned":
         """Combine the parts: this one's, and the other's where this one says nothing."""
-        return self if other is None else Returned(**{**_without_missing(other), **_without_missing(self)})
-
-
-def _without_missing(returned: Returned) -> dict[str, Any]:
-    return {name: value for name, value in returned if value is not None}
+        own = {name: value for name, value in self if value is not None}
+        return self if other is None else other.model_copy(update=own)
 
 
 MAX_GROUP_SIZE: Final = 50
@@ -89,108 +78,151 @@ GroupScore = Literal["max", "sum", "avg"]
 CursorPolicy = Literal["strict", "continue"]
 
 
-class QueryEvent(BaseModel):
+MAX_WISHES: Final = 16
+MAX_ABOUT: Final = 8
+
+_Words = Annotated[str, StringConstraints(max_length=512)]
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+_WORDS: Final = "Words of the text that say it; they are taken away from what is searched. Empty: none are."
+_FIELD: Final = (
+    "Payload field by which candidates are judged. In a query: the field that is read first; missing or null: the"
+    " candidates decide. In a result: the field that was read; null: their texts decided, or nothing."
+)
+
+
+class Limit(Strict):
+    """A limit on a number, a date or a size: bounds, or one `value`."""
+
+    kind: Literal["limit"] = "limit"
+    words: _Words = Field(default="", description=_WORDS)
+    gt: Number | None = Field(default=None, description="More than this.")
+    gte: Number | None = Field(default=None, description="This or more.")
+    lt: Number | None = Field(default=None, description="Less than this.")
+    lte: Number | None = Field(default=None, description="This or less.")
+    value: _Name | None = Field(default=None, description="Exactly this, such as the size 42 or XL.")
+    unit: _Name | None = Field(default=None, description="Unit of the bounds, such as EUR, GB, cm or year.")
+    about: Annotated[list[_Name], Field(max_length=MAX_ABOUT)] = Field(default=[])
+    """Subject of the limit, such as price, width or players."""
+    field: FieldName | None = Field(default=None, description=_FIELD)
+
+    @model_validator(mode="after")
+    def _bounds_something(self) -> Self:
+        if self.value is None and all(each is None for each in (self.gt, self.gte, self.lt, self.lte)):
+            raise ValueError("gt, gte, lt, lte or value must be given")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"the lower bound {self.low:g} is above the upper bound {self.high:g}")
+        return self
+
+    @property
+    def low(self) -> float | None:
+        return self.gt if self.gte is None else self.gte
+
+    @property
+    def high(self) -> float | None:
+        return self.lt if self.lte is None else self.lte
+
+    def holds(self, number: float) -> bool:
+        """True if the number is within the bounds."""
+        above = (self.gt is None or number > self.gt) and (self.gte is None or number >= self.gte)
+        return above and (self.lt is None or number < self.lt) and (self.lte is None or number <= self.lte)
+
+
+class Exclusion(Strict):
+    """Something that is not wanted."""
+
+    kind: Literal["exclusion"] = "exclusion"
+    words: _Words = Field(default="", description=_WORDS)
+    without: Annotated[str, StringConstraints(min_length=1, max_length=256)] = Field(
+        description="What is not wanted: documents that name all of these words fail."
+    )
+
+
+class Order(Strict):
+    """An order by a field: the cheapest, the newest."""
+
+    kind: Literal["order"] = "order"
+    words: _Words = Field(default="", description=_WORDS)
+    about: Annotated[list[_Name], Field(min_length=1, max_length=MAX_ABOUT)]
+    """Subject of the order, such as price, date or weight."""
+    direction: Literal["asc", "desc"] = "asc"
+    field: FieldName | None = Field(default=None, description=_FIELD)
+
+
+Wish = Annotated[Limit | Exclusion | Order, Field(discriminator="kind")]
+
+Understood = Annotated[list[Wish], Field(max_length=MAX_WISHES)]
+
+
+class QueryEvent(Strict):
     """One query. Unknown fields are an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     schema_version: SchemaVersion = SCHEMA_VERSION
-    query_id: QueryId = Field(
-        description="Identifier of the caller, returned in the result. Two events with the same id are two queries."
-    )
-    text: str | None = Field(
-        default=None, description="Search text, which may be a keyword expression; blank text counts as none."
-    )
+    query_id: QueryId
+    """Identifier of the caller, returned in the result. Two events with the same id are two queries."""
+    text: str | None = None
+    """Search text, which may be a keyword expression; blank text counts as none."""
     vector: Vector | None = Field(default=None, description="Its embedding; missing: the embedder computes it.")
-    understood: Understood | None = Field(
-        default=None,
-        description="Wishes, as a result has them: these hold, and none are read from the text, from which their words"
-        " are taken away; []: none; missing: they are read where the recipe has the stage `wishes`.",
-    )
+    understood: Understood | None = None
+    """Wishes, as a result has them: these hold, and none are read from the text, from which their words are taken away;
+    []: none; missing: they are read where the recipe has the stage `wishes`."""
     namespace: MaybeName = Field(default=None, description="Tenant; missing: the configured default, never all.")
     destination: Name | None = Field(default=None, description="Logical store, mapped to a Qdrant collection.")
     collection: MaybeName = Field(default=None, description="Part of the destination, mapped likewise.")
-    source: Name | None = Field(
-        default=None,
-        description="Sender of the query, for the policies; ignored if `policies.identity` uses a header or the topic.",
-    )
+    source: Name | None = None
+    """Sender of the query, for the policies; ignored if `policies.identity` uses a header or the topic."""
     subject: MaybeName = Field(default=None, description="Return only documents of this subject.")
     actor_type: MaybeName = Field(default=None, description="Return only documents of this type of actor.")
     filters: Filters = Field(default=[], description="Conditions on payload fields, all of which must hold.")
-    order_by: OrderBy | None = Field(
-        default=None,
-        description="Order of the results by an indexed field; missing: a lookup's newest first, else by rank.",
-    )
-    group_by: FieldName | None = Field(
-        default=None,
-        description="Indexed field: one result for all documents with the same value; missing: the profile's, or else"
-        " the default.",
-    )
-    group_size: GroupSize | None = Field(
-        default=None,
-        description="Documents of a group at most, the best included; 0: no groups; missing: the profile's, or else the"
-        " default.",
-    )
-    group_score: GroupScore | None = Field(
-        default=None,
-        description="Score of a group: of its best document (max), or combined of all its candidates (sum, avg);"
-        " missing: the profile's, or else the default.",
-    )
+    order_by: OrderBy | None = None
+    """Order of the results by an indexed field; missing: a lookup's newest first, else by rank."""
+    group_by: FieldName | None = None
+    """Indexed field: one result for all documents with the same value; missing: the profile's, or else the default."""
+    group_size: GroupSize | None = None
+    """Documents of a group at most, the best included; 0: no groups; missing: the profile's, or else the default."""
+    group_score: GroupScore | None = None
+    """Score of a group: of its best document (max), or combined of all its candidates (sum, avg); missing: the
+    profile's, or else the default."""
     limit: int = Field(
         default=0,
         description=f"Results on a page: 0 or less means {DEFAULT_LIMIT}, more than {MAX_LIMIT} means {MAX_LIMIT}.",
     )
     cursor: Annotated[
         Annotated[str, StringConstraints(max_length=MAX_CURSOR_CHARS)] | None, AfterValidator(missing_if_empty)
-    ] = Field(
-        default=None,
-        description="`next_cursor` of a result; with the same query it asks for the next page. limit, return, explain, "
-        "debug, timeout_ms, metadata and cursor_policy may differ from page to page.",
-    )
-    cursor_policy: CursorPolicy = Field(
-        default="strict",
-        description="After a change of the index: strict refuses the cursor as expired, continue gives the next page"
-        " with a warning.",
-    )
-    profile: MaybeName = Field(
-        default=None, description="Profile, a trade of quality against time; missing or unknown: `balanced`."
-    )
+    ] = None
+    """`next_cursor` of a result; with the same query it asks for the next page. limit, return, explain, debug,
+    timeout_ms, metadata and cursor_policy may differ from page to page."""
+    cursor_policy: CursorPolicy = "strict"
+    """After a change of the index: strict refuses the cursor as expired, continue gives the next page with a
+    warning."""
+    profile: MaybeName = None
+    """Profile, a trade of quality against time; missing or unknown: `balanced`."""
     recipe: MaybeName = Field(default=None, description="Recipe that ranks the candidates; missing: the profile's.")
-    overrides: dict[str, JsonValue] | None = Field(
-        default=None, description="Changes to parameters of the recipe: {stage: {parameter: value}}."
-    )
+    overrides: dict[str, JsonValue] | None = None
+    """Changes to parameters of the recipe: {stage: {parameter: value}}."""
     rerank: bool = Field(default=True, description="false: no model is asked; the other stages of the recipe run.")
-    post: bool = Field(
-        default=True, description="false: the fused list is the answer; no stage behind the fusion runs, and no model."
-    )
-    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
-        default=None, description="Leave out what has less relevance; missing: the profile's, or else the default."
-    )
-    returned: Returned | None = Field(
-        default=None, alias="return", description="Parts of the documents that the results have; missing: all of each."
-    )
+    post: bool = True
+    """false: the fused list is the answer; no stage behind the fusion runs, and no model."""
+    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    """Leave out what has less relevance; missing: the profile's, or else the default."""
+    returned: Returned | None = Field(default=None, alias="return")
+    """Parts of the documents that the results have; missing: all of each."""
     explain: bool = Field(default=False, description="Return a score explanation with each result.")
     debug: bool = Field(default=False, description="Return the stages that the query passed, with candidates and time.")
     record: bool = Field(default=False, description="Return the candidate pool, for offline ranking.")
-    include_reflections: bool | None = Field(
-        default=None, description="false drops documents of the type reflection; missing: the recipe decides."
-    )
+    include_reflections: bool | None = None
+    """false drops documents of the type reflection; missing: the recipe decides."""
     reflections_only: bool = Field(default=False, description="Rank all reflections, and no other documents.")
-    reflection_boost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="Factor for the scores of reflections, with any recipe."
-    )
+    reflection_boost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Factor for the scores of reflections, with any recipe."""
     now: Timestamp | None = Field(default=None, description="Clock of the query; missing: the record's timestamp.")
-    current_cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
-        default=None,
-        description="Clock of the query in cycles, for the recency of the stage `weighted` and with "
-        "`reflections_only`; not together with `now`.",
-    )
-    timeout_ms: Annotated[int, Field(gt=0)] | None = Field(
-        default=None, description="Milliseconds from sending until the query's deadline; missing: limits.timeout."
-    )
-    reply_to: str | None = Field(
-        default=None, description="Topic for the result: kafka.topics.results or one of kafka.topics.reply_to."
-    )
+    current_cycle: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
+    """Clock of the query in cycles, for the recency of the stage `weighted` and with `reflections_only`; not together
+    with `now`."""
+    timeout_ms: Annotated[int, Field(gt=0)] | None = None
+    """Milliseconds from sending until the query's deadline; missing: limits.timeout."""
+    reply_to: str | None = None
+    """Topic for the result: kafka.topics.results or one of kafka.topics.reply_to."""
     metadata: Metadata | None = Field(
         default=None,
         description=f"Returned unchanged; at most {MAX_METADATA_BYTES} bytes of JSON, integers of 64 bits.",

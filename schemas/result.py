@@ -7,11 +7,12 @@ dictionaries to this model. A denied query gets a result, never a dead letter.
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from schemas.errors import DeadLetterClass, Reason
+from schemas.fields import Documented
 from schemas.headers import MAX_MESSAGE_CHARS
-from schemas.wishes import Wish
+from schemas.query import Wish
 
 VECTOR: Final = "vector"
 KEYWORD: Final = "keyword"
@@ -92,7 +93,7 @@ class TotalRelation(StrEnum):
 Score = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Strict(BaseModel):
+class _Strict(Documented):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -133,9 +134,8 @@ class Passage(_Strict):
 
     text: str
     start: Annotated[int, Field(ge=0, description="Its place in the document's text.")]
-    highlights: list[Annotated[list[int], Field(min_length=2, max_length=2)]] = Field(
-        description="The query's words, each as from and to in the passage; in order, none within another."
-    )
+    highlights: list[Annotated[list[int], Field(min_length=2, max_length=2)]]
+    """The query's words, each as from and to in the passage; in order, none within another."""
 
 
 class Neighbour(_Strict):
@@ -162,10 +162,9 @@ class Member(_Strict):
         description="How well it fits the query, comparable between queries of one configuration; missing: not known.",
     )
     text: str | None = None
-    payload: dict[str, JsonValue] = {}
-    passages: list[Passage] | None = Field(
-        default=None, description="Only with `return.passages`: the best parts of the text, the best first."
-    )
+    payload: dict[str, JsonValue] = Field(default={})
+    passages: list[Passage] | None = None
+    """Only with `return.passages`: the best parts of the text, the best first."""
     neighbours: Neighbours | None = Field(default=None, description="Only with `return.neighbours`.")
     legs: dict[str, LegRank]
     explanation: Explained | None = Field(default=None, description="Only with `explain`.")
@@ -174,13 +173,10 @@ class Member(_Strict):
 class GroupedHits(_Strict):
     """The group of a result."""
 
-    key: str | int | bool | None = Field(
-        description="Value that its documents have in the field `group_by`; null: the document has none, and is a group"
-        " of its own."
-    )
-    count: Annotated[int, Field(ge=1)] = Field(
-        description="Candidates in the group, the result itself included; the index may hold more documents of it."
-    )
+    key: str | int | bool | None
+    """Value that its documents have in the field `group_by`; null: the document has none, and is a group of its own."""
+    count: Annotated[int, Field(ge=1)]
+    """Candidates in the group, the result itself included; the index may hold more documents of it."""
     results: list[Member] = Field(description="Further candidates of the group, best first, up to `group_size` - 1.")
 
 
@@ -200,27 +196,15 @@ class LegReport(_Strict):
     candidates: Annotated[int, Field(ge=0)]
 
 
+_BeforeLegs = Literal["queue", "embed", "encode", "temporal_expression"]
+_Leg = Literal["vector", "keyword", "structured", "fuzzy", "keyword_context", "learned", "vector_context"]
+_BehindLegs = Literal["similarity", "fetch", "rerank", "neighbours", "result"]
+
+
 class Degradation(_Strict):
     """A part of the answer that is missing, and the reason."""
 
-    stage: Literal[
-        "queue",
-        "embed",
-        "encode",
-        "temporal_expression",
-        "vector",
-        "keyword",
-        "structured",
-        "fuzzy",
-        "keyword_context",
-        "learned",
-        "vector_context",
-        "similarity",
-        "fetch",
-        "rerank",
-        "neighbours",
-        "result",
-    ]
+    stage: Literal[_BeforeLegs, _Leg, _BehindLegs]
     reason: Reason
 
 
@@ -245,19 +229,15 @@ class Provenance(_Strict):
 
     config_hash: str | None
     recipe: str | None = Field(description="Name of the recipe; null: the query was refused.")
-    recipe_hash: str | None = Field(
-        description="Hash of the recipe with the overrides of the query; null: the query was refused."
-    )
+    recipe_hash: str | None
+    """Hash of the recipe with the overrides of the query; null: the query was refused."""
     models: Models
     now: str | None
-    index_watermark: list[str] | None = Field(
-        description="Watermark of the namespace: `partition:offset` of the last applied documents; null: unknown."
-    )
+    index_watermark: list[str] | None
+    """Watermark of the namespace: `partition:offset` of the last applied documents; null: unknown."""
     source: Offset | None = Field(description="Position of the query for which it was computed; null: ranked offline.")
-    asked: str | None = Field(
-        default=None,
-        description="Only with `semantic_cache`: text of the query for which it was computed; null: a vector only.",
-    )
+    asked: str | None = None
+    """Only with `semantic_cache`: text of the query for which it was computed; null: a vector only."""
 
 
 class Denied(_Strict):
@@ -267,7 +247,7 @@ class Denied(_Strict):
     reason: str
 
 
-class Refused(BaseModel):
+class Refused(Documented):
     """Why the query was refused, as its dead letter says it."""
 
     model_config = ConfigDict(extra="forbid", serialize_by_alias=True)
@@ -284,9 +264,8 @@ class DecayInForce(_Strict):
 
     mode: Literal["none", "exponential", "step"]
     half_life_days: Annotated[float, Field(ge=0)] | None
-    over_sample_factor: Annotated[float, Field(ge=0)] = Field(
-        description="Candidates that each leg was asked for, divided by the page size and rounded up."
-    )
+    over_sample_factor: Annotated[float, Field(ge=0)]
+    """Candidates that each leg was asked for, divided by the page size and rounded up."""
 
 
 class Debug(_Strict):
@@ -309,45 +288,33 @@ class ResultEvent(_Strict):
     result_id: str = Field(description="Hash of the query's topic, partition and offset: the same on re-delivery.")
     status: Status
     profile: str | None = Field(description="Profile that was used; null: the query was refused before.")
-    retrieval_stage: RetrievalStage | None = Field(
-        description="Stage that produced the answer; null: the query ended before any did."
-    )
+    retrieval_stage: RetrievalStage | None
+    """Stage that produced the answer; null: the query ended before any did."""
     results: list[Hit]
-    total: Annotated[int, Field(ge=0)] = Field(
-        description="Results on all pages, so groups with `group_by`; for a lookup, the results on this page."
-    )
-    total_relation: TotalRelation = Field(
-        description="eq: no leg has more; gte: a leg gave as many candidates as it was asked for, so more may match."
-    )
+    total: Annotated[int, Field(ge=0)]
+    """Results on all pages, so groups with `group_by`; for a lookup, the results on this page."""
+    total_relation: TotalRelation
+    """eq: no leg has more; gte: a leg gave as many candidates as it was asked for, so more may match."""
     has_more: bool
     next_cursor: str | None = Field(description="Cursor of the next page; send it with the same query.")
     backends_used: list[str]
-    reranked: Literal[True] | None = Field(
-        default=None, description="Present if a model judged candidates, or a stage of the distance pipeline ran."
-    )
-    reranked_candidates: Annotated[int, Field(ge=0)] | None = Field(
-        default=None,
-        description="Candidates that the model read, the first in the order before it; missing: it read none.",
-    )
-    unscored_candidates: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="Candidates among these without a score: blank, or refused by the model; missing: none.",
-    )
-    understood: list[Wish] | None = Field(
-        default=None,
-        description="Wishes that the query's words say, or that came with it, with the fields that decided; a query may"
-        " send them back changed. Missing: none.",
-    )
+    reranked: Literal[True] | None = None
+    """Present if a model judged candidates, or a stage of the distance pipeline ran."""
+    reranked_candidates: Annotated[int, Field(ge=0)] | None = None
+    """Candidates that the model read, the first in the order before it; missing: it read none."""
+    unscored_candidates: Annotated[int, Field(ge=1)] | None = None
+    """Candidates among these without a score: blank, or refused by the model; missing: none."""
+    understood: list[Wish] | None = None
+    """Wishes that the query's words say, or that came with it, with the fields that decided; a query may send them back
+    changed. Missing: none."""
     semantic_unavailable: bool
-    semantic_unavailable_reason: str | None = Field(
-        default=None, description="Why, in a sentence: present where semantic_unavailable is true."
-    )
+    semantic_unavailable_reason: str | None = None
+    """Why, in a sentence: present where semantic_unavailable is true."""
     legs: list[LegReport]
     degraded: list[Degradation]
     warnings: list[str]
-    removed_by_firewall: Annotated[int, Field(ge=0)] = Field(
-        description="Records that the post-filter check removed: 0 unless something is wrong."
-    )
+    removed_by_firewall: Annotated[int, Field(ge=0)]
+    """Records that the post-filter check removed: 0 unless something is wrong."""
     denied: Denied | None = Field(default=None, description="Only with the status `denied`.")
     error: Refused | None = Field(default=None, description="Only with the status `invalid`.")
     provenance: Provenance

@@ -195,7 +195,7 @@ def _close(client: Closable, calls: EventLoopThread) -> None:
 
 def _key(name: str, section: Section) -> str | None:
     try:
-        return section.key()
+        return section.secret("api_key")
     except OSError as error:
         raise ConfigError(f"{name}.api_key_file: {section.api_key_file}: {error.strerror}") from error
 

@@ -7,7 +7,7 @@ from confluent_kafka import cimpl
 
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings, Topics
-from schemas.settings.kafka_options import Options
+from schemas.settings.delivery import Options
 
 PARTITIONS = 4
 """The number of partitions of every topic."""

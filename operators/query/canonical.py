@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from operators.query.cursor import After, Cursor, Offset
 from schemas.filters import Filter, OrderBy
-from schemas.query import CursorPolicy, QueryEvent
+from schemas.query import CursorPolicy, QueryEvent, Wish
 from schemas.texts import nfc
-from schemas.wishes import Wish
 
 
 class Shape(Enum):

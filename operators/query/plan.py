@@ -14,15 +14,13 @@ from operators.ranking.grouping import Grouping
 from operators.ranking.run import Alike, Facts, Matches
 from operators.text.dates import TemporalExpression
 from operators.text.wishes import read_wishes, take_away
-from schemas.errors import DeadLetterClass, InputError, invalid, problem
-from schemas.query import DEFAULT_LIMIT, QueryEvent, Returned
+from schemas.errors import DeadLetterClass, InputError, invalid, join_first, problem
+from schemas.query import DEFAULT_LIMIT, Order, QueryEvent, Returned, Wish
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import LlmRerank, Reflections, Temporal, Wishes
 from schemas.settings import Between, DecaySettings, Defaults, Profile, SourcePolicy
 from schemas.settings.ranking import BALANCED
-from schemas.wishes import Order, Wish
-from schemas.wording import join_first
 
 _ANYBODY: Final = SourcePolicy()
 

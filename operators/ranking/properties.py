@@ -33,7 +33,7 @@ from operators.text.measures import (
 )
 from schemas.document import COLUMNS
 from schemas.fields import read_time
-from schemas.wishes import Limit, Order
+from schemas.query import Limit, Order
 
 _OWN: Final = {
     *("id", "namespace", "destination", "collection", "lang", "schema_version", "classification", "labels"),

@@ -16,9 +16,9 @@ from operators.text.dates import DAY, TemporalExpression
 from schemas.errors import invalid
 from schemas.fields import unix_seconds
 from schemas.pool import Measure
+from schemas.query import Wish
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import RecipeStage
-from schemas.wishes import Wish
 
 
 @dataclass(frozen=True, slots=True)

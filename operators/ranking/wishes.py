@@ -27,8 +27,8 @@ from operators.ranking.run import Run
 from operators.text.measures import Lexeme, names, simplify, stems_of
 from operators.text.phrases import WORDS
 from operators.text.wishes import alternatives
+from schemas.query import Exclusion, Limit, Order
 from schemas.recipes.stages import Wishes
-from schemas.wishes import Exclusion, Limit, Order
 
 FAILS: Final = 1.0
 FITS: Final = 0.0

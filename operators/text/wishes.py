@@ -31,7 +31,7 @@ from operators.text.phrases import (
     Direction,
     Phrases,
 )
-from schemas.wishes import MAX_ABOUT, MAX_WISHES, Exclusion, Limit, Order, Wish
+from schemas.query import MAX_ABOUT, MAX_WISHES, Exclusion, Limit, Order, Wish
 
 _LONGEST: Final = 4
 """Words of the longest phrase."""

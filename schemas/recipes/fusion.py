@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 
-from schemas.fields import refuse_switch
+from schemas.errors import likely
+from schemas.fields import Numeric
 from schemas.recipes.stages import FusionStage, Legs, RecipeStage, Share, Span, Weight
 from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
-from schemas.wording import likely
 
 LegName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Weights = dict[LegName, Weight]
@@ -21,11 +21,9 @@ SMALLEST_K = 1e-3
 class WeighingStage(FusionStage):
     """A fusion by weights of the legs."""
 
-    fuzzy: Weight = Field(
-        default=0.0,
-        description="Weight of the leg fuzzy, times the square of the query's share that is words which no candidate"
-        " has. 0: the leg is not asked.",
-    )
+    fuzzy: Weight = 0.0
+    """Weight of the leg fuzzy, times the square of the query's share that is words which no candidate has. 0: the leg
+    is not asked."""
 
     def list_legs(self, weights: Weights | None) -> Legs:
         """Vector and keyword; also structured, fuzzy, learned and the context legs if they have a weight."""
@@ -54,9 +52,8 @@ class Rrf(WeighingStage):
 
     name: ClassVar = "rrf"
     k: Annotated[float, Field(le=1e6, allow_inf_nan=False, description="Rank constant; 0 or less means 5.")] = DEFAULT_K
-    weights: Weights = Field(
-        default={}, description="Leg -> weight. Default: 1; structured, learned and context legs: 0."
-    )
+    weights: Weights = Field(default={})
+    """Leg -> weight. Default: 1; structured, learned and context legs: 0."""
 
     @field_validator("k")
     @classmethod
@@ -74,19 +71,15 @@ class Score(WeighingStage):
     """Score fusion: the scores of each leg are normalised to one scale, then combined with weights."""
 
     name: ClassVar = "score"
-    alpha: Share | None = Field(
-        default=None, description="Weight of the vector leg; the keyword leg gets 1 - alpha; null: 0.5."
-    )
-    weights: Weights | None = Field(
-        default=None,
-        description="Leg -> weight, in place of `alpha`. Default: 1; structured, learned and context legs: 0.",
-    )
+    alpha: Share | None = None
+    """Weight of the vector leg; the keyword leg gets 1 - alpha; null: 0.5."""
+    weights: Weights | None = None
+    """Leg -> weight, in place of `alpha`. Default: 1; structured, learned and context legs: 0."""
     normaliser: Literal["min_max", "z_score", "l2"] = Field(
         default="min_max", description="How the scores of a leg are normalised."
     )
-    combination: Literal["sum", "arithmetic", "geometric", "harmonic"] = Field(
-        default="sum", description="Weighted sum, or weighted mean, of a candidate's scores."
-    )
+    combination: Literal["sum", "arithmetic", "geometric", "harmonic"] = "sum"
+    """Weighted sum, or weighted mean, of a candidate's scores."""
 
     @model_validator(mode="after")
     def _one_weighting(self) -> Self:
@@ -115,9 +108,8 @@ class Dbsf(WeighingStage):
     """Distribution-based score fusion: a leg's mean - 3 deviations is 0, mean + 3 deviations is 1; the legs' sum."""
 
     name: ClassVar = "dbsf"
-    weights: Weights = Field(
-        default={}, description="Leg -> weight. Default: 1; structured, learned and context legs: 0."
-    )
+    weights: Weights = Field(default={})
+    """Leg -> weight. Default: 1; structured, learned and context legs: 0."""
 
     @property
     def legs(self) -> Legs:
@@ -174,18 +166,15 @@ DecayMode = Literal["exponential", "step"]
 Unset = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, description="In days; 0: not set in this tier.")]
 
 
-class DecayTier(BaseModel):
+class DecayTier(Numeric):
     """One tier of decay parameters: global, destination, collection or source policy. The most specific tier that sets
     a field wins.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
-
-    enabled: bool | None = Field(
-        default=None, description="Turns decay on or off; null in all tiers: a half-life of any tier turns it on."
-    )
+    enabled: bool | None = None
+    """Turns decay on or off; null in all tiers: a half-life of any tier turns it on."""
     mode: DecayMode | None = Field(default=None, description="Shape of the decay; null in all tiers: exponential.")
     half_life_days: Unset = 0.0
     step_threshold_days: Unset = 0.0
@@ -198,10 +187,8 @@ class Decay(DecayTier, FusionStage):
     name: ClassVar = "decay"
     unasked: ClassVar[Legs] = (STRUCTURED,)
     FIELDS: ClassVar = frozenset({"id", "created_at"})
-    neutral: Literal["bound"] | Share = Field(
-        default="bound",
-        description="Cosine of a candidate without one; bound: the vector leg's smallest, .5 where it was not asked.",
-    )
+    neutral: Literal["bound"] | Share = "bound"
+    """Cosine of a candidate without one; bound: the vector leg's smallest, .5 where it was not asked."""
 
 
 FUSION: tuple[type[FusionStage], ...] = (Rrf, Score, Linear, Dbsf, Weighted, Decay, VectorLeg, KeywordLeg)

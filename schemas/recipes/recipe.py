@@ -11,16 +11,15 @@ Rules
 The shipped recipes are there in every installation. A deployment may add recipes, and redefine these.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import JsonValue, ValidationError
-from pydantic_core import ErrorDetails
 
-from schemas.errors import problem
+from schemas.errors import MAX_WORDED, explain_problem, join_first, problem, unknown
 from schemas.fields import digest
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.stages import (
@@ -36,7 +35,6 @@ from schemas.recipes.stages import (
     Temporal,
     Versions,
 )
-from schemas.wording import MAX_WORDED, explain_problem, join_first, unknown
 
 STAGES: Final[Mapping[str, type[RecipeStage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
 MAX_STAGES: Final = 32
@@ -44,6 +42,7 @@ MAX_DISTANCE: Final = "max_distance"
 _KEYS: Final = ("stages", MAX_DISTANCE)
 _STAMPS: Final = frozenset({"accessed_at", "confirmed_at", "created_at", "updated_at"})
 
+Stage = TypeVar("Stage", bound=RecipeStage)
 Parameters = Mapping[str, JsonValue]
 Overrides = Mapping[str, JsonValue]
 """Stage name -> {parameter: value}, and `max_distance` -> its value."""
@@ -108,7 +107,7 @@ class Recipe:
 
     @classmethod
     def _of(
-        cls, name: str, written: Mapping[str, Parameters], max_distance: object, found: Sequence[Problem] = ()
+        cls, name: str, written: Mapping[str, Parameters], max_distance: Any, found: Sequence[Problem] = ()
     ) -> "Recipe":
         """The recipe of these stages. Raises RecipeError with all problems, those that were `found` before first."""
         problems = [*found]
@@ -120,16 +119,17 @@ class Recipe:
             except ValidationError as error:
                 errors = error.errors(include_url=False)
                 first = errors[: max(MAX_WORDED - len(problems), 0)]
-                problems += _problems(stage, first)
+                for each in first:
+                    path = ".".join(map(str, (stage, *each["loc"])))
+                    problems.append(Problem(path, explain_problem(each, STAGES[stage]), each["input"]))
                 more += len(errors) - len(first)
-        distance = _distance(max_distance)
-        if distance is None:
+        if isinstance(max_distance, bool) or not isinstance(max_distance, int | float) or not 0 <= max_distance <= 1e6:
             problems.append(Problem(MAX_DISTANCE, "a number from 0 to 1000000 is expected", max_distance))
-        elif not problems and not more:
+        elif not problems:
             problems += _check_order(stages)
-        if problems or distance is None:
+        if problems:
             raise RecipeError(*problems, more=more)
-        return cls(name, tuple(stages), distance, written)
+        return cls(name, tuple(stages), float(max_distance), written)
 
     def overridden(self, overrides: Overrides) -> "Recipe":
         """The recipe with some parameters changed. Raises RecipeError, also for a stage that it doesn't have."""
@@ -170,7 +170,6 @@ class Recipe:
 
     @cached_property
     def fusion(self) -> FusionStage:
-        """The first stage of the recipe."""
         first = self.stages[0]
         assert isinstance(first, FusionStage)
         return first
@@ -214,8 +213,7 @@ class Recipe:
     @cached_property
     def reranking(self) -> Rerank | None:
         """The stage `rerank`, if there is one."""
-        stage = self.stage(Rerank)
-        return stage if isinstance(stage, Rerank) else None
+        return self.stage(Rerank)
 
     @cached_property
     def distance(self) -> tuple[DistanceStage, ...]:
@@ -230,7 +228,8 @@ class Recipe:
     @cached_property
     def picking(self) -> LlmRerank | None:
         """The stage `llm_rerank`, if it runs."""
-        return next((stage for stage in self.running if isinstance(stage, LlmRerank)), None)
+        stage = self.stage(LlmRerank)
+        return stage if stage is not None and stage.enabled else None
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -247,10 +246,9 @@ class Recipe:
     def asks_chat(self) -> bool:
         """True if the recipe needs the chat model."""
         temporal = self.stage(Temporal)
-        return isinstance(temporal, Temporal) and temporal.extractor == "chat"
+        return temporal is not None and temporal.extractor == "chat"
 
-    def stage(self, kind: type[RecipeStage]) -> RecipeStage | None:
-        """The recipe's stage of that kind."""
+    def stage(self, kind: type[Stage]) -> Stage | None:
         return next((stage for stage in self.stages if isinstance(stage, kind)), None)
 
     @cached_property
@@ -262,12 +260,6 @@ class Recipe:
     def hash(self) -> str:
         """SHA-256 of the stages and all parameters: recipes of one hash rank candidates in the same way."""
         return digest({"stages": list(self.parameters.items()), MAX_DISTANCE: self.max_distance})
-
-
-def _distance(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e6:
-        return None
-    return float(value)
 
 
 def _split_stage(path: str, item: object) -> tuple[str, Parameters]:
@@ -284,29 +276,19 @@ def _split_stage(path: str, item: object) -> tuple[str, Parameters]:
     return name, parameters or {}
 
 
-def _problems(stage: str, found: Iterable[ErrorDetails]) -> Iterator[Problem]:
-    for item in found:
-        path = ".".join([stage, *(str(part) for part in item["loc"])])
-        yield Problem(path, explain_problem(item, STAGES[stage]), item["input"])
-
-
 def _check_order(stages: list[RecipeStage]) -> Iterator[Problem]:
     def wrong(index: int, what: str) -> Problem:
         return Problem(f"stages.{index}", what, stages[index].name)
 
     if not isinstance(stages[0], FusionStage):
-        yield wrong(0, "the first must be a fusion: one of " + _names(FUSION))
-    yield from (
-        wrong(index, "only the first may be a fusion")
-        for index, stage in enumerate(stages[1:], 1)
-        if isinstance(stage, FusionStage)
-    )
+        yield wrong(0, f"the first must be a fusion: one of {', '.join(each.name for each in FUSION)}")
+    for index, stage in enumerate(stages[1:], 1):
+        if isinstance(stage, FusionStage):
+            yield wrong(index, "only the first may be a fusion")
     computing = [index for index, stage in enumerate(stages) if _computes(stage)]
-    yield from (
-        wrong(index, f"the distance stages must stand together, and {stages[index - 1].name} is no such")
-        for before, index in pairwise(computing)
-        if index - before > 1
-    )
+    for before, index in pairwise(computing):
+        if index - before > 1:
+            yield wrong(index, f"the distance stages must stand together, and {stages[index - 1].name} is no such")
     kinds = [type(stage) for stage in stages]
     if LlmRerank in kinds[:-1]:
         yield wrong(kinds.index(LlmRerank), "must be the last")
@@ -321,24 +303,14 @@ def _computes(stage: RecipeStage) -> bool:
     return isinstance(stage, DistanceStage) and not isinstance(stage, LlmRerank)
 
 
-def _names(stages: tuple[type[RecipeStage], ...]) -> str:
-    return ", ".join(stage.name for stage in stages)
-
-
 _ON = {"enabled": True}
 _OF_CONTEXT = {"weight": 0.7, "context": 0.5, "words": 5}
 _OF_WORDS = {"rerank": {"weight": 0.8, "words": 7}}
+_LIGHTER_RERANK = {"rerank": {"weight": 0.6, "words": 7}}
 _WITH_CONTEXT = {"vector": 0.1, "keyword": 0.3, "keyword_context": 0.4, "vector_context": 0.2}
 
 _SHIPPED: Final[Mapping[str, list[object]]] = {
-    "hybrid": [
-        {"score": {"fuzzy": 1.5}},
-        "coverage",
-        "dedupe",
-        {"rerank": {"weight": 0.6, "words": 7}},
-        "versions",
-        "wishes",
-    ],
+    "hybrid": [{"score": {"fuzzy": 1.5}}, "coverage", "dedupe", _LIGHTER_RERANK, "versions", "wishes"],
     "composite": [
         "score",
         "coverage",

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from schemas.document import COLUMNS, CONTENT, MARKS
+from schemas.fields import Strict
 from schemas.result import KEYWORD, VECTOR
 
 Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -19,10 +20,8 @@ Legs = tuple[str, ...]
 NOTHING: frozenset[str] = frozenset()
 
 
-class RecipeStage(BaseModel):
+class RecipeStage(Strict):
     """A stage's parameters. An unknown one, or one out of its bounds, raises pydantic's ValidationError."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: ClassVar[str]
     FIELDS: ClassVar[frozenset[str]] = NOTHING
@@ -30,7 +29,6 @@ class RecipeStage(BaseModel):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The payload fields that the stage reads."""
         return self.FIELDS
 
 
@@ -44,7 +42,6 @@ class FusionStage(RecipeStage):
 
     @property
     def legs(self) -> Legs:
-        """The legs that the stage needs."""
         return VECTOR, KEYWORD
 
 
@@ -57,9 +54,8 @@ class DistanceStage(RecipeStage):
 class SimilarityStage(RecipeStage):
     """A stage that reads the dense vectors of the first candidates; the others follow in their order."""
 
-    candidates: Annotated[int, Field(ge=2, le=200)] = Field(
-        default=50, description="Candidates whose dense vectors are read."
-    )
+    candidates: Annotated[int, Field(ge=2, le=200)] = 50
+    """Candidates whose dense vectors are read."""
 
 
 class Feedback(SimilarityStage):
@@ -67,9 +63,8 @@ class Feedback(SimilarityStage):
 
     name: ClassVar = "feedback"
     weight: Share = Field(default=0.4, description="Share of the similarity to the best candidates.")
-    top: Annotated[int, Field(ge=1, le=50)] = Field(
-        default=3, description="Candidates that are taken for the best: the others are compared with their mean."
-    )
+    top: Annotated[int, Field(ge=1, le=50)] = 3
+    """Candidates that are taken for the best: the others are compared with their mean."""
 
 
 class Smoothing(SimilarityStage):
@@ -122,20 +117,13 @@ class Rerank(RecipeStage):
     """The model reranker: weight * its score + (1 - weight) * the score before, of the candidates that it reads."""
 
     name: ClassVar = "rerank"
-    weight: Share = Field(
-        default=1.0,
-        description="Share of the model's score. 1: it replaces the order of the candidates that the model reads.",
-    )
-    context: Share = Field(
-        default=0.0,
-        description="Share, of the model's score, of the mean score of the document and its neighbours; only late"
-        " interaction reads it, where the collection has context. 0: neighbours are not read.",
-    )
-    words: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=1,
-        description="Words of a query from which late interaction has the whole weight; fewer have weight * their"
-        " number / words.",
-    )
+    weight: Share = 1.0
+    """Share of the model's score. 1: it replaces the order of the candidates that the model reads."""
+    context: Share = 0.0
+    """Share, of the model's score, of the mean score of the document and its neighbours; only late interaction reads
+    it, where the collection has context. 0: neighbours are not read."""
+    words: Annotated[int, Field(ge=1, le=100)] = 1
+    """Words of a query from which late interaction has the whole weight; fewer have weight * their number / words."""
 
 
 class Reflections(RecipeStage):
@@ -147,10 +135,8 @@ class Reflections(RecipeStage):
     reflection_boost: Annotated[
         float, Field(ge=0, le=MOST_BOOST, allow_inf_nan=False, description="Factor for the score of each reflection.")
     ] = 1.0
-    recency_weight: Share | None = Field(
-        default=None,
-        description="Weight of recency with `reflections_only`; null: that of `weighted` with `current_cycle`, else 0.",
-    )
+    recency_weight: Share | None = None
+    """Weight of recency with `reflections_only`; null: that of `weighted` with `current_cycle`, else 0."""
     half_life_days: Span = Field(default=7.0, description="Days in which recency halves.")
     half_life_cycles: Span = Field(default=50.0, description="Cycles in which it halves, with `current_cycle`.")
 
@@ -188,12 +174,10 @@ class Temporal(RecipeStage):
 
     name: ClassVar = "temporal"
     FIELDS: ClassVar = CREATED_AT
-    boost: float = Field(
-        default=0.40, ge=-1e6, le=1e6, allow_inf_nan=False, description="Greatest bonus; 0 or less: none."
-    )
-    extractor: Literal["rules", "chat"] = Field(
-        default="rules", description="rules: English phrases and ISO dates; chat: the chat model, in any language."
-    )
+    boost: float = Field(default=0.40, ge=-1e6, le=1e6, allow_inf_nan=False)
+    """Greatest bonus; 0 or less: none."""
+    extractor: Literal["rules", "chat"] = "rules"
+    """rules: English phrases and ISO dates; chat: the chat model, in any language."""
 
 
 class Wishes(RecipeStage):
@@ -208,7 +192,6 @@ class Wishes(RecipeStage):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of wishes that are read."""
         switched = {"limit": self.limits, "exclusion": self.exclusions, "order": self.order}
         return tuple(kind for kind, on in switched.items() if on)
 
@@ -218,13 +201,11 @@ class Versions(RecipeStage):
 
     name: ClassVar = "versions"
     FIELDS: ClassVar = CREATED_AT | {MARKS}
-    similarity: Annotated[float, Field(ge=0.25, le=1)] = Field(
-        default=0.57, description="Least similarity of the terms of two versions."
-    )
+    similarity: Annotated[float, Field(ge=0.25, le=1)] = 0.57
+    """Least similarity of the terms of two versions."""
     margin: Share = Field(default=0.06, description="Greatest difference of their scores, as a share of the greater.")
-    candidates: Annotated[int, Field(ge=2, le=200)] = Field(
-        default=10, description="Candidates that are compared; the others follow in their order."
-    )
+    candidates: Annotated[int, Field(ge=2, le=200)] = 10
+    """Candidates that are compared; the others follow in their order."""
 
 
 _PRESETS: Final[Mapping[str, Mapping[str, float]]] = {"identity": {"k": 1.2, "lambda": 365.0, "floor": 0.6}}
@@ -235,14 +216,12 @@ class WeibullDecay(DistanceStage):
 
     name: ClassVar = "weibull_decay"
     FIELDS: ClassVar = CREATED_AT
-    preset: Literal["identity"] | None = Field(
-        default=None, description="Parameters to use where none is given; identity: k 1.2, lambda 365, floor 0.6."
-    )
+    preset: Literal["identity"] | None = None
+    """Parameters to use where none is given; identity: k 1.2, lambda 365, floor 0.6."""
     k: Shape = Field(default=1.5, description="Shape of the curve.")
     scale: Span = Field(default=90.0, alias="lambda", description="Scale of the curve, in days.")
-    floor: float = Field(
-        default=0.3, ge=0.01, le=1, allow_inf_nan=False, description="Bounds the growth: distance / floor at most."
-    )
+    floor: float = Field(default=0.3, ge=0.01, le=1, allow_inf_nan=False)
+    """Bounds the growth: distance / floor at most."""
 
     @model_validator(mode="before")
     @classmethod
@@ -257,9 +236,8 @@ class KeywordBoost(DistanceStage):
     name: ClassVar = "keyword_boost"
     FIELDS: ClassVar = TEXTS
     weight: Share = Field(default=0.30, description="Greatest reduction, as a share of the distance.")
-    stop_words: list[Annotated[str, StringConstraints(min_length=1)]] | None = Field(
-        default=None, max_length=10_000, description="Words that do not count; null: a list for English."
-    )
+    stop_words: list[Annotated[str, StringConstraints(min_length=1)]] | None = Field(default=None, max_length=10_000)
+    """Words that do not count; null: a list for English."""
 
 
 class ImportanceBoost(DistanceStage):

@@ -6,13 +6,12 @@ from schemas.settings.policies import FirewallSettings, IdentitySettings, Policy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import Between, DecaySettings, Profile
 from schemas.settings.reading import load
-from schemas.settings.root import CacheSettings, CursorSettings, Defaults, Settings, TelemetrySettings
+from schemas.settings.root import CacheSettings, Defaults, Settings, TelemetrySettings
 
 __all__ = [
     "Between",
     "CacheSettings",
     "ChatSettings",
-    "CursorSettings",
     "DecaySettings",
     "Defaults",
     "DeliverySettings",

@@ -1,6 +1,6 @@
 """Sections `embedder`, `sparse_encoder`, `rerank` and `chat`: the models that the flows call."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -13,43 +13,31 @@ from schemas.settings.section import Amount, Body, Concurrency, Count, JsonObjec
 class EmbedderSettings(ModelServer):
     """The embedder: MiniLM in this process, a server, or none (queries and documents then bring their own vectors)."""
 
-    kind: Point[Literal["minilm", "openai", "tei", "cohere", "voyage", "nim", "none"]] = Field(
-        default="minilm",
-        description="minilm: in this process; openai, tei, cohere, voyage, nim: a server at `url`; none: no embedder.",
-    )
+    kind: Point[Literal["minilm", "openai", "tei", "cohere", "voyage", "nim", "none"]] = "minilm"
+    """minilm: in this process; openai, tei, cohere, voyage, nim: a server at `url`; none: no embedder."""
     url: Url | None = Field(default=None, description="Address of the server, for all kinds but minilm and none.")
-    model: Point[str] = Field(
-        default="all-MiniLM-L6-v2", description="Model name; sent to all servers but tei, recorded in results."
-    )
-    precision: Newer[Answer[Literal["auto", "int8", "float32"]]] = Field(
-        default="auto",
-        description="For minilm: bits of its products; auto: int8 where the processor has instructions for it (VNNI,"
-        " AMX, dot products of Arm), float32 elsewhere.",
-    )
-    dimensions: Newer[Point[Count | None]] = Field(
-        default=None,
-        description="Components to ask the server for, of models that can shorten their vectors; null: not asked for."
-        " It must equal qdrant.dimension.",
-    )
-    prompts: Literal["none", "e5", "nomic", "embeddinggemma", "qwen3", "bge"] = Field(
-        default="none", description="Model family whose prefixes are put before the texts of queries and documents."
-    )
-    query_prefix: str | None = Field(
-        default=None, description="Text to put before that of a query; null: that of `prompts`."
-    )
-    document_prefix: str | None = Field(
-        default=None, description="Text to put before that of a document; null: that of `prompts`."
-    )
-    query_prompt_name: str | None = Field(
-        default=None, description="For tei: name of the prompt that the model's own configuration has for queries."
-    )
+    model: Point[str] = "all-MiniLM-L6-v2"
+    """Model name; sent to all servers but tei, recorded in results."""
+    precision: Newer[Answer[Literal["auto", "int8", "float32"]]] = "auto"
+    """For minilm: bits of its products; auto: int8 where the processor has instructions for it (VNNI, AMX, dot products
+    of Arm), float32 elsewhere."""
+    dimensions: Newer[Point[Count | None]] = None
+    """Components to ask the server for, of models that can shorten their vectors; null: not asked for. It must equal
+    qdrant.dimension."""
+    prompts: Literal["none", "e5", "nomic", "embeddinggemma", "qwen3", "bge"] = "none"
+    """Model family whose prefixes are put before the texts of queries and documents."""
+    query_prefix: str | None = None
+    """Text to put before that of a query; null: that of `prompts`."""
+    document_prefix: str | None = None
+    """Text to put before that of a document; null: that of `prompts`."""
+    query_prompt_name: str | None = None
+    """For tei: name of the prompt that the model's own configuration has for queries."""
     document_prompt_name: str | None = Field(default=None, description="The same for documents.")
     timeout: Seconds = Field(default=2.0, description="Seconds to embed a query, its wait in the queue included.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
-    cache_mib: Amount = Field(
-        default=64, description="MiB of query embeddings to cache, by namespace and text; 0: no cache."
-    )
+    cache_mib: Amount = 64
+    """MiB of query embeddings to cache, by namespace and text; 0: no cache."""
 
     @property
     def served(self) -> bool:
@@ -65,19 +53,14 @@ class EmbedderSettings(ModelServer):
         if self.kind == "none":
             return None
         prefixes, types = _PREFIXES[self.prompts], _INPUT_TYPES.get(self.kind, {})
-        given = {
-            "query": (self.query_prefix, self.query_prompt_name),
-            "document": (self.document_prefix, self.document_prompt_name),
-        }
+        own = {"query": self.query_prefix, "document": self.document_prefix}
+        names = {"query": self.query_prompt_name, "document": self.document_prompt_name}
         found: dict[str, Mapping[str, str]] = {}
-        for purpose, (prefix, name) in given.items():
-            all_ = {
-                "prefix": prefix if prefix is not None else prefixes.get(purpose),
-                "prompt_name": name,
-                "input_type": types.get(purpose),
-            }
-            if told := {field: value for field, value in all_.items() if value}:
-                found[purpose] = told
+        for purpose, own_prefix in own.items():
+            prefix = prefixes.get(purpose) if own_prefix is None else own_prefix
+            fields = {"prefix": prefix, "prompt_name": names[purpose], "input_type": types.get(purpose)}
+            if given := {field: value for field, value in fields.items() if value}:
+                found[purpose] = given
         return found
 
     @model_validator(mode="after")
@@ -115,127 +98,83 @@ _INPUT_TYPES: Final[Mapping[str, Mapping[str, str]]] = {
 class SparseEncoderSettings(ModelServer):
     """The sparse encoder: a model such as SPLADE or BGE-M3 behind a server, for the leg learned; or none."""
 
-    kind: Point[Literal["tei", "openai", "none"]] = Field(
-        default="none",
-        description="tei: /embed_sparse of text-embeddings-inference; openai: /embeddings whose embeddings are objects"
-        " of token ids and weights, as SGLang and Xinference have it; none: no sparse encoder.",
-    )
+    kind: Point[Literal["tei", "openai", "none"]] = "none"
+    """tei: /embed_sparse of text-embeddings-inference; openai: /embeddings whose embeddings are objects of token ids
+    and weights, as SGLang and Xinference have it; none: no sparse encoder."""
     url: Url | None = Field(default=None, description="Address of the server, without the kind's path.")
-    model: Point[str] = Field(
-        default="", description="Model name; sent to servers of kind openai, recorded in results. All kinds need it."
-    )
+    model: Point[str] = ""
+    """Model name; sent to servers of kind openai, recorded in results. All kinds need it."""
     timeout: Seconds = Field(default=2.0, description="Seconds to encode a query, its wait in the queue included.")
     max_batch: Count = Field(default=32, description="Texts in one request.")
     max_concurrency: Concurrency = 8
-    cache_mib: Amount = Field(
-        default=64, description="MiB of encoded queries to cache, by namespace and text; 0: no cache."
-    )
+    cache_mib: Amount = 64
+    """MiB of encoded queries to cache, by namespace and text; 0: no cache."""
 
     @property
     def served(self) -> bool:
         """True if there is a sparse encoder, which is a server."""
         return self.kind != "none"
 
-    @model_validator(mode="after")
-    def _has_url(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
+        yield from super().contradictions()
         if self.served and (self.url is None or not self.model):
-            raise ValueError(f"{self.kind} needs url and model")
-        return self
+            yield f"{self.kind} needs url and model"
+
+
+_Hosted = Literal["cohere", "jina", "voyage", "mixedbread", "dashscope"]
+_Server = Literal["nim", "tei", "tei_predict", "vllm", "vllm_score", "sglang"]
+_SmallServer = Literal["infinity", "llama_server", "xinference", "localai"]
+"""Rerankers behind an API: of services, of servers for many users, and of servers for a few."""
 
 
 class RerankSettings(ModelServer):
     """The reranker: late interaction, a cross-encoder in this process or behind a server, a chat model, or none."""
 
-    kind: Answer[
-        Literal[
-            "late_interaction",
-            "onnx",
-            "cohere",
-            "jina",
-            "voyage",
-            "mixedbread",
-            "dashscope",
-            "nim",
-            "tei",
-            "tei_predict",
-            "vllm",
-            "vllm_score",
-            "sglang",
-            "infinity",
-            "llama_server",
-            "xinference",
-            "localai",
-            "chat",
-            "none",
-        ]
-    ] = Field(default="late_interaction", description="Reranker; docs/reference/reranking.md compares them.")
-    url: Url | None = Field(
-        default=None, description="Server address, without the kind's path, such as /rerank, /score or /predict."
+    kind: Answer[Literal["late_interaction", "onnx", _Hosted, _Server, _SmallServer, "chat", "none"]] = Field(
+        default="late_interaction", description="Reranker; docs/reference/reranking.md compares them."
     )
+    url: Url | None = None
+    """Server address, without the kind's path, such as /rerank, /score or /predict."""
     path: Answer[Path | None] = Field(default=None, description="For onnx: directory of the exported model.")
-    file: Newer[Answer[str | None]] = Field(
-        default=None,
-        description="For onnx: name of the graph's file in the directory or its folder onnx; null: by `precision`.",
-    )
-    precision: Newer[Answer[Literal["auto", "int8", "float32"]]] = Field(
-        default="auto",
-        description="For onnx: int8: a file of 8 bits for the processor, such as model_qint8_avx512_vnni.onnx or"
-        " model_quantized.onnx, or else model.onnx, quantised once; float32: model.onnx; auto: a file of 8 bits if"
-        " there is one and the processor has instructions for it, model.onnx as it is elsewhere.",
-    )
+    file: Newer[Answer[str | None]] = None
+    """For onnx: name of the graph's file in the directory or its folder onnx; null: by `precision`."""
+    precision: Newer[Answer[Literal["auto", "int8", "float32"]]] = "auto"
+    """For onnx: int8: a file of 8 bits for the processor, such as model_qint8_avx512_vnni.onnx or model_quantized.onnx,
+    or else model.onnx, quantised once; float32: model.onnx; auto: a file of 8 bits if there is one and the processor
+    has instructions for it, model.onnx as it is elsewhere."""
     model: Answer[str] = Field(default="", description="Model name that the server is asked for.")
-    mode: Answer[Literal["order", "pick"]] = Field(
-        default="order", description="For chat: order all relevant candidates, or pick one and put it first."
-    )
+    mode: Answer[Literal["order", "pick"]] = "order"
+    """For chat: order all relevant candidates, or pick one and put it first."""
     idf: Answer[bool] = Field(default=True, description="For late_interaction: rare tokens of a query weigh more.")
-    on_the_fly: Answer[bool] = Field(
-        default=False,
-        description="For late_interaction: compute the token vectors of candidates that the index keeps none of, within"
-        " the query's time. Default: false, such a query is not reranked. Set it if few documents bring own vectors.",
-    )
+    on_the_fly: Answer[bool] = False
+    """For late_interaction: compute the token vectors of candidates that the index keeps none of, within the query's
+    time. Default: false, such a query is not reranked. Set it if few documents bring own vectors."""
     timeout: Seconds = Field(default=2.0, description="Seconds to rerank a query; for chat, chat.timeout applies.")
-    max_batch: Count | None = Field(
-        default=None,
-        description="Documents in a call. Default: onnx 256, tei and tei_predict 32, vllm_score and nim 512, dashscope"
-        " 500, other servers 1000; for late_interaction the number of queries, 16. For chat: not used.",
-    )
-    max_concurrency: Concurrency | None = Field(
-        default=None, description="Calls in flight; 0 or less: no bound. Default: onnx 1, vllm_score 2, others 16."
-    )
+    max_batch: Count | None = None
+    """Documents in a call. Default: onnx 256, tei and tei_predict 32, vllm_score and nim 512, dashscope 500, other
+    servers 1000; for late_interaction the number of queries, 16. For chat: not used."""
+    max_concurrency: Concurrency | None = None
+    """Calls in flight; 0 or less: no bound. Default: onnx 1, vllm_score 2, others 16."""
     max_doc_chars: Answer[Amount] = Field(default=0, description="Code points read of a document; 0: all of them.")
-    max_batch_chars: Answer[Amount] = Field(
-        default=0, description="Code points of query and documents in a call; 0: no bound. Stay in the context."
-    )
-    trusted: bool = Field(
-        default=False, description="For vllm_score and tei_predict: one call may mix documents of several namespaces."
-    )
-    omitted: Newer[Answer[Literal["keep", "drop"]]] = Field(
-        default="keep",
-        description="Documents that a cross-encoder's answer leaves out. keep: a fault of the server, they follow"
-        " behind the others; drop: they are irrelevant, for servers that leave these out.",
-    )
-    prompts: Answer[Literal["none", "qwen3"]] = Field(
-        default="none",
-        description="Templates of a model family, for servers that send texts to the model as they are: Qwen3-Reranker"
-        " on vLLM.",
-    )
-    instruction: Answer[Annotated[str, StringConstraints(max_length=4096)] | None] = Field(
-        default=None,
-        description="The task, for models that read one: it stands in the template of queries, or is a field of the"
-        " request (sglang, dashscope).",
-    )
-    query_template: Answer[str | None] = Field(
-        default=None,
-        description="Text to send for a query, with {query} and, where one is set, {instruction}; null: that of"
-        " `prompts`.",
-    )
-    document_template: Answer[str | None] = Field(
-        default=None, description="Text to send for a document, with {document}; null: that of `prompts`."
-    )
+    max_batch_chars: Answer[Amount] = 0
+    """Code points of query and documents in a call; 0: no bound. Stay in the context."""
+    trusted: bool = False
+    """For vllm_score and tei_predict: one call may mix documents of several namespaces."""
+    omitted: Newer[Answer[Literal["keep", "drop"]]] = "keep"
+    """Documents that a cross-encoder's answer leaves out. keep: a fault of the server, they follow behind the others;
+    drop: they are irrelevant, for servers that leave these out."""
+    prompts: Answer[Literal["none", "qwen3"]] = "none"
+    """Templates of a model family, for servers that send texts to the model as they are: Qwen3-Reranker on vLLM."""
+    instruction: Answer[Annotated[str, StringConstraints(max_length=4096)] | None] = None
+    """The task, for models that read one: it stands in the template of queries, or is a field of the request (sglang,
+    dashscope)."""
+    query_template: Answer[str | None] = None
+    """Text to send for a query, with {query} and, where one is set, {instruction}; null: that of `prompts`."""
+    document_template: Answer[str | None] = None
+    """Text to send for a document, with {document}; null: that of `prompts`."""
     body: Newer[Answer[Body]] = Field(default={})
-    cache: Amount = Field(
-        default=50_000, description="Scores of rerankers and chat models to cache, by query and texts; 0: none."
-    )
+    cache: Amount = 50_000
+    """Scores of rerankers and chat models to cache, by query and texts; 0: none."""
 
     @property
     def documents(self) -> int:
@@ -325,36 +264,26 @@ _CALLS: Final[Mapping[str, int]] = {
 class ChatSettings(ModelServer):
     """The chat model: it reranks, or recipes ask it to read the time in a query or to pick the best result."""
 
-    kind: Answer[Literal["openai", "openai_reasoning", "deepseek", "anthropic", "none"]] = Field(
-        default="none",
-        description="API of the server; openai: any server with /chat/completions; openai_reasoning: the same with"
-        " max_completion_tokens and without temperature; deepseek: with json_object in place of a JSON schema.",
-    )
+    kind: Answer[Literal["openai", "openai_reasoning", "deepseek", "anthropic", "none"]] = "none"
+    """API of the server; openai: any server with /chat/completions; openai_reasoning: the same with
+    max_completion_tokens and without temperature; deepseek: with json_object in place of a JSON schema."""
     url: Url | None = Field(default=None, description="Address with the API's version, such as https://host/v1.")
     model: Answer[str] = Field(default="", description="Model name that the server is asked for.")
-    max_tokens: Answer[Count] = Field(
-        default=1024,
-        description="Most tokens of an answer, a model's thoughts included; an answer that is cut is rejected.",
-    )
-    structured: Answer[Literal["none", "json_schema", "tool"]] = Field(
-        default="json_schema",
-        description="Structured output: by a JSON schema (response_format; output_config), or by a tool that the model"
-        " must call; none: for servers that have neither, the prompt alone asks for JSON.",
-    )
-    parameters: Answer[JsonObject] = Field(
-        default={},
-        description="Parameters of each request, such as top_p or reasoning_effort; null leaves one out, such as"
-        " temperature: null.",
-    )
+    max_tokens: Answer[Count] = 1024
+    """Most tokens of an answer, a model's thoughts included; an answer that is cut is rejected."""
+    structured: Answer[Literal["none", "json_schema", "tool"]] = "json_schema"
+    """Structured output: by a JSON schema (response_format; output_config), or by a tool that the model must call;
+    none: for servers that have neither, the prompt alone asks for JSON."""
+    parameters: Answer[JsonObject] = Field(default={})
+    """Parameters of each request, such as top_p or reasoning_effort; null leaves one out, such as temperature: null."""
     body: Newer[Answer[Body]] = Field(default={})
     timeout: Seconds = Field(default=5.0, description="Seconds for a completion, its wait in the queue included.")
     max_concurrency: Concurrency = Field(default=16, description="Completions in flight, for each stage that asks.")
 
-    @model_validator(mode="after")
-    def _has_url(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
+        yield from super().contradictions()
         if self.kind != "none" and (self.url is None or not self.model):
-            raise ValueError(f"{self.kind} needs url and model")
-        return self
+            yield f"{self.kind} needs url and model"
 
     @field_validator("parameters")
     @classmethod

@@ -1,30 +1,38 @@
 """Sections `kafka`, `delivery` and `limits`: the broker, the guarantee of delivery, and bounds on queries."""
 
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator
 
 from schemas.fields import Index, Point
-from schemas.settings.kafka_options import Options, refusals
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import (
-    AS_WRITTEN,
-    Count,
-    KafkaHeader,
-    Seconds,
-    Secret,
-    Section,
-    TokenUrl,
-    TopicName,
-    TopicPattern,
-    Url,
-    is_pattern,
-    matches,
-    sound,
-)
+from schemas.settings.section import AS_WRITTEN, MASK, Count, Seconds, Secret, Section, Url, is_pattern, matches
+
+
+def _no_path(name: str) -> str:
+    # The broker names directories after topics.
+    if name in {".", ".."}:
+        raise ValueError("no topic can have this name")
+    return name
+
+
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_no_path)]
+TopicPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*?-]{1,249}$"), AfterValidator(_no_path)]
+"""A topic's name, or a pattern of names: `*` stands for any characters, `?` for one."""
+
+KafkaHeader = Annotated[str, Field(min_length=1, max_length=200)]
+"""The name of a header of Kafka's messages."""
+
+TokenUrl = Annotated[
+    str,
+    Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$"),
+    PlainSerializer(lambda url: re.sub(r"\?.*", f"?{MASK}", url), when_used="json-unless-none"),
+]
+"""An issuer's, whose query is a part of its address, and may be a key: as JSON it is masked."""
 
 DeliveryMode = Literal["exactly_once", "at_least_once"]
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -58,55 +66,39 @@ class TlsSettings(Section):
     key_password_file: Path | None = Field(default=None, description="File that holds the password of the key.")
     check_hostname: bool = Field(default=True, description="Check that the broker's certificate names its host.")
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        problems = []
-        if (self.certificate_file is None) != (self.key_file is None):
-            problems.append("certificate_file and key_file need each other")
+    def contradictions(self) -> Iterator[str]:
+        yield from _find_half_pair(self)
         if self.key_file is None and _names_given(self, ("key_password", "key_password_file")):
-            problems.append("key_password needs key_file")
-        return sound(self, problems)
+            yield "key_password needs key_file"
 
 
 class SaslSettings(Section):
     """SASL, for SASL_PLAINTEXT and SASL_SSL: user and password, or a token of a file, an OAuth 2 issuer or AWS IAM."""
 
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
-        default=None, description="SASL mechanism; null: no SASL."
-    )
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
+    """SASL mechanism; null: no SASL."""
     username: str | None = Field(default=None, description="User, for PLAIN and SCRAM.")
     password: Secret = None
     password_file: Path | None = Field(default=None, description="File that holds the password.")
-    token_file: Path | None = Field(
-        default=None, description="For OAUTHBEARER: file with a token that another process renews; it is read again."
-    )
-    token_url: TokenUrl | None = Field(
-        default=None, description="For OAUTHBEARER: issuer of tokens, by OAuth 2 client credentials."
-    )
+    token_file: Path | None = None
+    """For OAUTHBEARER: file with a token that another process renews; it is read again."""
+    token_url: TokenUrl | None = None
+    """For OAUTHBEARER: issuer of tokens, by OAuth 2 client credentials."""
     client_id: str | None = Field(default=None, description="Client id for `token_url`.")
     client_secret: Secret = None
     client_secret_file: Path | None = Field(default=None, description="File that holds the client secret.")
     scope: str | None = Field(default=None, description="Scope of the requested token; null: the issuer's default.")
-    aws_region: str | None = Field(
-        default=None,
-        pattern=r"^[a-z]+(-[a-z0-9]+)+$",
-        description="For OAUTHBEARER with IAM of Amazon MSK: region of the cluster. Tokens are signed with the default"
-        " credentials of AWS; it needs the extra `msk`.",
-    )
-    extensions: Annotated[Extensions, AS_WRITTEN] = Field(
-        default={},
-        description="For OAUTHBEARER: SASL extensions that are sent with the token, such as logicalCluster and"
-        " identityPoolId of Confluent Cloud.",
-    )
+    aws_region: str | None = Field(default=None, pattern=r"^[a-z]+(-[a-z0-9]+)+$")
+    """For OAUTHBEARER with IAM of Amazon MSK: region of the cluster. Tokens are signed with the default credentials of
+    AWS; it needs the extra `msk`."""
+    extensions: Annotated[Extensions, AS_WRITTEN] = Field(default={})
+    """For OAUTHBEARER: SASL extensions that are sent with the token, such as logicalCluster and identityPoolId of
+    Confluent Cloud."""
 
     def __hash__(self) -> int:
         return hash((self.mechanism, self.username, self.token_file, self.token_url, self.client_id, self.aws_region))
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        return sound(self, self._problems())
-
-    def _problems(self) -> Iterator[str]:
+    def contradictions(self) -> Iterator[str]:
         if self.mechanism is None:
             yield from _find_unused(self, (*_PASSWORD, *_TOKEN), "set without mechanism")
         elif self.mechanism != "OAUTHBEARER":
@@ -125,60 +117,45 @@ class SaslSettings(Section):
 class SchemaRegistrySettings(Section):
     """A schema registry with Confluent's API, for events behind the id of a schema. It needs the extra `registry`."""
 
-    url: Url | None = Field(
-        default=None,
-        description="Address of the registry; null: none is asked, and of such events only those in JSON are read.",
-    )
+    url: Url | None = None
+    """Address of the registry; null: none is asked, and of such events only those in JSON are read."""
     username: str | None = Field(default=None, pattern=r"^[^:]+$", description="User, such as a key of the service.")
     password: Secret = None
     password_file: Path | None = Field(default=None, description="File that holds the password.")
     token: Secret = None
-    token_file: Path | None = Field(
-        default=None, description="File with a bearer token that another process renews; it is read again."
-    )
-    logical_cluster: str | None = Field(
-        default=None, pattern=r"^[\x21-\x7e]+$", description="With a token: the registry's id, for Confluent Cloud."
-    )
-    ca_file: Path | None = Field(
-        default=None, description="PEM file of trusted authorities; null: those of certifi, or of SSL_CERT_FILE."
-    )
+    token_file: Path | None = None
+    """File with a bearer token that another process renews; it is read again."""
+    logical_cluster: str | None = Field(default=None, pattern=r"^[\x21-\x7e]+$")
+    """With a token: the registry's id, for Confluent Cloud."""
+    ca_file: Path | None = None
+    """PEM file of trusted authorities; null: those of certifi, or of SSL_CERT_FILE."""
     certificate_file: Path | None = Field(default=None, description="PEM file of a client certificate.")
     key_file: Path | None = Field(default=None, description="PEM file of its private key, without a password.")
-    request_timeout: Seconds = Field(
-        default=5.0, description="Seconds for an answer; then the registry is asked again."
-    )
+    request_timeout: Seconds = 5.0
+    """Seconds for an answer; then the registry is asked again."""
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         password = _names_given(self, ("password", "password_file"))
         token = _names_given(self, ("token", "token_file"))
         needing = tuple(name for name in type(self).model_fields if name not in ("url", "request_timeout"))
-        problems = [*_find_unused(self, needing, "set without url")] if self.url is None else []
+        if self.url is None:
+            yield from _find_unused(self, needing, "set without url")
         if (self.username is None) != (not password):
-            problems.append("username and password, or password_file, need each other")
+            yield "username and password, or password_file, need each other"
         if token and self.username is not None:
-            problems.append("a token is not for use with username")
+            yield "a token is not for use with username"
         if self.logical_cluster is not None and not token:
-            problems.append("logical_cluster needs a token")
-        if (self.certificate_file is None) != (self.key_file is None):
-            problems.append("certificate_file and key_file need each other")
-        return sound(self, problems)
-
-
-def contradictions(protocol: Protocol, tls: TlsSettings, sasl: SaslSettings) -> list[str]:
-    """Problems: keys that are set and that the protocol does not use, and keys that it needs and that are not set."""
-    problems = []
-    if not protocol.endswith("SSL") and tls != TlsSettings():
-        problems.append(f"tls is set, but security_protocol {protocol} doesn't use it")
-    if protocol.startswith("SASL") and sasl.mechanism is None:
-        problems.append(f"security_protocol {protocol} needs sasl.mechanism")
-    if not protocol.startswith("SASL") and sasl.mechanism is not None:
-        problems.append(f"sasl is set, but security_protocol {protocol} doesn't use it")
-    return problems
+            yield "logical_cluster needs a token"
+        yield from _find_half_pair(self)
 
 
 def _names_given(section: Section, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if getattr(section, name) not in (None, {})]
+
+
+def _find_half_pair(section: TlsSettings | SchemaRegistrySettings) -> Iterator[str]:
+    if (section.certificate_file is None) != (section.key_file is None):
+        yield "certificate_file and key_file need each other"
 
 
 def _find_unused(section: Section, names: tuple[str, ...], why: str) -> Iterator[str]:
@@ -198,14 +175,11 @@ class Topics(Section):
     results: TopicName = Field(default="results", description="Result events, written by the search flow.")
     dead_letters: TopicName = Field(default="dead-letters", description="Messages that could not be processed.")
     documents: TopicName = Field(default="documents", description="Document events, read by the indexing flow.")
-    watermarks: TopicName = Field(
-        default="watermarks", description="Compacted topic: how far each namespace is indexed."
-    )
-    reply_to: list[TopicPattern] = Field(
-        default=[],
-        description="More topics for results, which queries choose among. A pattern with `*` and `?` allows each topic"
-        " whose name fits; these need not exist at the start.",
-    )
+    watermarks: TopicName = "watermarks"
+    """Compacted topic: how far each namespace is indexed."""
+    reply_to: list[TopicPattern] = Field(default=[])
+    """More topics for results, which queries choose among. A pattern with `*` and `?` allows each topic whose name
+    fits; these need not exist at the start."""
 
     @property
     def listed_replies(self) -> list[str]:
@@ -222,82 +196,108 @@ class Topics(Section):
             raise ValueError(f"lists the topic of {', '.join(taken)}, or has a pattern that fits it")
         return topics
 
-    @model_validator(mode="after")
-    def _one_role_each(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         # A flow that writes to the topic which it reads answers itself for ever.
         roles: dict[str, list[str]] = {}
         for role in (name for name in type(self).model_fields if name != "reply_to"):
             roles.setdefault(getattr(self, role), []).append(role)
-        return sound(self, [f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1])
+        yield from (f"{' and '.join(each)}: the same topic" for each in roles.values() if len(each) > 1)
+
+
+_SWITCHES: Final = {"yes": True, "on": True, "no": False, "off": False}
+
+
+def _switch(value: object) -> object:
+    """The value; a boolean for the words that other settings take for one, too. The libraries do not know all words."""
+    return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
+
+
+Options = dict[
+    Annotated[str, Field(pattern=r"^[a-z0-9]+(\.[a-z0-9]+)*$")],
+    Annotated[str | bool | int | float, BeforeValidator(_switch)],
+]
+"""Options of the Kafka client library, by librdkafka's names. kafka-python has some of them, with underscores."""
+
+_GUARANTEE: Final = "the guarantee of delivery depends on it"
+_OWN: Final = "a key of the section kafka sets it"
+
+_REFUSED: Final = {
+    _GUARANTEE: (
+        *("acks", "allow.auto.create.topics", "auto.commit.enable", "auto.commit.interval.ms", "auto.offset.reset"),
+        *("batch.size", "debug", "delivery.timeout.ms", "enable.auto.commit", "enable.auto.offset.store"),
+        *("enable.gapless.guarantee", "enable.idempotence", "enable.partition.eof", "group.instance.id"),
+        *("group.protocol", "group.remote.assignor", "isolation.level", "log.connection.close", "log.level"),
+        *("log.queue", "max.in.flight", "max.in.flight.requests.per.connection", "max.request.size"),
+        *("message.max.bytes", "message.send.max.retries", "message.timeout.ms", "offset.store.method"),
+        *("partition.assignment.strategy", "request.required.acks", "request.timeout.ms", "retries"),
+        *("statistics.interval.ms", "transactional.id"),
+    ),
+    _OWN: (
+        *("bootstrap.servers", "client.rack", "compression.codec", "compression.type", "group.id"),
+        *("heartbeat.interval.ms", "max.poll.interval.ms", "metadata.broker.list", "session.timeout.ms"),
+        *("socket.timeout.ms", "transaction.timeout.ms"),
+    ),
+}
+_REASONS: Final = {name: reason for reason, names in _REFUSED.items() for name in names}
+
+_BEGINNINGS: Final = {
+    r"(ssl|sasl|security|https)\.": "kafka.security_protocol, kafka.tls and kafka.sasl are for that",
+    r"plugin\.": "it loads code",
+    r"test\.": "it is for tests of the library",
+    r".*\.(cb|class|classes|serializer|deserializer|client)$": "it is no value",
+}
+
+
+def _refusal(option: str) -> str | None:
+    """The reason why an option of the client library may not be given."""
+    found = next((why for pattern, why in _BEGINNINGS.items() if re.match(pattern, option)), None)
+    return _REASONS.get(option, found)
 
 
 class KafkaSettings(Section):
     """The Kafka client, its connection, and the membership in the consumer group. Times are in seconds."""
 
-    client: Literal["librdkafka", "kafka-python"] = Field(
-        default="librdkafka", description="Kafka client library; docs/why/delivery.md compares the two."
-    )
-    bootstrap_servers: str = Field(
-        default="localhost:9092", pattern=r"^[^@]*$", description="host:port of brokers, comma-separated."
-    )
-    group_id: str = Field(
-        default="rankstream",
-        min_length=1,
-        description="Consumer group of the search flow; indexing appends -indexing to it.",
-    )
+    client: Literal["librdkafka", "kafka-python"] = "librdkafka"
+    """Kafka client library; docs/why/delivery.md compares the two."""
+    bootstrap_servers: str = Field(default="localhost:9092", pattern=r"^[^@]*$")
+    """host:port of brokers, comma-separated."""
+    group_id: str = Field(default="rankstream", min_length=1)
+    """Consumer group of the search flow; indexing appends -indexing to it."""
     security_protocol: Protocol = Field(default="PLAINTEXT", description="How the client talks to the broker.")
     tls: TlsSettings = TlsSettings()
     sasl: SaslSettings = SaslSettings()
     schema_registry: SchemaRegistrySettings = SchemaRegistrySettings()
     topics: Topics = Topics()
-    session_timeout: float = Field(
-        default=6.0, ge=6, le=10, description="Seconds without heartbeats until the group removes a member."
-    )
-    heartbeat_interval: float = Field(
-        default=2.0, ge=0.1, lt=10, description="Seconds between two heartbeats; less than session_timeout."
-    )
-    max_poll_interval: float = Field(
-        default=30.0,
-        ge=6,
-        le=3600,
-        description="Most seconds between two polls before the group removes the member; a group that is unstable for"
-        " longer ends the process. At least session_timeout.",
-    )
+    session_timeout: float = Field(default=6.0, ge=6, le=10)
+    """Seconds without heartbeats until the group removes a member."""
+    heartbeat_interval: float = Field(default=2.0, ge=0.1, lt=10)
+    """Seconds between two heartbeats; less than session_timeout."""
+    max_poll_interval: float = Field(default=30.0, ge=6, le=3600)
+    """Most seconds between two polls before the group removes the member; a group that is unstable for longer ends the
+    process. At least session_timeout."""
     # A transaction's records gather for a second, and have half of its time to be taken.
-    transaction_timeout: float = Field(
-        default=10.0, ge=3, le=3600, description="Seconds after which the broker aborts an open transaction."
-    )
-    request_timeout: float = Field(
-        default=30.0, ge=1.5, le=300, description="Seconds to wait for the answer to one request."
-    )
-    offset_metadata: Annotated[int, Field(ge=256, le=1_048_576)] = Field(
-        default=4096,
-        description="Bytes that a commit may carry about messages that were answered out of order: at most the broker's"
-        " offset.metadata.max.bytes. With less, more answers wait for an earlier one.",
-    )
-    compression: Literal["lz4", "zstd", "gzip"] | None = Field(
-        default="gzip",
-        description="Compression of results, dead letters and watermarks; null: none. Every Kafka client reads gzip;"
-        " not every one reads the others: docs/reference/events.md.",
-    )
-    rack: str | None = Field(
-        default=None,
-        description="Zone of this process, as the brokers name it in broker.rack: it reads from a replica there, if the"
-        " cluster has a replica.selector.class for that. null or empty: from the leader.",
-    )
-    options: Options = Field(
-        default={},
-        description="More options of the client library, by librdkafka's names, for consumers and producers. Refused"
-        " are those that the guarantee of delivery depends on.",
-    )
+    transaction_timeout: float = Field(default=10.0, ge=3, le=3600)
+    """Seconds after which the broker aborts an open transaction."""
+    request_timeout: float = Field(default=30.0, ge=1.5, le=300)
+    """Seconds to wait for the answer to one request."""
+    offset_metadata: Annotated[int, Field(ge=256, le=1_048_576)] = 4096
+    """Bytes that a commit may carry about messages that were answered out of order: at most the broker's
+    offset.metadata.max.bytes. With less, more answers wait for an earlier one."""
+    compression: Literal["lz4", "zstd", "gzip"] | None = "gzip"
+    """Compression of results, dead letters and watermarks; null: none. Every Kafka client reads gzip; not every one
+    reads the others: docs/reference/events.md."""
+    rack: str | None = None
+    """Zone of this process, as the brokers name it in broker.rack: it reads from a replica there, if the cluster has a
+    replica.selector.class for that. null or empty: from the leader."""
+    options: Options = Field(default={})
+    """More options of the client library, by librdkafka's names, for consumers and producers. Refused are those that
+    the guarantee of delivery depends on."""
     consumer_options: Options = Field(default={}, description="The same for consumers alone; they go before `options`.")
     producer_options: Options = Field(default={}, description="The same for producers alone; they go before `options`.")
-    partitions: Count = Field(
-        default=8, description="Partitions of the topics that `rankstream topics` creates; they bound the replicas."
-    )
-    replication_factor: Count = Field(
-        default=1, description="Copies of those topics; 3 on a cluster that must survive the loss of a broker."
-    )
+    partitions: Count = 8
+    """Partitions of the topics that `rankstream topics` creates; they bound the replicas."""
+    replication_factor: Count = 1
+    """Copies of those topics; 3 on a cluster that must survive the loss of a broker."""
 
     @property
     def transaction_request_timeout(self) -> float:
@@ -315,21 +315,25 @@ class KafkaSettings(Section):
 
     @property
     def options_of_producers(self) -> Options:
-        """The further options of a producer."""
         return {**self.options, **self.producer_options}
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        problems = contradictions(self.security_protocol, self.tls, self.sasl)
+    def contradictions(self) -> Iterator[str]:
+        protocol = self.security_protocol
+        if not protocol.endswith("SSL") and self.tls != TlsSettings():
+            yield f"tls is set, but security_protocol {protocol} doesn't use it"
+        if protocol.startswith("SASL") and self.sasl.mechanism is None:
+            yield f"security_protocol {protocol} needs sasl.mechanism"
+        if not protocol.startswith("SASL") and self.sasl.mechanism is not None:
+            yield f"sasl is set, but security_protocol {protocol} doesn't use it"
         if not self.bootstrap_servers:
-            problems.append("bootstrap_servers: the host:port of a broker is expected")
+            yield "bootstrap_servers: the host:port of a broker is expected"
         if self.heartbeat_interval >= self.session_timeout:
-            problems.append("heartbeat_interval must be less than session_timeout")
+            yield "heartbeat_interval must be less than session_timeout"
         if self.max_poll_interval < self.session_timeout:
-            problems.append("max_poll_interval must be session_timeout at least")
+            yield "max_poll_interval must be session_timeout at least"
         for key in ("options", "consumer_options", "producer_options"):
-            problems += refusals(key, getattr(self, key))
-        return sound(self, problems)
+            reasons = {name: _refusal(name) for name in getattr(self, key)}
+            yield from (f"{key}: {name}: {reason}" for name, reason in reasons.items() if reason is not None)
 
     @property
     def indexing(self) -> Self:
@@ -343,40 +347,27 @@ class ReplySettings(Section):
     The case of ASCII's letters does not count.
     """
 
-    topic_headers: list[KafkaHeader] = Field(
-        default=["kafka_replyTopic", "REPLY_TOPIC", "reply-to", "reply_to"],
-        description="Headers that name the topic of the result, as the field `reply_to` does. An empty list: none.",
-    )
-    partition_headers: list[KafkaHeader] = Field(
-        default=["kafka_replyPartition", "REPLY_PARTITION"],
-        description="Headers that name its partition: four bytes, or digits. An empty list: none.",
-    )
-    withheld_headers: list[KafkaHeader] = Field(
-        default=["authorization", "proxy-authorization", "cookie", "x-api-key"],
-        description="Headers of a query that do not return on its result; `*` and `?` make a pattern. The header of"
-        " policies.identity never returns.",
-    )
+    topic_headers: list[KafkaHeader] = Field(default=["kafka_replyTopic", "REPLY_TOPIC", "reply-to", "reply_to"])
+    """Headers that name the topic of the result, as the field `reply_to` does. An empty list: none."""
+    partition_headers: list[KafkaHeader] = Field(default=["kafka_replyPartition", "REPLY_PARTITION"])
+    """Headers that name its partition: four bytes, or digits. An empty list: none."""
+    withheld_headers: list[KafkaHeader] = Field(default=["authorization", "proxy-authorization", "cookie", "x-api-key"])
+    """Headers of a query that do not return on its result; `*` and `?` make a pattern. The header of policies.identity
+    never returns."""
 
 
 class DeliverySettings(Section):
     """The commit of results and offsets, and the bound of messages in flight in a replica."""
 
     mode: DeliveryMode = Field(default="exactly_once", description="at_least_once: for brokers without transactions.")
-    replica: str = Field(
-        default_factory=socket.gethostname,
-        min_length=1,
-        description="Name of the replica, different for each and the same after a restart; default: the host's name.",
-    )
-    max_in_flight: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=512,
-        description="Messages read and not yet committed. More answer a backlog quicker, and take more memory.",
-    )
-    transaction_interval: Seconds | None = Field(
-        default=None,
-        description="Seconds from the start of one transaction to the start of the next, up to 100 records a second;"
-        " longer in proportion above, up to 0.06. Default: librdkafka 0.01, kafka-python 0.04. Raise it to spend less"
-        " CPU, at the price of later answers.",
-    )
+    replica: str = Field(default_factory=socket.gethostname, min_length=1)
+    """Name of the replica, different for each and the same after a restart; default: the host's name."""
+    max_in_flight: Annotated[int, Field(ge=1, le=1024)] = 512
+    """Messages read and not yet committed. More answer a backlog quicker, and take more memory."""
+    transaction_interval: Seconds | None = None
+    """Seconds from the start of one transaction to the start of the next, up to 100 records a second; longer in
+    proportion above, up to 0.06. Default: librdkafka 0.01, kafka-python 0.04. Raise it to spend less CPU, at the price
+    of later answers."""
     refusals: Literal["result_and_dead_letter", "dead_letter"] = Field(
         default="result_and_dead_letter",
         description="What becomes of a query that is refused: a result with the status `invalid`, if its query_id can"
@@ -384,27 +375,21 @@ class DeliverySettings(Section):
         " not see refusals.",
     )
     replies: ReplySettings = ReplySettings()
-    drain_timeout: Seconds = Field(
-        default=30.0, description="Seconds after SIGTERM to finish what is in flight; SIGKILL must come later."
-    )
-    watchdog: Seconds = Field(
-        default=60.0, description="Seconds without progress of the worker or a delivery that end the process (exit 1)."
-    )
+    drain_timeout: Seconds = 30.0
+    """Seconds after SIGTERM to finish what is in flight; SIGKILL must come later."""
+    watchdog: Seconds = 60.0
+    """Seconds without progress of the worker or a delivery that end the process (exit 1)."""
 
 
 class DocumentSettings(Section):
     """The form in which documents come."""
 
-    envelope: Point[Literal["none", "debezium"]] = Field(
-        default="none", description="debezium: rows that Debezium's event flattening wrote; none: document events."
-    )
-    columns: Point[dict[str, str]] = Field(
-        default={}, description="Field of a document -> name that it has in the messages, such as a row's column."
-    )
-    expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(
-        default={},
-        description="Namespace -> seconds from the version of a document until it expires, if it has no `expires_at`.",
-    )
+    envelope: Point[Literal["none", "debezium"]] = "none"
+    """debezium: rows that Debezium's event flattening wrote; none: document events."""
+    columns: Point[dict[str, str]] = Field(default={})
+    """Field of a document -> name that it has in the messages, such as a row's column."""
+    expire_after: Index[dict[str, Annotated[float, Field(gt=0, le=1e10)]]] = Field(default={})
+    """Namespace -> seconds from the version of a document until it expires, if it has no `expires_at`."""
 
 
 class Limits(Section):
@@ -412,14 +397,10 @@ class Limits(Section):
 
     timeout: Seconds = Field(default=10.0, description="Seconds for a query that has no `timeout_ms`.")
     max_timeout: Seconds = Field(default=60.0, description="Most seconds that a query's `timeout_ms` may ask for.")
-    max_message_bytes: Count = Field(
-        default=262_144, description="Bytes of a query message: its value and its headers."
-    )
-    max_document_bytes: Count = Field(
-        default=1_000_000, description="Bytes of a document message: its value and its headers."
-    )
+    max_message_bytes: Count = 262_144
+    """Bytes of a query message: its value and its headers."""
+    max_document_bytes: Count = 1_000_000
+    """Bytes of a document message: its value and its headers."""
     max_text_chars: Count = Field(default=8192, description="Characters of a query's text, after Unicode NFC.")
-    overrides: Allowed | None = Field(
-        default=None,
-        description="Recipe parameter -> bounds within which queries may override it; null: all parameters.",
-    )
+    overrides: Allowed | None = None
+    """Recipe parameter -> bounds within which queries may override it; null: all parameters."""

@@ -4,20 +4,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import orjson
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
-from schemas.errors import ConfigError
+from schemas.errors import MAX_WORDED, ConfigError, explain_problem
 from schemas.fields import Answer, Effect, Newer, NoEffect, content, digest
 from schemas.filters import FieldName, Filters
 from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
+from schemas.settings.delivery import TopicPattern
 from schemas.settings.document import read
 from schemas.settings.ranking import Allowed
-from schemas.settings.section import DESTINATIONS, Reference, Section, TopicPattern, matches, sound
-from schemas.wording import MAX_WORDED, explain_problem
+from schemas.settings.section import DESTINATIONS, Reference, Section, matches
 
 Tier = Literal["public", "internal", "confidential", "restricted"]
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
@@ -27,19 +27,18 @@ TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 OPERATION: Final = "read"
 """The operation of every query; there is no other."""
 
-_Profiles = Annotated[list[str], Reference("not in profiles", lambda settings, name: name in settings.profiles)]
+_Profiles = Annotated[list[str], Reference("not in profiles", lambda root, name: name in root.profiles)]
 _Parts = Annotated[
     list[str],
     Reference(
-        "not in qdrant.collections",
-        lambda settings, name: any(name in each for each in settings.qdrant.collections.values()),
+        "not in qdrant.collections", lambda root, name: any(name in each for each in root.qdrant.collections.values())
     ),
 ]
 _Operations = Annotated[list[str], Reference(f"no operation; there is {OPERATION}", lambda _, name: name == OPERATION)]
-_QUERIES: Final = Reference("not kafka.topics.queries", lambda settings, name: name == settings.kafka.topics.queries)
+_QUERIES: Final = Reference("not kafka.topics.queries", lambda root, name: name == root.kafka.topics.queries)
 _REPLIES: Final = Reference(
     "neither kafka.topics.results nor one of kafka.topics.reply_to",
-    lambda settings, name: matches(name, (settings.kafka.topics.results, *settings.kafka.topics.reply_to)),
+    lambda root, name: matches(name, (root.kafka.topics.results, *root.kafka.topics.reply_to)),
 )
 
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -70,50 +69,34 @@ class SourcePolicy(Section):
 
     read: bool = Field(default=True, description="Whether the source may query at all.")
     destinations: Annotated[list[str], DESTINATIONS] = Field(default=[], description="Allowed destinations.")
-    collections: _Parts = Field(
-        default=[], description="Allowed collections; if the list is not empty, a query must name one of them."
-    )
+    collections: _Parts = Field(default=[])
+    """Allowed collections; if the list is not empty, a query must name one of them."""
     namespaces: list[str] = Field(default=[], description="Allowed namespaces.")
     operations: _Operations = Field(default=[], description="Allowed operations; `read` is the only one.")
-    retrieval_modes: _Profiles = Field(
-        default=[], description="Allowed profiles; others are denied with the code retrieval_mode_not_allowed."
-    )
-    allowed_profiles: _Profiles = Field(
-        default=[], description="Allowed profiles; others are denied with the code policy_denied."
-    )
-    reply_to: NoEffect[Annotated[list[TopicPattern], _REPLIES]] = Field(
-        default=[],
-        description="Results topics that a query may choose, by name or by a pattern with `*` and `?`; one that chooses"
-        " none is answered on kafka.topics.results in any case.",
-    )
+    retrieval_modes: _Profiles = Field(default=[])
+    """Allowed profiles; others are denied with the code retrieval_mode_not_allowed."""
+    allowed_profiles: _Profiles = Field(default=[])
+    """Allowed profiles; others are denied with the code policy_denied."""
+    reply_to: NoEffect[Annotated[list[TopicPattern], _REPLIES]] = Field(default=[])
+    """Results topics that a query may choose, by name or by a pattern with `*` and `?`; one that chooses none is
+    answered on kafka.topics.results in any case."""
     deny: Deny = Deny()
-    overrides: Allowed | None = Field(
-        default=None,
-        description="Recipe parameter -> bounds for overrides of this source; null: limits.overrides applies.",
-    )
+    overrides: Allowed | None = None
+    """Recipe parameter -> bounds for overrides of this source; null: limits.overrides applies."""
     decay: DecayTier | None = Field(default=None, description="The most specific decay tier; null: none.")
-    clearance: str | None = Field(
-        default=None,
-        description="Highest tier that the source may see; null: public; an unknown name denies every query.",
-    )
+    clearance: str | None = None
+    """Highest tier that the source may see; null: public; an unknown name denies every query."""
     blocked_labels: list[str] = Field(default=[], description="The firewall hides documents with any of these labels.")
-    required_labels: list[str] = Field(
-        default=[], description="The firewall hides documents that lack one of these labels."
-    )
-    filters: Newer[Filters] = Field(
-        default=[],
-        description="Filters that a document must pass for the source to see it, as a query has them; they hold without"
-        " the firewall, too.",
-    )
-    hidden_fields: Newer[list[Annotated[FieldName, AfterValidator(_not_the_id)]]] = Field(
-        default=[],
-        description="Payload fields, with all that is inside them, that the source does not see: they are in no result,"
-        " explanation or pool, and it may not filter, order or group by them.",
-    )
-    returned: Newer[Returned | None] = Field(
-        default=None,
-        description="Parts of documents that results have where a query's `return` does not say; null: the profile's.",
-    )
+    required_labels: list[str] = Field(default=[])
+    """The firewall hides documents that lack one of these labels."""
+    filters: Newer[Filters] = Field(default=[])
+    """Filters that a document must pass for the source to see it, as a query has them; they hold without the firewall,
+    too."""
+    hidden_fields: Newer[list[Annotated[FieldName, AfterValidator(_not_the_id)]]] = Field(default=[])
+    """Payload fields, with all that is inside them, that the source does not see: they are in no result, explanation or
+    pool, and it may not filter, order or group by them."""
+    returned: Newer[Returned | None] = None
+    """Parts of documents that results have where a query's `return` does not say; null: the profile's."""
 
     @property
     def hides(self) -> bool:
@@ -129,25 +112,21 @@ class SourcePolicy(Section):
 class IdentitySettings(Section):
     """The identification of a query's source. A producer can forge a field of its event, but not the topic."""
 
-    by: Literal["event", "header", "topic"] = Field(
-        default="event", description="event: its field `source`; header: a Kafka header; topic: the queries topic."
-    )
-    header: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="For header: name of the Kafka header that a trusted gateway sets."
-    )
-    topics: Annotated[dict[str, str], _QUERIES] = Field(
-        default={}, description="For topic: topic -> source; queries of other topics have no source."
-    )
+    by: Literal["event", "header", "topic"] = "event"
+    """event: its field `source`; header: a Kafka header; topic: the queries topic."""
+    header: Annotated[str, Field(min_length=1)] | None = None
+    """For header: name of the Kafka header that a trusted gateway sets."""
+    topics: Annotated[dict[str, str], _QUERIES] = Field(default={})
+    """For topic: topic -> source; queries of other topics have no source."""
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        given = {"header": self.header is not None, "topic": bool(self.topics)}
+    def contradictions(self) -> Iterator[str]:
+        given = {"header": self.header, "topic": self.topics}
         settings = {"header": "header", "topic": "topics"}
-        problems = [f"by: {by} needs {settings[by]}" for by in given if by == self.by and not given[by]]
-        problems += [
-            f"{settings[by]} is set, but by: {self.by} doesn't use it" for by in given if by != self.by and given[by]
-        ]
-        return sound(self, problems)
+        if self.by in given and not given[self.by]:
+            yield f"by: {self.by} needs {settings[self.by]}"
+        for by, setting in settings.items():
+            if by != self.by and given[by]:
+                yield f"{setting} is set, but by: {self.by} doesn't use it"
 
 
 Check = Callable[[str, SourcePolicy], None]
@@ -198,24 +177,19 @@ class PolicySettings(Section):
     """
 
     identity: Answer[IdentitySettings] = IdentitySettings()
-    default: Answer[SourcePolicy] = Field(
-        default=SourcePolicy(), description="Policy of every source that `sources` does not list."
-    )
-    sources: Answer[dict[str, SourcePolicy]] = Field(
-        default={}, description="Source -> its policy, which inherits nothing from `default`."
-    )
-    files: list[Path] = Field(
-        default=[],
-        description="Files of further sources, JSON (.json) or YAML, each a mapping as `sources` is, or directories of"
-        " such files; they are read again when they change.",
-    )
+    default: Answer[SourcePolicy] = SourcePolicy()
+    """Policy of every source that `sources` does not list."""
+    sources: Answer[dict[str, SourcePolicy]] = Field(default={})
+    """Source -> its policy, which inherits nothing from `default`."""
+    files: list[Path] = Field(default=[])
+    """Files of further sources, JSON (.json) or YAML, each a mapping as `sources` is, or directories of such files;
+    they are read again when they change."""
 
     _listed: Listed = PrivateAttr(default=Listed())
     _refused: tuple[_Marks, str] = PrivateAttr(default=((), ""))
 
     @property
     def listed(self) -> Listed:
-        """The policies of the files, as they were read last."""
         return self._listed
 
     @property
@@ -315,11 +289,9 @@ def _problems(path: str, error: ValidationError) -> Iterator[str]:
 class FirewallSettings(Section):
     """The retrieval firewall: it hides documents by namespace, tier and labels."""
 
-    enabled: bool = Field(
-        default=False, description="false: tier and labels hide nothing; namespaces and filters of policies still do."
-    )
+    enabled: bool = False
+    """false: tier and labels hide nothing; namespaces and filters of policies still do."""
     blocked_labels: list[str] = Field(default=[], description="Blocked labels of every source, added to its own.")
     required_labels: list[str] = Field(default=[], description="Required labels of every source, added to its own.")
-    namespaces: dict[str, Tier] = Field(
-        default={}, description="Namespace -> its tier; sources with a lower clearance may not query it."
-    )
+    namespaces: dict[str, Tier] = Field(default={})
+    """Namespace -> its tier; sources with a lower clearance may not query it."""

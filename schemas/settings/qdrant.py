@@ -2,22 +2,23 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from schemas.document import COLUMNS, FILTERED, INDEXED
+from schemas.errors import unknown
 from schemas.fields import Answer, Index, Point
 from schemas.filters import FIELD, INDEXABLE, KEY, rename
 from schemas.settings.section import DESTINATIONS, Backend, Count, Reference, Seconds, Section, Url
-from schemas.wording import unknown
 
 Neighbours = Annotated[int, Field(ge=0, le=16)]
 
 
 _PHYSICAL: Final = Reference(
-    "not a Qdrant collection of destinations or collections", lambda settings, name: name in settings.qdrant.physical
+    "not a Qdrant collection of destinations or collections", lambda root, name: name in root.qdrant.physical
 )
 _GROUPING: Final = frozenset({"keyword", "integer", "bool"})
 """Types of indexes that tell values apart, by which results can be grouped."""
@@ -26,26 +27,18 @@ _GROUPING: Final = frozenset({"keyword", "integer", "bool"})
 class ContextSettings(Section):
     """Which documents are neighbours. They are part of the index: after a change, index again."""
 
-    order_by: str | None = Field(
-        default=None,
-        description="Payload field by which the documents of a group are ordered, a number or a time, such as turn or"
-        " created_at. Default: null, no document is indexed with its neighbours. Set it where a document is hard to"
-        " understand without those around it, such as the messages of a conversation.",
-    )
-    group_by: str | None = Field(
-        default=None,
-        description="Payload field whose value the documents of a group have in common, such as conversation or"
-        " session; only documents of one group are neighbours. Default: null, all documents of a namespace and"
-        " destination are one group.",
-    )
-    before: Neighbours = Field(
-        default=2,
-        description="Neighbours before a document that are indexed with it. Default: 2. More let a search find a"
-        " document by what was said earlier, and make each context less specific.",
-    )
-    after: Neighbours = Field(
-        default=2, description="Neighbours after a document that are indexed with it. Default: 2."
-    )
+    order_by: str | None = None
+    """Payload field by which the documents of a group are ordered, a number or a time, such as turn or created_at.
+    Default: null, no document is indexed with its neighbours. Set it where a document is hard to understand without
+    those around it, such as the messages of a conversation."""
+    group_by: str | None = None
+    """Payload field whose value the documents of a group have in common, such as conversation or session; only
+    documents of one group are neighbours. Default: null, all documents of a namespace and destination are one group."""
+    before: Neighbours = 2
+    """Neighbours before a document that are indexed with it. Default: 2. More let a search find a document by what was
+    said earlier, and make each context less specific."""
+    after: Neighbours = 2
+    """Neighbours after a document that are indexed with it. Default: 2."""
 
     @property
     def on(self) -> bool:
@@ -65,21 +58,15 @@ class ContextSettings(Section):
 class CreateSettings(Section):
     """The creation of a collection that does not exist. A collection that exists keeps what it was created with."""
 
-    shards: Answer[Count] = Field(
-        default=1,
-        description="Shards of the collection. Default: 1. Set more for a collection that outgrows one node of a Qdrant"
-        " cluster: the rarity of a term is then counted in each shard, and keyword rankings change.",
-    )
-    replication_factor: Count | None = Field(
-        default=None,
-        description="Copies of each shard in a Qdrant cluster. Default: null, as the server is configured, mostly 1."
-        " Set 2 or more if the collection must survive the loss of a node.",
-    )
-    write_consistency_factor: Count | None = Field(
-        default=None,
-        description="Copies that must confirm a write, at most `replication_factor`. Default: null, as the server is"
-        " configured, mostly 1. Raise it if a document that was confirmed must survive the loss of a node.",
-    )
+    shards: Answer[Count] = 1
+    """Shards of the collection. Default: 1. Set more for a collection that outgrows one node of a Qdrant cluster: the
+    rarity of a term is then counted in each shard, and keyword rankings change."""
+    replication_factor: Count | None = None
+    """Copies of each shard in a Qdrant cluster. Default: null, as the server is configured, mostly 1. Set 2 or more if
+    the collection must survive the loss of a node."""
+    write_consistency_factor: Count | None = None
+    """Copies that must confirm a write, at most `replication_factor`. Default: null, as the server is configured,
+    mostly 1. Raise it if a document that was confirmed must survive the loss of a node."""
     on_disk_payload: bool | None = Field(
         default=None,
         description="Whether payloads are read from disk. Default: null, as the server is configured, mostly true. Set"
@@ -90,30 +77,21 @@ class CreateSettings(Section):
         description="Whether dense and token vectors are read from disk. Default: null, in memory as far as it"
         " suffices. Set true if the vectors are larger than the memory, and then quantization too.",
     )
-    m: Answer[Annotated[int, Field(ge=4, le=128)] | None] = Field(
-        default=None,
-        description="Links of a point in the HNSW index of the dense vector. Default: null, as the server is"
-        " configured, mostly 16. Raise it if documents are missed whatever `qdrant.search.hnsw_ef` is; the index then"
-        " takes more memory.",
-    )
-    ef_construct: Answer[Annotated[int, Field(ge=4, le=10_000)] | None] = Field(
-        default=None,
-        description="Candidates that building the HNSW index looks at for each point. Default: null, as the server is"
-        " configured, mostly 100. Raise it for a better index that takes longer to build.",
-    )
-    quantization: Answer[Literal["none", "scalar", "binary", "turbo"]] = Field(
-        default="none",
-        description="Compressed copy of the dense vectors, which searches read first and which stays in memory: scalar,"
-        " 8 bits a component; turbo, 4 bits, for Qdrant 1.19 or newer; binary, 1 bit, for 1024 components or more."
-        " Default: none. Set it with `on_disk` if the vectors are larger than the memory.",
-    )
+    m: Answer[Annotated[int, Field(ge=4, le=128)] | None] = None
+    """Links of a point in the HNSW index of the dense vector. Default: null, as the server is configured, mostly 16.
+    Raise it if documents are missed whatever `qdrant.search.hnsw_ef` is; the index then takes more memory."""
+    ef_construct: Answer[Annotated[int, Field(ge=4, le=10_000)] | None] = None
+    """Candidates that building the HNSW index looks at for each point. Default: null, as the server is configured,
+    mostly 100. Raise it for a better index that takes longer to build."""
+    quantization: Answer[Literal["none", "scalar", "binary", "turbo"]] = "none"
+    """Compressed copy of the dense vectors, which searches read first and which stays in memory: scalar, 8 bits a
+    component; turbo, 4 bits, for Qdrant 1.19 or newer; binary, 1 bit, for 1024 components or more. Default: none. Set
+    it with `on_disk` if the vectors are larger than the memory."""
 
-    @model_validator(mode="after")
-    def _check_copies(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         copies, confirmed = self.replication_factor, self.write_consistency_factor
         if copies is not None and confirmed is not None and confirmed > copies:
-            raise ValueError("write_consistency_factor: more than replication_factor, so that no write would succeed")
-        return self
+            yield "write_consistency_factor: more than replication_factor, so that no write would succeed"
 
     def server_only(self) -> Iterator[str]:
         """The keys that ask for what only a server can do."""
@@ -135,44 +113,31 @@ PATH: Final = re.compile(rf"{KEY.pattern}(?:#{KEY.pattern})?")
 class Vectors(Section):
     """The names of the vectors in a collection, and how token vectors are stored."""
 
-    dense: str = Field(
-        default="dense", description='Dense vector, searched by the vector leg; "": the vector without a name.'
-    )
-    sparse: str | None = Field(
-        default="bm25",
-        description="Sparse vector of BM25 terms, searched by the keyword leg; null: none, the keyword leg is skipped.",
-    )
-    tokens: str | None = Field(
-        default="tokens", description="Multivector of token vectors, read by late interaction; null: not stored."
-    )
+    dense: str = "dense"
+    """Dense vector, searched by the vector leg; "": the vector without a name."""
+    sparse: str | None = "bm25"
+    """Sparse vector of BM25 terms, searched by the keyword leg; null: none, the keyword leg is skipped."""
+    tokens: str | None = "tokens"
+    """Multivector of token vectors, read by late interaction; null: not stored."""
     tokens_datatype: Literal["turbo4", "float16"] = Field(
         default="turbo4",
         description="How a collection that rankstream creates stores token vectors: turbo4, 4 bits a component;"
         " float16, 16 bits. Default: turbo4. Set float16 for a Qdrant server before 1.19. A collection that exists"
         " keeps its own.",
     )
-    dense_context: str = Field(
-        default="dense_context",
-        description="Dense vector of a document with its neighbours, searched by the leg vector_context; a collection"
-        " without it does without the leg. Default: dense_context.",
-    )
-    sparse_context: str = Field(
-        default="bm25_context",
-        description="Sparse vector of BM25 terms of a document with its neighbours, searched by the leg"
-        " keyword_context; a collection without it does without the leg. Default: bm25_context.",
-    )
-    learned: str | None = Field(
-        default=None,
-        description="Sparse vector of what `sparse_encoder` makes of a text, searched by the leg learned; a collection"
-        " without it does without the leg. Default: null, there is none. Name it where a sparse encoder is configured.",
-    )
+    dense_context: str = "dense_context"
+    """Dense vector of a document with its neighbours, searched by the leg vector_context; a collection without it does
+    without the leg. Default: dense_context."""
+    sparse_context: str = "bm25_context"
+    """Sparse vector of BM25 terms of a document with its neighbours, searched by the leg keyword_context; a collection
+    without it does without the leg. Default: bm25_context."""
+    learned: str | None = None
+    """Sparse vector of what `sparse_encoder` makes of a text, searched by the leg learned; a collection without it does
+    without the leg. Default: null, there is none. Name it where a sparse encoder is configured."""
 
-    fuzzy: str | None = Field(
-        default=None,
-        description="Sparse vector of the trigrams of words, searched by the leg fuzzy for misspelt words; a collection"
-        " without it does without the leg. Default: null, there is none. Name it, say fuzzy, where people write the"
-        " queries.",
-    )
+    fuzzy: str | None = None
+    """Sparse vector of the trigrams of words, searched by the leg fuzzy for misspelt words; a collection without it
+    does without the leg. Default: null, there is none. Name it, say fuzzy, where people write the queries."""
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -216,21 +181,15 @@ class Bm25Settings(Section):
     k: float = Field(default=1.2, ge=0, description="BM25's k: how much a repeated term adds; 0: nothing.")
     b: float = Field(default=0.75, ge=0, le=1, description="BM25's b: how much long documents lose, from 0 to 1.")
     avg_len: float = Field(default=256.0, gt=0, description="Expected length of a document, in terms.")
-    language: Language = Field(
-        default="english", description="Language of stemming and stop words; none: neither, for mixed languages."
-    )
-    languages: dict[str, Language] = Field(
-        default={},
-        max_length=8,
-        description="A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too."
-        " Default: none, all documents are in `language`. Queries are searched in each language. Set it if documents"
-        " are in several languages.",
-    )
-    accents: Literal["keep", "fold"] = Field(
-        default="keep",
-        description="fold: accents do not count, so that `cafe` finds `café`. Default: keep. German umlauts have their"
-        " two-letter form in any case.",
-    )
+    language: Language = "english"
+    """Language of stemming and stop words; none: neither, for mixed languages."""
+    languages: dict[str, Language] = Field(default={}, max_length=8)
+    """A document's field `lang` -> its language, such as {de: german, fr: french}; `de` is de-AT, too. Default: none,
+    all documents are in `language`. Queries are searched in each language. Set it if documents are in several
+    languages."""
+    accents: Literal["keep", "fold"] = "keep"
+    """fold: accents do not count, so that `cafe` finds `café`. Default: keep. German umlauts have their two-letter form
+    in any case."""
 
     @field_validator("languages")
     @classmethod
@@ -251,12 +210,10 @@ DEFAULT_FIELDS: Final = dict.fromkeys(COLUMNS, 1.0)
 class SearchSettings(Section):
     """The search of Qdrant's vector index."""
 
-    hnsw_ef: Answer[Count | None] = Field(
-        default=384,
-        description="Candidates that a search of the vector leg looks at in Qdrant's HNSW index: more find more of the"
-        " nearest documents, and take longer. Default: 384; null: Qdrant's own, ef_construct of the index, mostly 100."
-        " Raise it if documents are missed; docs/why/quality.md has figures.",
-    )
+    hnsw_ef: Answer[Count | None] = 384
+    """Candidates that a search of the vector leg looks at in Qdrant's HNSW index: more find more of the nearest
+    documents, and take longer. Default: 384; null: Qdrant's own, ef_construct of the index, mostly 100. Raise it if
+    documents are missed; docs/why/quality.md has figures."""
 
 
 class QdrantSettings(Backend):
@@ -268,17 +225,13 @@ class QdrantSettings(Backend):
     max_batch: Count = Field(default=64, description="Searches in one request.")
     max_concurrency: Count = Field(default=8, description="Requests in flight for one leg of one collection.")
     dimension: Point[int] = Field(default=384, ge=1, le=65_536, description="Length of the embedder's vectors.")
-    destinations: Index[dict[str, str]] = Field(
-        default={"default": "documents"}, min_length=1, description="Destination -> Qdrant collection."
-    )
-    collections: Index[Annotated[dict[str, dict[str, str]], DESTINATIONS]] = Field(
-        default={}, description="Destination -> a query's `collection` -> Qdrant collection, to keep parts separate."
-    )
-    fields: Index[dict[str, str]] = Field(
-        default={},
-        description="Field as rankstream calls it -> its path in the payloads of collections that another tool filled,"
-        " such as text: page_content or namespace: metadata.tenant. Default: none, the names are rankstream's own.",
-    )
+    destinations: Index[dict[str, str]] = Field(default={"default": "documents"}, min_length=1)
+    """Destination -> Qdrant collection."""
+    collections: Index[Annotated[dict[str, dict[str, str]], DESTINATIONS]] = Field(default={})
+    """Destination -> a query's `collection` -> Qdrant collection, to keep parts separate."""
+    fields: Index[dict[str, str]] = Field(default={})
+    """Field as rankstream calls it -> its path in the payloads of collections that another tool filled, such as text:
+    page_content or namespace: metadata.tenant. Default: none, the names are rankstream's own."""
     ids: Index[Literal["payload", "uuid", "integer"]] = Field(
         default="payload",
         description="Where a document's id is: in its payload, or it is the point's own id, a UUID or an integer."
@@ -289,109 +242,92 @@ class QdrantSettings(Backend):
         description="Where a document's namespace is: in its payload; or none: all documents are in defaults.namespace."
         " Default: payload.",
     )
-    indexes: Index[dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]]] = Field(
-        default={}, description="Payload field -> type of its index; add the fields that queries filter or order by."
-    )
-    owned: Annotated[list[str], _PHYSICAL] = Field(
-        default=[],
-        description="Qdrant collections that rankstream may write to although their metadata do not say that it created"
-        " them. Default: none; every other collection that exists is only read. Name a collection of `destinations` or"
-        " `collections` here if no other program writes to it.",
-    )
+    indexes: Index[dict[str, Literal["keyword", "integer", "float", "bool", "datetime"]]] = Field(default={})
+    """Payload field -> type of its index; add the fields that queries filter or order by."""
+    owned: Annotated[list[str], _PHYSICAL] = Field(default=[])
+    """Qdrant collections that rankstream may write to although their metadata do not say that it created them. Default:
+    none; every other collection that exists is only read. Name a collection of `destinations` or `collections` here if
+    no other program writes to it."""
     create: CreateSettings = CreateSettings()
     vectors: Point[Vectors] = Vectors()
     context: Point[ContextSettings] = ContextSettings()
     search: SearchSettings = SearchSettings()
     bm25: Index[Bm25Settings] = Bm25Settings()
-    analysers: Index[Annotated[dict[str, Bm25Settings], _PHYSICAL]] = Field(
-        default={}, description="Qdrant collection -> its own analyser and formula, in place of `bm25`."
-    )
-    search_fields: Point[dict[str, Weight]] = Field(
-        default={"title": 1.0, "text": 1.0},
-        min_length=1,
-        max_length=MOST_FIELDS,
-        description="Field that keywords are searched in -> its weight, such as {title: 2, text: 1, brand: 1, sku: 2}."
-        " Default: title and text, alike. attributes.colour is a field of an object; of an array each element counts."
-        " Add the fields of part numbers and brands. They are part of the index: after a change, index again.",
-    )
-    read_fields: Point[list[str]] = Field(
-        default=["title", "text"],
-        min_length=1,
-        max_length=MOST_FIELDS,
-        description="Fields whose texts the embedder and the reranker read, in this order. Default: title and text."
-        " Add what describes a document in words, before a long text. They are part of the index: after a change, index"
-        " again.",
-    )
+    analysers: Index[Annotated[dict[str, Bm25Settings], _PHYSICAL]] = Field(default={})
+    """Qdrant collection -> its own analyser and formula, in place of `bm25`."""
+    search_fields: Point[dict[str, Weight]] = Field(default=DEFAULT_FIELDS, min_length=1, max_length=MOST_FIELDS)
+    """Field that keywords are searched in -> its weight, such as {title: 2, text: 1, brand: 1, sku: 2}. Default: title
+    and text, alike. attributes.colour is a field of an object; of an array each element counts. Add the fields of part
+    numbers and brands. They are part of the index: after a change, index again."""
+    read_fields: Point[list[str]] = Field(default=["title", "text"], min_length=1, max_length=MOST_FIELDS)
+    """Fields whose texts the embedder and the reranker read, in this order. Default: title and text. Add what describes
+    a document in words, before a long text. They are part of the index: after a change, index again."""
     columns: Index[dict[str, str]] = Field(
         default={"title": "title", "text": "text", "content": "text", "essence": "title"},
         description="Column name in keyword expressions (title:pasta), in any case -> one of search_fields, which have"
         " their own names, too.",
     )
-    idf: Index[Literal["namespace", "collection"]] = Field(
-        default="namespace", description="Documents over which a term's rarity (IDF) is counted."
-    )
+    idf: Index[Literal["namespace", "collection"]] = "namespace"
+    """Documents over which a term's rarity (IDF) is counted."""
 
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
+        # The first alone: one mistake is often the cause of the next.
+        places, collections = self._find_misplaced(), self._find_wrong_collections()
+        yield from islice(chain(places, collections, self._find_wrong_columns(), self._find_wrong_fields()), 1)
+
+    def _find_misplaced(self) -> Iterator[str]:
         if (self.url is None) == (self.path is None):
-            raise ValueError(f"set one of url and path{', not both' if self.url is not None else ''}")
+            yield f"set one of url and path{', not both' if self.url is not None else ''}"
         if self.path is not None and (keys := list(self.create.server_only())):
-            raise ValueError(f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path")
-        return self
+            yield f"create: {', '.join(keys)}: only a Qdrant server can do this; set url in place of path"
 
-    @model_validator(mode="after")
-    def _check_collections(self) -> Self:
+    def _find_wrong_collections(self) -> Iterator[str]:
         for destination, parts in self.collections.items():
             held = [self.destinations.get(destination), *parts.values()]
             if len(set(held)) < len(held):
                 # A point's id tells destinations apart, and not their parts.
-                raise ValueError(f"collections: {destination}: two parts in one Qdrant collection")
+                yield f"collections: {destination}: two parts in one Qdrant collection"
         if reserved := sorted(name for name in self.indexes if name.startswith("_")):
-            raise ValueError(f"indexes: {', '.join(reserved)}: names that start with an underscore are the index's own")
+            yield f"indexes: {', '.join(reserved)}: names that start with an underscore are the index's own"
         # Another tool's collections have no index but their own.
         if (present := sorted(self.indexes.keys() & INDEXED)) and not self.of_another_tool:
-            raise ValueError(f"indexes: {', '.join(present)}: these have an index of their own")
+            yield f"indexes: {', '.join(present)}: these have an index of their own"
         if unwritable := sorted(name for name in self.indexes if not INDEXABLE.fullmatch(name)):
-            raise ValueError(f"indexes: {', '.join(unwritable)}: no filter can name this field")
-        return self
+            yield f"indexes: {', '.join(unwritable)}: no filter can name this field"
 
-    @model_validator(mode="after")
-    def _columns(self) -> Self:
+    def _find_wrong_columns(self) -> Iterator[str]:
         if unknown := sorted(
             name for name, field in self.columns.items() if field not in {*self.search_fields, *COLUMNS}
         ):
-            raise ValueError(f"columns: {', '.join(unknown)}: not one of search_fields")
+            yield f"columns: {', '.join(unknown)}: not one of search_fields"
         for key, names in (("search_fields", self.search_fields), ("read_fields", self.read_fields)):
             if wrong := sorted(name for name in names if not FIELD.fullmatch(name) or name.startswith("_")):
-                raise ValueError(f"{key}: {', '.join(wrong)}: no name of a field")
+                yield f"{key}: {', '.join(wrong)}: no name of a field"
         if len({name.replace(".", "_") for name in self.search_fields}) < len(self.search_fields):
-            raise ValueError("search_fields: two names differ in points and underscores only")
+            yield "search_fields: two names differ in points and underscores only"
         if self.of_another_tool and self.search_fields != DEFAULT_FIELDS:
-            raise ValueError("search_fields: the terms of collections that another tool filled are its own")
+            yield "search_fields: the terms of collections that another tool filled are its own"
         if unwritable := sorted(name for name in self.columns if not name.isalnum()):
-            raise ValueError(f"columns: {', '.join(unwritable)}: a name is one word")
+            yield f"columns: {', '.join(unwritable)}: a name is one word"
         if len({name.lower() for name in self.column_names}) < len(self.column_names):
-            raise ValueError("columns: two names differ in their case only")
-        return self
+            yield "columns: two names differ in their case only"
 
-    @model_validator(mode="after")
-    def _fields(self) -> Self:
+    def _find_wrong_fields(self) -> Iterator[str]:
         for name, path in self.fields.items():
             if not FIELD.fullmatch(name) or name.startswith("_"):
-                raise ValueError(f"fields: {name}: no name of a field")
+                yield f"fields: {name}: no name of a field"
             if not PATH.fullmatch(path):
-                raise ValueError(f"fields.{name}: a path such as metadata.tenant or _node_content#text is expected")
+                yield f"fields.{name}: a path such as metadata.tenant or _node_content#text is expected"
         if len(set(self.fields.values())) < len(self.fields):
-            raise ValueError("fields: two names of one path")
+            yield "fields: two names of one path"
         if self.ids != "payload" and "id" in self.fields:
-            raise ValueError("fields.id: ids says that the point's id is the document's")
+            yield "fields.id: ids says that the point's id is the document's"
         if self.namespaces == "none" and "namespace" in self.fields:
-            raise ValueError("fields.namespace: namespaces says that there are none")
+            yield "fields.namespace: namespaces says that there are none"
         if self.owned and self.of_another_tool:
-            raise ValueError("owned: fields, ids, namespaces and vectors describe collections that are only read")
+            yield "owned: fields, ids, namespaces and vectors describe collections that are only read"
         if hidden := sorted(name for name in FILTERED if "#" in self.fields.get(name, "")):
-            raise ValueError(f"fields.{hidden[0]}: Qdrant cannot filter by what is in a string")
-        return self
+            yield f"fields.{hidden[0]}: Qdrant cannot filter by what is in a string"
 
     @property
     def column_names(self) -> dict[str, str]:
@@ -416,7 +352,6 @@ class QdrantSettings(Backend):
         return bool(mapped) or not self.vectors.dense or self.vectors.sparse is None
 
     def analyser(self, collection: str) -> Bm25Settings:
-        """The analyser that is configured for a Qdrant collection."""
         return self.analysers.get(collection, self.bm25)
 
     @property

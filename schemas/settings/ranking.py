@@ -1,19 +1,10 @@
 """Sections `profiles`, `recipes` and `decay`: how queries are ranked, and what a query may change."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from schemas.fields import Newer
 from schemas.filters import FieldName
@@ -27,9 +18,9 @@ BALANCED: Final = "balanced"
 
 GROUPING: Final = Reference(
     "nothing to group by; add it to qdrant.indexes",
-    lambda settings, name: settings.qdrant.of_another_tool or name in settings.qdrant.grouping_fields,
+    lambda root, name: root.qdrant.of_another_tool or name in root.qdrant.grouping_fields,
 )
-_RECIPES: Final = Reference("not in recipes", lambda settings, name: name in settings.recipes)
+_RECIPES: Final = Reference("not in recipes", lambda root, name: name in root.recipes)
 
 
 class Profile(Section):
@@ -37,35 +28,24 @@ class Profile(Section):
 
     recipe: Annotated[str, _RECIPES] = Field(default=DEFAULT, description="Recipe of queries that name none.")
     semantic: bool = Field(default=True, description="Embed query texts; false: only a query's own vector is searched.")
-    over_sample: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=100,
-        description="Candidates that each leg is asked for; at least one page. More finds more, and costs more.",
-    )
-    caches: list[Literal["exact", "semantic"]] = Field(
-        default=["exact", "semantic"], description="Caches that answer its queries: exact, semantic."
-    )
-    rerank_top: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=50, description="Candidates that are reranked; 0: no reranking."
-    )
-    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
-        default=None, description="Relevance of a result at least; null: defaults.min_relevance."
-    )
-    group_by: Newer[Annotated[FieldName | None, GROUPING]] = Field(
-        default=None, description="Field by which results are grouped; null: defaults.group_by."
-    )
-    group_size: Newer[GroupSize | None] = Field(
-        default=None, description="Documents of a group at most; 0: no groups; null: defaults.group_size."
-    )
-    group_score: Newer[GroupScore | None] = Field(
-        default=None, description="Score of a group: max, sum or avg; null: defaults.group_score."
-    )
-    returned: Newer[Returned | None] = Field(
-        default=None,
-        description="Parts of documents that results have: keys as a query's `return` has them; null: all of each.",
-    )
-    half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
-        default=7.0, description="Half-life in days where no decay tier gives one; null: scores never decay."
-    )
+    over_sample: Annotated[int, Field(ge=0, le=1000)] = 100
+    """Candidates that each leg is asked for; at least one page. More finds more, and costs more."""
+    caches: list[Literal["exact", "semantic"]] = Field(default=["exact", "semantic"])
+    """Caches that answer its queries: exact, semantic."""
+    rerank_top: Annotated[int, Field(ge=0, le=1000)] = 50
+    """Candidates that are reranked; 0: no reranking."""
+    min_relevance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    """Relevance of a result at least; null: defaults.min_relevance."""
+    group_by: Newer[Annotated[FieldName | None, GROUPING]] = None
+    """Field by which results are grouped; null: defaults.group_by."""
+    group_size: Newer[GroupSize | None] = None
+    """Documents of a group at most; 0: no groups; null: defaults.group_size."""
+    group_score: Newer[GroupScore | None] = None
+    """Score of a group: max, sum or avg; null: defaults.group_score."""
+    returned: Newer[Returned | None] = None
+    """Parts of documents that results have: keys as a query's `return` has them; null: all of each."""
+    half_life_days: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = 7.0
+    """Half-life in days where no decay tier gives one; null: scores never decay."""
 
 
 _SHIPPED: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -136,11 +116,9 @@ class Between(Section):
     min: float | None = Field(default=None, description="Least value; null: the parameter's own bound.")
     max: float | None = Field(default=None, description="Greatest value; null: the parameter's own bound.")
 
-    @model_validator(mode="after")
-    def _not_empty(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError("min is above max")
-        return self
+            yield "min is above max"
 
     def __str__(self) -> str:
         bounds = {"at least": self.min, "at most": self.max}
@@ -162,12 +140,10 @@ Allowed = dict[Annotated[str, AfterValidator(_parameter)], Between]
 class DecaySettings(Section):
     """Decay tiers that override the parameters of a recipe's stage `decay`, field by field."""
 
-    destinations: Annotated[dict[str, DecayTier], DESTINATIONS] = Field(
-        default={}, description="Destination -> its tier."
-    )
-    collections: dict[str, dict[str, DecayTier]] = Field(
-        default={}, description="Destination -> collection -> its tier, which overrides the destination's."
-    )
+    destinations: Annotated[dict[str, DecayTier], DESTINATIONS] = Field(default={})
+    """Destination -> its tier."""
+    collections: dict[str, dict[str, DecayTier]] = Field(default={})
+    """Destination -> collection -> its tier, which overrides the destination's."""
 
     def of(self, destination: str, collection: str | None) -> tuple[DecayTier, ...]:
         """The tiers of a destination and a collection of it, the least specific first."""

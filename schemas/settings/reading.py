@@ -7,7 +7,7 @@ repeats a value, for it may be a secret.
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,38 +17,32 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, Loc, explain_problem, holds_names, likely, section_keys
 from schemas.fields import merge
 from schemas.settings.document import read
 from schemas.settings.root import DELIMITER, PREFIX, Settings
 from schemas.settings.section import AS_WRITTEN, MASK, secrets
-from schemas.wording import Loc, explain_problem, holds_names, likely, names
 
 _OF_SERVICES: Final = re.compile(r".*_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """Variables that Kubernetes sets in each container for a Service whose name begins with rankstream."""
 
 
-def path_of(variable: str) -> Loc:
-    """The path of the setting that a variable sets."""
-    return tuple(variable[len(PREFIX) :].lower().split(DELIMITER))
+def _variables() -> Mapping[Loc, str]:
+    """The variables that are meant for us, by the path of the setting that each sets."""
+    ours = (variable for variable in sorted(os.environ) if variable.upper().startswith(PREFIX))
+    return {
+        tuple(variable[len(PREFIX) :].lower().split(DELIMITER)): variable
+        for variable in ours
+        if DELIMITER in variable or not _OF_SERVICES.fullmatch(f"_{variable[len(PREFIX) :].upper()}")
+    }
 
 
-def ours(environ: Iterable[str]) -> Iterator[str]:
-    """The variables that are meant for us."""
-    for variable in sorted(environ):
-        if variable.upper().startswith(PREFIX) and (
-            DELIMITER in variable or not _OF_SERVICES.fullmatch(f"_{variable[len(PREFIX) :].upper()}")
-        ):
-            yield variable
-
-
-def _unknown_variables() -> Iterator[str]:
+def _unknown(variables: Mapping[Loc, str]) -> Iterator[str]:
     """A problem for each variable whose section does not exist; its keys are validated with the others."""
-    sections = names(Settings, ())
-    for variable in ours(os.environ):
-        section = str(path_of(variable)[0])
+    sections = section_keys(Settings, ())
+    for (section, *_), variable in variables.items():
         if section not in sections:
-            near = likely(section, sections)
+            near = likely(str(section), sections)
             meant = f"; did you mean {PREFIX}{near.upper()}?" if near is not None else ""
             yield f"{variable}: no such setting{meant}"
 
@@ -61,17 +55,16 @@ class _Environment(NamedTuple):
     problems: Sequence[str]
 
 
-def _environment() -> _Environment:
+def _environment(variables: Mapping[Loc, str]) -> _Environment:
     # The names are in lower case there.
     source = EnvSettingsSource(Settings)
-    variables = _variables()
     # A secret is any text, and null is one.
     spoken = {name.lower(): os.environ[name] for path, name in variables.items() if _is_secret(path)}
     given = {**source.env_vars, **spoken}
     problems = {
         path: f"{variable}: a section is set by a JSON object, or its keys one by one: {variable}{DELIMITER}..."
         for path, variable in variables.items()
-        if names(Settings, path) and not _is_object(os.environ[variable])
+        if section_keys(Settings, path) and not isinstance(_read_json(os.environ[variable]), dict)
     }
     while True:
         illegible = {variables[path].lower() for path in problems}
@@ -79,32 +72,15 @@ def _environment() -> _Environment:
         try:
             return _Environment(source(), problems.keys(), [*problems.values()])
         except SettingsError as error:
-            value = getattr(error.__cause__, "doc", None)
-            found = {
-                path: name for path, name in variables.items() if os.environ[name] == value and path not in problems
-            }
-            if not found:
+            text = getattr(error.__cause__, "doc", None)
+            new = {path: name for path, name in variables.items() if os.environ[name] == text and path not in problems}
+            if not new:
                 raise ConfigError(str(error)) from None
-            problems |= {path: f"{name}: JSON is expected, such as {_example(path)}" for path, name in found.items()}
+            problems |= {path: f"{name}: JSON is expected, such as {_example(path)}" for path, name in new.items()}
 
 
 def _example(path: Loc) -> str:
     return '{"a": "b"}' if holds_names(Settings, path) else '["a", "b"]'
-
-
-def _variables() -> Mapping[Loc, str]:
-    """The variables that are meant for us, by the path of what they set."""
-    return {path_of(variable): variable for variable in ours(os.environ)}
-
-
-def _is_object(value: str) -> bool:
-    return isinstance(_read_json(value), dict)
-
-
-_MISSING: Final[Mapping[Loc, str]] = {
-    ("qdrant",): "set qdrant.url to the address of a server, or qdrant.path to a directory"
-}
-"""The hint for a missing section without a default."""
 
 
 def _problem(item: ErrorDetails, variables: Mapping[Loc, str]) -> str:
@@ -113,8 +89,8 @@ def _problem(item: ErrorDetails, variables: Mapping[Loc, str]) -> str:
     # A recipe's stages have paths of their own.
     variable, below = _setter(path, variables, path[:2] if path[:1] == ("recipes",) else path)
     where = ": ".join(filter(None, (variable, ".".join(map(str, below))))) or "settings"
-    if item["type"] == "missing" and (hint := _MISSING.get(path)) is not None:
-        return f"{where}: missing: {hint}"
+    if item["type"] == "missing" and path == ("qdrant",):
+        return f"{where}: missing: set qdrant.url to the address of a server, or qdrant.path to a directory"
     return f"{where}: {explain_problem(item, Settings)}"
 
 
@@ -129,10 +105,9 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
         f"{where}: secrets come from the environment or from a file (..._file), not from YAML"
         for where in sorted(".".join(map(str, path)) for path, _ in _leaves(document, ()) if _is_secret(path))
     ]
-    wrong += _unknown_variables()
-    environment = _environment()
-    wrong += environment.problems
     variables = _variables()
+    environment = _environment(variables)
+    wrong += [*_unknown(variables), *environment.problems]
     if index is not None and "qdrant" not in document and all(place[0] != "qdrant" for place in variables):
         document = {**document, "qdrant": {"path": str(index)}}
     try:
@@ -185,7 +160,9 @@ def effective(file: Path | None) -> list[Value]:
         # What no text of the settings shows, such as the values of headers, may be keys.
         secret = _is_secret(path) or (bool(below) and not field.repr)
         shown = MASK if secret and value is not None else value
-        found.append(Value(path, shown, _source(path, document, variables), secret or str(shown).endswith(f"?{MASK}")))
+        variable, _ = _setter(path, variables, path)
+        source = variable or ("file" if _sets(document, path) else "default")
+        found.append(Value(path, shown, source, secret or str(shown).endswith(f"?{MASK}")))
     return found
 
 
@@ -195,11 +172,6 @@ def _leaves(section: Mapping[str, Any], path: Loc) -> Iterator[tuple[Loc, Any]]:
             yield from _leaves(value, (*path, name))
         else:
             yield (*path, name), value
-
-
-def _source(path: Loc, document: Mapping[str, Any], variables: Mapping[Loc, str]) -> str:
-    variable, _ = _setter(path, variables, path)
-    return variable or ("file" if _sets(document, path) else "default")
 
 
 def _setter(path: Loc, variables: Mapping[Loc, str], target: Loc) -> tuple[str | None, Loc]:

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.errors import ConfigError
-from schemas.fields import Answer, Effect, Newer, Point, content, digest, merge, refuse_switch
+from schemas.fields import Answer, Effect, Newer, Point, content, digest, merge
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
@@ -17,7 +17,7 @@ from schemas.settings.delivery import DeliverySettings, DocumentSettings, KafkaS
 from schemas.settings.policies import FirewallSettings, PolicySettings, SourcePolicy
 from schemas.settings.qdrant import QdrantSettings
 from schemas.settings.ranking import GROUPING, DecaySettings, Profiles, Recipes
-from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling, sound
+from schemas.settings.section import DESTINATIONS, Amount, Count, Seconds, Secret, Section, dangling, raise_problems
 
 MIN_SECRET: Final = 16
 """Characters; a shorter secret could be guessed."""
@@ -26,49 +26,36 @@ MIN_SECRET: Final = 16
 class CacheSettings(Section):
     """The caches: of answers, of which the key `caches` of a profile chooses those its queries use, and of payloads."""
 
-    ttl: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        default=300.0,
-        description="Seconds that an answer is cached. The firewall checks a cached answer by the payloads that were "
-        "cached with it: lower it if programs other than `rankstream index` change the classification of documents.",
-    )
+    ttl: Annotated[float, Field(gt=0, le=86_400)] = 300.0
+    """Seconds that an answer is cached. The firewall checks a cached answer by the payloads that were cached with it:
+    lower it if programs other than `rankstream index` change the classification of documents."""
     exact_mib: Amount = Field(default=64, description="MiB of the exact cache; 0: no cache.")
-    semantic_mib: Amount = Field(
-        default=64, description="MiB of the semantic cache, its vectors included; 0: no cache."
-    )
-    payload_mib: Amount = Field(
-        default=64, description="MiB of documents' payloads, fetched again only when their points change; 0: no cache."
-    )
-    threshold: Answer[Annotated[float, Field(gt=0, le=1)]] = Field(
-        default=0.92,
-        description="Least cosine of two queries that share an answer in the semantic cache. Apart from fillers, their "
-        "words must be the same, too.",
-    )
-    per_scope: Count = Field(
-        default=1000, description="Answers in the semantic cache for queries that differ in text and vector only."
-    )
-    clock_bucket: Answer[Seconds] = Field(
-        default=60.0, description="Seconds of a time bucket: answers that depend on the time are shared within one."
-    )
-    watermark_timeout: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=0.25,
-        description="Seconds that a query waits for the namespace's watermark; after that it bypasses the caches.",
-    )
+    semantic_mib: Amount = 64
+    """MiB of the semantic cache, its vectors included; 0: no cache."""
+    payload_mib: Amount = 64
+    """MiB of documents' payloads, fetched again only when their points change; 0: no cache."""
+    threshold: Answer[Annotated[float, Field(gt=0, le=1)]] = 0.92
+    """Least cosine of two queries that share an answer in the semantic cache. Apart from fillers, their words must be
+    the same, too."""
+    per_scope: Count = 1000
+    """Answers in the semantic cache for queries that differ in text and vector only."""
+    clock_bucket: Answer[Seconds] = 60.0
+    """Seconds of a time bucket: answers that depend on the time are shared within one."""
+    watermark_timeout: Annotated[float, Field(gt=0, le=10)] = 0.25
+    """Seconds that a query waits for the namespace's watermark; after that it bypasses the caches."""
 
 
 class CursorSettings(Section):
     """The signing of cursors. All replicas need the same secret."""
 
     signing_secret: Secret = None
-    signing_secret_file: Path | None = Field(
-        default=None, description="File that holds the signing secret; with no secret cursors are only checksummed."
-    )
+    signing_secret_file: Path | None = None
+    """File that holds the signing secret; with no secret cursors are only checksummed."""
 
-    @model_validator(mode="after")
-    def _long_enough(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         given = self.signing_secret
         if given is not None and len(given.get_secret_value().strip()) < MIN_SECRET:
-            raise ValueError(f"signing_secret: at least {MIN_SECRET} characters are expected")
-        return self
+            yield f"signing_secret: at least {MIN_SECRET} characters are expected"
 
 
 PREFIX: Final = "RANKSTREAM_"
@@ -80,23 +67,16 @@ class Defaults(Section):
     """Values for queries and documents that do not name their own."""
 
     namespace: Point[str] = Field(default="default", min_length=1, description="Namespace of events that name none.")
-    destination: Point[Annotated[str, DESTINATIONS]] = Field(
-        default="default", min_length=1, description="Destination of events that name none."
-    )
-    min_relevance: Answer[Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = Field(
-        default=0.0,
-        description="Relevance of a result at least, where neither query nor profile says it; 0: all are returned.",
-    )
-    group_by: Answer[Annotated[FieldName | None, GROUPING]] = Field(
-        default=None,
-        description="Indexed field by which results are grouped, where neither query nor profile says it; null: none.",
-    )
-    group_size: Answer[GroupSize] = Field(
-        default=1, description="Documents of a group at most, where neither query nor profile says it; 0: no groups."
-    )
-    group_score: Answer[GroupScore] = Field(
-        default="max", description="Score of a group, where neither query nor profile says it: max, sum or avg."
-    )
+    destination: Point[Annotated[str, DESTINATIONS]] = Field(default="default", min_length=1)
+    """Destination of events that name none."""
+    min_relevance: Answer[Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = 0.0
+    """Relevance of a result at least, where neither query nor profile says it; 0: all are returned."""
+    group_by: Answer[Annotated[FieldName | None, GROUPING]] = None
+    """Indexed field by which results are grouped, where neither query nor profile says it; null: none."""
+    group_size: Answer[GroupSize] = 1
+    """Documents of a group at most, where neither query nor profile says it; 0: no groups."""
+    group_score: Answer[GroupScore] = "max"
+    """Score of a group, where neither query nor profile says it: max, sum or avg."""
 
 
 class TelemetrySettings(Section):
@@ -104,19 +84,14 @@ class TelemetrySettings(Section):
 
     # Probes come from outside the container.
     host: str = Field(default="0.0.0.0", description="Address that the health port listens on.")  # noqa: S104
-    port: Annotated[int, Field(ge=0, le=65_535)] | None = Field(
-        default=8080,
-        description="Port of /livez and /readyz; null: no health port. Default: 8080, and 8081 for the indexing flow,"
-        " or the next one that is free; the log names it. A port that is set is not replaced by another.",
-    )
+    port: Annotated[int, Field(ge=0, le=65_535)] | None = 8080
+    """Port of /livez and /readyz; null: no health port. Default: 8080, and 8081 for the indexing flow, or the next one
+    that is free; the log names it. A port that is set is not replaced by another."""
     record_content: bool = Field(default=False, description="Whether spans contain query texts.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least severe level that is logged."
-    )
-    log_format: Literal["json", "console"] | None = Field(
-        default=None,
-        description="One JSON object a line, or plain text; null: plain text in a terminal, and JSON anywhere else.",
-    )
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe level that is logged."""
+    log_format: Literal["json", "console"] | None = None
+    """One JSON object a line, or plain text; null: plain text in a terminal, and JSON anywhere else."""
 
     @property
     def indexing_port(self) -> int | None:
@@ -129,19 +104,13 @@ class TelemetrySettings(Section):
         return "port" not in self.model_fields_set
 
 
-class Settings(BaseSettings):
+class Settings(Section, BaseSettings):
     """Everything that can be configured."""
 
+    # Sections that take any JSON say in their own words that it has no infinite numbers.
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        env_nested_delimiter=DELIMITER,
-        env_parse_none_str="null",
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
+        env_prefix=PREFIX, env_nested_delimiter=DELIMITER, env_parse_none_str="null", allow_inf_nan=True
     )
-
-    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
 
     kafka: KafkaSettings = KafkaSettings()
     delivery: DeliverySettings = DeliverySettings()
@@ -161,15 +130,11 @@ class Settings(BaseSettings):
     documents: Newer[DocumentSettings] = DocumentSettings()
     limits: Limits = Limits()
     telemetry: TelemetrySettings = TelemetrySettings()
-    cache_dir: Path = Field(
-        default=Path("~/.cache/rankstream"),
-        description="Directory for graphs that are made once: MiniLM's, and cross-encoders that are quantised"
-        " (rerank.precision: int8).",
-    )
-    threads: Count | None = Field(
-        default=None,
-        description="Threads of models in this process, tokenizers included; null: all cores. Set it in a container.",
-    )
+    cache_dir: Path = Path("~/.cache/rankstream")
+    """Directory for graphs that are made once: MiniLM's, and cross-encoders that are quantised (rerank.precision:
+    int8)."""
+    threads: Count | None = None
+    """Threads of models in this process, tokenizers included; null: all cores. Set it in a container."""
 
     @property
     def unread_decay(self) -> list[str]:
@@ -187,11 +152,8 @@ class Settings(BaseSettings):
             *(["policies.files"] if self.policies.listed.decays else []),
         ]
 
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        return sound(self, [*dangling(self, self), *self._contradictions()])
-
-    def _contradictions(self) -> Iterator[str]:
+    def contradictions(self) -> Iterator[str]:
+        yield from dangling(self, self)
         for destination, tiers in self.decay.collections.items():
             if unknown := sorted(tiers.keys() - self.qdrant.collections.get(destination, {}).keys()):
                 yield f"decay.collections.{destination}: {', '.join(unknown)}: not in qdrant.collections"
@@ -221,18 +183,12 @@ class Settings(BaseSettings):
 
     def check_policy(self, path: str, policy: SourcePolicy) -> None:
         """Refuse a policy with an unknown name: it would protect something else than its author meant."""
-        sound(policy, dangling(policy, self, f"{path}."))
+        raise_problems(dangling(policy, self, f"{path}."))
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003  the signature is pydantic-settings'
-        init_settings: PydanticBaseSettingsSource,
-        *_: Any,
-        **__: Any,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
+    def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment is read with the file."""
-        return (init_settings,)
+        return (sources["init_settings"],)
 
     def index_hash(self) -> str:
         """SHA-256 of every value that can change what the index stores of a document."""

@@ -1,29 +1,16 @@
 """The base of every section of the configuration, and the types of its values."""
 
 import errno
-import re
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, Self, TypeVar, get_args
+from typing import Annotated, Any, Final, NamedTuple, Self, get_args
 
 import orjson
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PlainSerializer,
-    SecretStr,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
-from schemas.fields import Newer, Point, refuse_switch
-
-S = TypeVar("S", bound=BaseModel)
+from schemas.fields import Documented, Newer, Numeric, Point
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -35,27 +22,6 @@ Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?$")]
 """Without user, password and query: they would be a secret that is no Secret."""
 
 MASK: Final = "***"
-TokenUrl = Annotated[
-    str,
-    Field(pattern=r"^https?://[^\s/?#@\\]+(/[^\s?#]*)?(\?[^\s#]*)?$"),
-    PlainSerializer(lambda url: re.sub(r"\?.*", f"?{MASK}", url), when_used="json-unless-none"),
-]
-"""An issuer's, whose query is a part of its address, and may be a key: as JSON it is masked."""
-
-
-def _no_path(name: str) -> str:
-    # The broker names directories after topics.
-    if name in {".", ".."}:
-        raise ValueError("no topic can have this name")
-    return name
-
-
-TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_no_path)]
-TopicPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._*?-]{1,249}$"), AfterValidator(_no_path)]
-"""A topic's name, or a pattern of names: `*` stands for any characters, `?` for one."""
-
-KafkaHeader = Annotated[str, Field(min_length=1, max_length=200)]
-"""The name of a header of Kafka's messages."""
 Secret = Annotated[
     SecretStr | None, Field(repr=False, description="Secret: set by its environment variable, never in YAML.")
 ]
@@ -76,13 +42,13 @@ def is_pattern(name: str) -> bool:
 
 
 @cache
-def secrets(section: type[BaseModel]) -> frozenset[tuple[str, ...]]:
+def secrets(section: type[Documented]) -> frozenset[tuple[str, ...]]:
     """The paths of all secrets in a section. Names that users choose, such as those of fields, may be the same."""
     found: set[tuple[str, ...]] = set()
     for name, field in section.model_fields.items():
         if SecretStr in get_args(field.annotation):
             found.add((name,))
-        elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, Documented):
             found |= {(name, *path) for path in secrets(field.annotation)}
     return frozenset(found)
 
@@ -94,19 +60,17 @@ class Reference(NamedTuple):
     have: Callable[[Any, str], bool]
 
 
-DESTINATIONS: Final = Reference(
-    "not in qdrant.destinations", lambda settings, name: name in settings.qdrant.destinations
-)
+DESTINATIONS: Final = Reference("not in qdrant.destinations", lambda root, name: name in root.qdrant.destinations)
 
 
-def dangling(section: BaseModel, settings: Any, path: str = "") -> Iterator[str]:
+def dangling(section: Documented, settings: Any, path: str = "") -> Iterator[str]:
     """A problem for each setting in a section with names that refer to nothing. Its default may."""
     for key, field in type(section).model_fields.items():
         if (value := getattr(section, key)) == field.get_default():
             continue
         here = f"{path}{key}"
         for name, each in value.items() if isinstance(value, dict) else [("", value)]:
-            if isinstance(each, BaseModel):
+            if isinstance(each, Documented):
                 yield from dangling(each, settings, f"{here}.{name}." if name else f"{here}.")
         alone = isinstance(value, str)
         for mark in (each for each in field.metadata if isinstance(each, Reference)):
@@ -115,24 +79,27 @@ def dangling(section: BaseModel, settings: Any, path: str = "") -> Iterator[str]
                 yield f"{here}: {mark.wrong}" if alone else f"{here}: {', '.join(wrong)}: {mark.wrong}"
 
 
-def sound(section: S, problems: Iterable[str]) -> S:
-    """The section. Raises ValueError with the problems, if there are any."""
+def raise_problems(problems: Iterable[str]) -> None:
+    """Raise ValueError with the problems, if there are any."""
     if said := "; ".join(problems):
         raise ValueError(said)
-    return section
 
 
-class Section(BaseModel):
+class Section(Numeric):
     """A section: an unknown key is an error, numbers are finite, and values do not change after the start."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
-    _refuse_switch = field_validator("*", mode="before")(classmethod(refuse_switch))
-
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        given = sorted(name for name, *below in secrets(type(self)) if not below and name in self.model_fields_set)
-        return sound(self, (f"{name} and {name}_file are both set" for name in given if self._both(name)))
+    def _fits_together(self) -> Self:
+        own = sorted(name for name, *below in secrets(type(self)) if not below and getattr(self, name) is not None)
+        raise_problems(f"{name} and {name}_file are both set" for name in own if getattr(self, f"{name}_file"))
+        raise_problems(self.contradictions())
+        return self
+
+    def contradictions(self) -> Iterator[str]:
+        """Problems of keys that do not fit each other. All are reported at once."""
+        yield from ()
 
     def secret(self, name: str) -> str | None:
         """The secret without surrounding white space, read from its file if one is configured.
@@ -145,18 +112,13 @@ class Section(BaseModel):
         value: SecretStr | None = getattr(self, name)
         return value.get_secret_value().strip() if value is not None else None
 
-    def _both(self, name: str) -> bool:
-        return getattr(self, name) is not None and getattr(self, f"{name}_file") is not None
-
 
 class BackendTls(Section):
     """Trust in a backend's certificate."""
 
-    ca: Path | None = Field(
-        default=None,
-        description="PEM file of the authorities that may have signed the server's certificate; null: the system's, or"
-        " those of the variable SSL_CERT_FILE.",
-    )
+    ca: Path | None = None
+    """PEM file of the authorities that may have signed the server's certificate; null: the system's, or those of the
+    variable SSL_CERT_FILE."""
 
 
 def _as_header(name: str) -> str:
@@ -177,26 +139,15 @@ class Backend(Section):
     url: Url | None = Field(default=None, description="Address of the server.")
     api_key: Secret = None
     api_key_file: Path | None = Field(default=None, description="File that holds the API key; null: see `api_key`.")
-    api_key_header: HeaderName | None = Field(
-        default=None, description="Header of the API key, such as api-key for Azure; null: the header of the kind."
-    )
-    headers: dict[HeaderName, HeaderValue] = Field(
-        default={},
-        repr=False,
-        description="Further headers of each request. `rankstream config` does not show their values.",
-    )
-    header_files: dict[HeaderName, Path] = Field(
-        default={}, description="Further headers of each request, whose values are read from files."
-    )
-    keep_alive: Seconds = Field(
-        default=3.0,
-        description="Seconds after which an idle connection is given up; keep it under the server's own (Qdrant: 5).",
-    )
+    api_key_header: HeaderName | None = None
+    """Header of the API key, such as api-key for Azure; null: the header of the kind."""
+    headers: dict[HeaderName, HeaderValue] = Field(default={}, repr=False)
+    """Further headers of each request. `rankstream config` does not show their values."""
+    header_files: dict[HeaderName, Path] = Field(default={})
+    """Further headers of each request, whose values are read from files."""
+    keep_alive: Seconds = 3.0
+    """Seconds after which an idle connection is given up; keep it under the server's own (Qdrant: 5)."""
     tls: BackendTls = BackendTls()
-
-    def key(self) -> str | None:
-        """The API key, read from its file if one is configured. Raises OSError if the file can't be read."""
-        return self.secret("api_key")
 
     def all_headers(self) -> dict[str, str]:
         """The further headers, those of files among them. Raises OSError if a file can't be read."""
@@ -219,14 +170,12 @@ JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_writable), AS_WRITT
 
 
 def _not_ours(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if wrong := sorted(body.keys() & _TEXTS):
+    if wrong := sorted(body.keys() & _OWN):
         raise ValueError(f"{', '.join(wrong)}: a field that rankstream sets itself")
     return body
 
 
-_TEXTS: Final = frozenset(
-    {"documents", "input", "inputs", "messages", "passages", "query", "text_1", "text_2", "texts"}
-)
+_OWN: Final = frozenset({"documents", "input", "inputs", "messages", "passages", "query", "text_1", "text_2", "texts"})
 
 
 Body = Annotated[
@@ -242,22 +191,16 @@ Body = Annotated[
 class ModelServer(Backend):
     """The section of a model behind a server, whose requests may need more than others of its kind."""
 
-    request_path: Annotated[str, Field(pattern=r"^/[!-~]*$")] | None = Field(
-        default=None, description="Path of requests below `url`, such as /v1/rerank; null: the path of the kind."
-    )
-    query: dict[str, str] = Field(
-        default={},
-        repr=False,
-        description="Query parameters of each request, such as api-version. Their values are not shown.",
-    )
+    request_path: Annotated[str, Field(pattern=r"^/[!-~]*$")] | None = None
+    """Path of requests below `url`, such as /v1/rerank; null: the path of the kind."""
+    query: dict[str, str] = Field(default={}, repr=False)
+    """Query parameters of each request, such as api-version. Their values are not shown."""
     body: Newer[Point[Body]] = Field(default={})
 
-    @model_validator(mode="after")
-    def _names_its_kind(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
         # By default no section asks a server, and its address would be left aside in silence.
         if self.url is not None and "kind" not in self.model_fields_set:
-            raise ValueError("url needs kind, which says what the server is")
-        return self
+            yield "url needs kind, which says what the server is"
 
 
 def read_secret(path: Path) -> str:

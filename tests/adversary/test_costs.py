@@ -17,12 +17,12 @@ from operators.indexing.decode import DocumentDecoder
 from operators.runtime.stage import run_step
 from operators.wire.message import Message, Rejected
 from operators.wire.parsing import parse_refused
-from schemas import event, wording
+from schemas import errors, event
 from schemas.document import MAX_DOCUMENT_PARTS, DocumentEvent
+from schemas.errors import MAX_WORDED
 from schemas.headers import MAX_ATTRIBUTE_CHARS, MAX_ATTRIBUTES
 from schemas.query import QueryEvent
 from schemas.recipes import recipe
-from schemas.wording import MAX_WORDED
 from tests.adversary.refused import DOCUMENT_BYTES, DOCUMENTS, ENVELOPE, ENVELOPES, QUERIES, QUERY_BYTES
 from tests.operators.indexing import documents
 from tests.operators.samples import decoder, message, way_out
@@ -58,7 +58,7 @@ class Counted(NamedTuple):
 def counting(patch: pytest.MonkeyPatch) -> Counted:
     """Count the problems that are put into words, and the names that are compared with others."""
     calls = Counted([], [])
-    compare, word = difflib.get_close_matches, wording.explain_problem
+    compare, word = difflib.get_close_matches, errors.explain_problem
 
     def compared(*given: Any, **named: Any) -> Any:
         calls.compared.append(given)

@@ -75,7 +75,7 @@ def test_variables_set_the_keys_that_they_are_named_after(tmp_path: Path, monkey
         monkeypatch.setenv(name, f"the secret of {key}")
     settings = load(path)
     backends = (settings.qdrant, settings.embedder, settings.sparse_encoder, settings.rerank, settings.chat)
-    assert [each.key() for each in backends] == [
+    assert [each.secret("api_key") for each in backends] == [
         f"the secret of {key}" for key in ("api-key", "embedder", "splade", "reranker", "chat")
     ]
     assert settings.cursor.secret("signing_secret") == "the secret of secret"

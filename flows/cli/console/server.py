@@ -36,9 +36,8 @@ from flows.cli.console.workbench import Workbench
 from flows.cli.query_client import Unanswered
 from flows.process.http_server import PATIENCE, HttpServer
 from operators.delivery.client import RecordRefused
-from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
+from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError, explain_errors
 from schemas.fields import Name
-from schemas.wording import MAX_WORDED, explain_problem, join_first
 
 log = logging.getLogger(__name__)
 
@@ -279,10 +278,7 @@ def parse_body(kind: type[Body], body: bytes) -> Body:
     except orjson.JSONEncodeError as error:
         raise InputError(DeadLetterClass.INVALID, f"not sent: {error}") from error
     except ValidationError as error:
-        found = error.errors()
-        problems = ((".".join(map(str, item["loc"])), explain_problem(item, kind)) for item in found[:MAX_WORDED])
-        lines = (": ".join(filter(None, each)) for each in problems)
-        raise InputError(DeadLetterClass.INVALID, join_first(lines, len(found[MAX_WORDED:]))) from error
+        raise InputError(DeadLetterClass.INVALID, explain_errors(error, kind)) from error
 
 
 async def _read(request: Request) -> bytes | None:

@@ -16,10 +16,10 @@ from operators.ranking.pipeline import Ranked, first_phase, second_phase
 from operators.ranking.run import Facts, Matches, ModelScores
 from operators.text.dates import TemporalExpression
 from schemas.document import CONTENT
+from schemas.query import Exclusion, Limit, Order, Wish
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.fusion import DecayTier
 from schemas.result import KEYWORD, STRUCTURED, VECTOR
-from schemas.wishes import Exclusion, Limit, Order, Wish
 from tests.operators.ranking.pools import DAY, NOW, leg, recipe
 
 Score = Callable[[Random], float]

@@ -14,9 +14,9 @@ from operators.ranking.pipeline import Ranked, first_phase
 from operators.ranking.run import Facts, Matches
 from operators.ranking.wishes import FAILS, FITS, SILENT, UNKNOWN
 from operators.text.wishes import read_wishes
+from schemas.query import Exclusion, Limit, Order, Wish
 from schemas.recipes import SHIPPED, Recipe
 from schemas.recipes.stages import Wishes
-from schemas.wishes import Exclusion, Limit, Order, Wish
 from tests.operators.ranking.payloads import explained
 from tests.operators.ranking.pools import ids, keyword, recipe
 from tests.operators.ranking.recompute import recompute

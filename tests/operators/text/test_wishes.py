@@ -12,7 +12,7 @@ from operators.text.measures import is_alike, measures_of, names, tokenize
 from operators.text.phrases import BEFORE, BEHIND, EXCLUDING, ORDERS
 from operators.text.wishes import read_wishes, take_away
 from operators.text.words import words
-from schemas.wishes import Exclusion, Limit, Order, Wish
+from schemas.query import Exclusion, Limit, Order, Wish
 from tests.tiers import sized
 
 SIGNS: Final = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}

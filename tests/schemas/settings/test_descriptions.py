@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel, Field
 
+from schemas.fields import Documented
 from schemas.recipes.recipe import STAGES
 from schemas.settings import Settings, SourcePolicy
 from schemas.settings.qdrant import Bm25Settings
@@ -16,10 +17,11 @@ ELSEWHERE = {"profiles", "recipes"}
 
 def undescribed(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """The path of every key without a description, down to what isn't a section."""
+    described = model.model_json_schema()["properties"]
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from undescribed(field.annotation, f"{prefix}{name}.")
-        elif not field.description and prefix + name not in ELSEWHERE:
+        elif not described[field.alias or name].get("description") and prefix + name not in ELSEWHERE:
             yield prefix + name
 
 
@@ -40,3 +42,36 @@ def test_a_key_without_a_description_is_seen() -> None:
         inner: Inner = Inner()
 
     assert list(undescribed(Outer)) == ["inner.untold"]
+
+
+class Inherited(Documented):
+    """Fields of all forms."""
+
+    short: int = Field(default=1, description="Short.")
+    long: int = 1
+    """Long, and
+    longer."""
+    ours: int = Field(default=1, alias="theirs")
+    """Theirs."""
+    bare: int = 1
+
+
+class Inheriting(Inherited):
+    """Fields with other descriptions."""
+
+    short: int = 2
+    """Shorter."""
+    long: int = Field(default=2, description="Long no more.")
+
+
+@pytest.mark.parametrize(
+    ("model", "descriptions"),
+    [
+        (Inherited, {"short": "Short.", "long": "Long, and longer.", "theirs": "Theirs.", "bare": None}),
+        (Inheriting, {"short": "Shorter.", "long": "Long no more.", "theirs": "Theirs.", "bare": None}),
+    ],
+)
+def test_docstrings_describe_fields(model: type[BaseModel], descriptions: dict[str, str | None]) -> None:
+    """The docstring of a field is its description, as one line, unless it has another; a subclass's goes before."""
+    fields = model.model_json_schema()["properties"]
+    assert {name: fields[name].get("description") for name in fields} == descriptions

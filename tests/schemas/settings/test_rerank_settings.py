@@ -66,7 +66,7 @@ def test_the_least_section_is_late_interaction() -> None:
     section = load(None, LEAST).rerank
     assert (section.kind, section.idf, section.trusted) == ("late_interaction", True, False)
     assert (section.max_doc_chars, section.max_batch_chars) == (0, 0)
-    assert (section.url, section.path, section.key()) == (None, None, None)
+    assert (section.url, section.path, section.secret("api_key")) == (None, None, None)
     assert (section.mode, section.timeout, section.cache) == ("order", 2.0, 50_000)
 
 
@@ -232,7 +232,7 @@ def test_the_environment_sets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("RANKSTREAM_RERANK__API_KEY", " a-key ")
     section = load(None, {**LEAST, "rerank": {"kind": "none", "mode": "order"}}).rerank
     assert {name: getattr(section, name) for name in values} == {**values, "path": section.path}
-    assert (str(section.path), section.key()) == ("/m", "a-key")
+    assert (str(section.path), section.secret("api_key")) == ("/m", "a-key")
     onnx = {"kind": "onnx", "file": "model_O3.onnx", "precision": "int8", "max_concurrency": 1}
     for name in values:
         monkeypatch.delenv(f"RANKSTREAM_RERANK__{name.upper()}", raising=False)

@@ -30,10 +30,10 @@ def with_secrets(monkeypatch: pytest.MonkeyPatch) -> Settings:
 def test_a_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each backend's section has its key."""
     settings = with_secrets(monkeypatch)
-    assert [getattr(settings, section).key() for section in SECTIONS] == [CANARY] * len(SECTIONS)
-    assert load(None, LEAST).embedder.key() == CANARY
+    assert [getattr(settings, section).secret("api_key") for section in SECTIONS] == [CANARY] * len(SECTIONS)
+    assert load(None, LEAST).embedder.secret("api_key") == CANARY
     monkeypatch.delenv("RANKSTREAM_EMBEDDER__API_KEY")
-    assert load(None, LEAST).embedder.key() is None
+    assert load(None, LEAST).embedder.secret("api_key") is None
 
 
 def test_a_key_comes_from_a_file(tmp_path: Path) -> None:
@@ -41,9 +41,9 @@ def test_a_key_comes_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "key"
     section = EmbedderSettings(api_key_file=path)
     with pytest.raises(OSError, match="No such file"):
-        section.key()
+        section.secret("api_key")
     path.write_text(f"  {CANARY}\n", encoding="utf-8")
-    assert section.key() == CANARY
+    assert section.secret("api_key") == CANARY
 
 
 def test_two_places_for_one_key_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
