@@ -210,7 +210,7 @@ class Answers:
             # The index changes a moment before its watermark does: a page that looks like the last one's may not be.
             query.continue_page()
             # A strict page of the same cursor counts what was given, and is another one.
-            cache.scope = replace(cache.scope, cursor=f"{cache.scope.cursor} continued")
+            cache.scope = replace(cache.scope, page=f"{cache.scope.page} continued")
         if changed:
             query.outcome.warnings.append(_CONTINUED)
         if not known or not cache.watermark:
