@@ -27,7 +27,7 @@ Qdrant's own table (`unindexed_field`, version 1.19).
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from operator import ge, gt, le, lt
@@ -65,7 +65,6 @@ _EXACT: Final = 2**53
 
 
 _CHECKS: Final = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:?\d\d)?)?")
 """RFC 3339, a date, or one with a time of day; Qdrant reads those without an offset in UTC."""
 
@@ -127,7 +126,7 @@ def passes(wanted: AnyFilter, payload: Mapping[str, Any], *, of_object: bool = F
         case Range(value=bounds):
             return any(_is_number(each) and _within(float(each), bounds.given) for each in elements)
         case DateRange(value=bounds):
-            given = {name: _moment(bound) for name, bound in bounds.given.items()}
+            given = {name: datetime.fromtimestamp(bound, UTC) for name, bound in bounds.given.items()}
             return any(_within(moment, given) for moment in map(_read_time, elements) if moment is not None)
         case Exists(value=there):
             return (value not in (None, [])) is there
@@ -236,16 +235,11 @@ def _within(value: Any, bounds: Mapping[str, Any]) -> bool:
     return all(_CHECKS[name](value, bound) for name, bound in bounds.items())
 
 
-def _moment(seconds: float) -> timedelta:
-    # To the microsecond, as conditions are.
-    return datetime.fromtimestamp(seconds, UTC) - _EPOCH
-
-
-def _read_time(value: object) -> timedelta | None:
+def _read_time(value: object) -> datetime | None:
     if not isinstance(value, str) or not _TIME.fullmatch(value):
         return None
     try:
-        return read_time(value) - _EPOCH
+        return read_time(value)
     except ValueError:
         return None
 
@@ -300,8 +294,11 @@ def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
             return [_asks_of(value)]
         case AnyOf(value=values) | NoneOf(value=values):
             strings = [value for value in values if isinstance(value, str)]
-            others = {_asks_of_listed(value) for value in values if not isinstance(value, str)}
-            return [*others, *([_asks_of_strings(strings)] if strings else [])]
+            # Qdrant has no list of floats.
+            others = {
+                Ask.BOOL if isinstance(value, bool) else Ask.INTEGER for value in values if type(value) is not str
+            }
+            return [*(frozenset({each}) for each in others), *([_asks_of_strings(strings)] if strings else [])]
         case Range():
             return [frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})]
         case DateRange():
@@ -343,10 +340,6 @@ def _asks_of(value: str | bool | int | float) -> frozenset[Ask]:
     if isinstance(value, int) and abs(value) >= _EXACT:
         return frozenset({Ask.INTEGER})
     return frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})
-
-
-def _asks_of_listed(value: bool | int) -> frozenset[Ask]:
-    return frozenset({Ask.BOOL if isinstance(value, bool) else Ask.INTEGER})
 
 
 def _asks_of_strings(values: list[str]) -> frozenset[Ask]:

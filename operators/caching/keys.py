@@ -45,10 +45,10 @@ _json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separa
 class Scope:
     """All that an answer depends on, except text and vector.
 
-    `query` is the JSON of the event's fields that the pages of one query share, `page` that of the others. `recipe_hash`
-    is a hash of what the recipe does, `policy_hash` one of the policy and the firewall; `physical` is the Qdrant
-    collection that is searched, `analyser` names the analyser of the text's terms; `clock` is the bucket of the clock
-    where a signal reads it.
+    `query` is the JSON of the event's fields that the pages of one query share, `page` that of the others.
+    `recipe_hash` is a hash of what the recipe does, `policy_hash` one of the policy and the firewall; `physical` is the
+    Qdrant collection that is searched, `analyser` names the analyser of the text's terms; `clock` is the bucket of the
+    clock where a signal reads it.
     """
 
     query: str
@@ -62,13 +62,15 @@ class Scope:
     clock: int | None = None
 
     @classmethod
-    def of(cls, event: QueryEvent, resolved: Mapping[str, Any], **hashes: str) -> Self:
+    def of(
+        cls, event: QueryEvent, resolved: Mapping[str, Any], recipe_hash: str, config_hash: str, policy_hash: str
+    ) -> Self:
         """The scope of an event, of which some fields were `resolved`: they count as what they stand for."""
-        asked = event.model_dump(mode="json", exclude=_APART) | resolved
+        asked = {**event.model_dump(mode="json", exclude=_APART), **resolved}
         # A field without a value is left out: that is quicker, and no value is written as nothing.
         page = {name: value for name in _PAGE if (value := asked.pop(name)) is not None}
         query = {name: value for name, value in asked.items() if value is not None}
-        return cls(_json(query), _json(page), **hashes)
+        return cls(_json(query), _json(page), recipe_hash, config_hash, policy_hash)
 
 
 _everything: Final[Callable[[Scope], tuple[Any, ...]]] = attrgetter(*(field.name for field in fields(Scope)))

@@ -14,10 +14,22 @@ in are found by every reading, also by that of a successor after a crash.
 
 A context is written only to the version and group of the document that it was read for: a request that comes late, even
 from an indexer that has ended, never gives a document that is shown the words of neighbours that are hidden.
+
+Neighbours
+----------
+- A document's place is its group and its value in the order; of equal values the point's id decides.
+- Documents of one group have the same tier and labels, firewall or not: who may see one of them may see all, so that
+  being found by a context tells nothing of a document that is hidden.
+- Its window is the `before` documents in front of it, itself, and the `after` documents behind it, all of its group.
+- A document without a place is alone in its window.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -29,8 +41,9 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
 from operators.collections.catalogue import Catalogue
 from operators.indexing.apply import DocumentStage, write_all
-from operators.indexing.document import DocumentInFlight, EventInFlight, moves
-from operators.indexing.neighbourhood import Member, Window, join_contents, windows, windows_of
+from operators.indexing.document import DocumentInFlight, EventInFlight
+from operators.indexing.point import Position, moves, spell
+from operators.ranking.content import content
 from operators.runtime.dispatcher import BatchKey
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER, VERSION
 from schemas.errors import BackendError
@@ -41,6 +54,48 @@ _NAMES: Final = (NEIGHBOURS, LEFT)
 _PAGE: Final = 256
 
 Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A document as its neighbours see it; `version` is None where the index has none of it."""
+
+    id: str
+    position: Position | None
+    content: str
+    version: int | None = None
+
+    @classmethod
+    def of(cls, id_: str, payload: Mapping[str, Any]) -> "Member":
+        """The document of a point, by its payload in the index."""
+        group, order = payload.get(GROUP), payload.get(ORDER)
+        placed = Position(group, float(order)) if isinstance(group, str) and isinstance(order, int | float) else None
+        version = payload.get(VERSION)
+        return cls(id_, placed, content(payload), version if isinstance(version, int) else None)
+
+
+Window = tuple[Member, ...]
+"""The documents that one context is made of, in their order."""
+
+
+def windows(members: Collection[Member], settings: ContextSettings) -> dict[str, Window]:
+    """The window of each document, by id; those with a place are of one group."""
+    placed = sorted((member for member in members if member.position is not None), key=attrgetter("position", "id"))
+    found = {
+        member.id: tuple(placed[max(0, index - settings.before) : index + settings.after + 1])
+        for index, member in enumerate(placed)
+    }
+    return {**found, **{member.id: (member,) for member in members if member.position is None}}
+
+
+def windows_of(found: Mapping[str, Window], ids: Collection[str]) -> dict[str, Window]:
+    """The windows that any of these documents is in."""
+    return {id_: window for id_, window in found.items() if any(member.id in ids for member in window)}
+
+
+def join_contents(window: Window) -> str:
+    """The text of a context: the contents of its documents, in their order."""
+    return "\n".join(member.content for member in window if member.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +114,7 @@ class Context:
 class ContextWriter(DocumentStage[None]):
     """Writes the contexts that documents change; `settings` choose the neighbours."""
 
+    step = "context"
     refused: ClassVar = "the document is written, and its context is refused"
 
     qdrant: QdrantClient
@@ -67,30 +123,24 @@ class ContextWriter(DocumentStage[None]):
     catalogue: Catalogue
     timeout: float
 
-    @property
-    @override
-    def step(self) -> str:
-        return "context"
-
     @override
     async def call(
         self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
     ) -> list[BackendError | None]:
         """One outcome a document, each of which the index holds, or a newer one, or none after a deletion."""
-        by_collection: dict[str, list[DocumentInFlight]] = {}
-        # A deletion of many has written the contexts itself.
-        given = [each for each in documents if isinstance(each, DocumentInFlight)]
-        for document in (each for each in given if moves(each, self.settings)):
-            by_collection.setdefault(self.catalogue.of(document.collection).name, []).append(document)
-        refused: dict[int, BackendError | None] = {}
+        by_collection: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
+        for document in documents:
+            # A deletion of many has written the contexts itself.
+            if isinstance(document, DocumentInFlight) and moves(document, self.settings):
+                by_collection[self.catalogue.of(document.collection).name].append(document)
+        refused: dict[EventInFlight, BackendError | None] = {}
         for physical, there in by_collection.items():
+            errors = await write_all(there, partial(self._update_of, physical))
+            refused.update(zip(there, errors, strict=True))
+        return [refused.get(document) for document in documents]
 
-            async def update(batch: Sequence[DocumentInFlight], physical: str = physical) -> None:
-                await self.update(physical, batch[0].collection, {document.point_id for document in batch})
-
-            errors = await write_all(there, update)
-            refused.update(zip(map(id, there), errors, strict=True))
-        return [refused.get(id(document)) for document in documents]
+    async def _update_of(self, physical: str, documents: Sequence[DocumentInFlight]) -> None:
+        await self.update(physical, documents[0].collection, {document.point_id for document in documents})
 
     async def update(self, physical: str, collection: str, ids: Collection[str]) -> None:
         """Write the contexts that these documents of a collection are in, or were in, until nothing has changed.
@@ -115,7 +165,9 @@ class ContextWriter(DocumentStage[None]):
         present = [Member.of(id_, payload) for id_, payload in payloads.items()]
         known = {member.id: member for member in (*earlier, *present)}
         found = windows([member for member in known.values() if member.position is None], self.settings)
-        for group, orders in _orders_by_group(known.values()).items():
+        placed = sorted({member.position for member in known.values() if member.position is not None})
+        for group, positions in groupby(placed, key=attrgetter("group")):
+            orders = [position.order for position in positions]
             nearby = windows(await self._group(physical, group, orders), self.settings)
             found |= windows_of(nearby, ids)
             found |= {member.id: nearby[member.id] for member in earlier if member.id in nearby}
@@ -146,7 +198,7 @@ class ContextWriter(DocumentStage[None]):
             )
             return [Member.of(each.id, each.payload) async for each in found_by_id]
         found: dict[str, Member] = {}
-        rest, limit = sorted(orders), _PAGE
+        rest, limit = orders, _PAGE
         while rest:
             before = {"must": [within, {"key": ORDER, "range": {"lt": rest[0]}}]}
             behind = {"must": [within, {"key": ORDER, "range": {"gte": rest[0]}}]}
@@ -189,8 +241,7 @@ class ContextWriter(DocumentStage[None]):
     def _change(self, id_: str, context: Context, collection: str) -> Change:
         terms = self.catalogue.analyser(collection).document(join_contents(context.window))
         vectors: dict[str, Any] = {self.names.dense_context: mean(context.dense)}
-        sparse = {"indices": terms.indices, "values": terms.values}
-        vectors[self.names.sparse_context] = sparse if terms.indices else None
+        vectors[self.names.sparse_context] = spell(terms) if terms.indices else None
         named = {NEIGHBOURS: [member.id for member in context.window], LEFT: list(context.left)}
         own = next(member for member in context.window if member.id == id_)
         return Change(id_, vectors, named, _same(own))
@@ -219,11 +270,3 @@ def _find_left(payload: Mapping[str, Any], window: Window, ids: Collection[str])
     """Which of these documents the point names that are not in its window any more."""
     named = {id_ for names in _NAMES for id_ in payload.get(names, ()) if id_ in ids}
     return tuple(sorted(named - {member.id for member in window}))
-
-
-def _orders_by_group(members: Iterable[Member]) -> dict[str, list[float]]:
-    orders_by_group: dict[str, set[float]] = {}
-    for member in members:
-        if member.position is not None:
-            orders_by_group.setdefault(member.position.group, set()).add(member.position.order)
-    return {group: sorted(orders) for group, orders in orders_by_group.items()}

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from operators.indexing.neighbourhood import Member, Position, join_contents, position, windows, windows_of
+from operators.indexing.context import Member, join_contents, windows, windows_of
+from operators.indexing.point import Position, position
 from schemas.settings.qdrant import ContextSettings
 
 TURNS = ContextSettings(order_by="turn", group_by="session", before=2, after=1)

@@ -244,12 +244,17 @@ def test_every_field_is_in_the_key_or_the_querys_own() -> None:
         [{"filters": [{"field": "f", "op": "any_of", "value": value}]} for value in (["a", "b"], ["a,b"], ['a","b'])],
         [{"filters": [{"field": "f", "op": op, "value": ["a"]}]} for op in ("any_of", "none_of")],
         [{"overrides": {"score": {"alpha": value}}} for value in (0, 0.25, 1)],
-        [{"subject": "ab", "actor_type": "c"}, {"subject": "a", "actor_type": "bc"}, {"subject": '",'}, {"subject": "n"}],
+        [
+            {"subject": "ab", "actor_type": "c"},
+            {"subject": "a", "actor_type": "bc"},
+            {"subject": '",'},
+            {"subject": "n"},
+        ],
         [{"group_size": value} for value in (None, 0, 1)],
         [{"include_reflections": value} for value in (None, False, True)],
         [{"explain": True}, {"debug": True}, {"record": True}, {"rerank": False}, {"post": False}, {"limit": -1}],
     ],
-    ids=lambda values: sorted(values[0])[0],
+    ids=lambda values: min(values[0]),
 )
 def test_values_are_told_apart_by_their_types(values: list[dict[str, Any]]) -> None:
     """Any two have two keys, though they are equal to Python, or their texts are in a row."""

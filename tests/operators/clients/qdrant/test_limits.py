@@ -13,7 +13,7 @@ from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.requests import Limits
 from operators.clients.qdrant.server import ServerClient
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.document import chunks, deletion
+from operators.indexing.point import chunks, deletable
 from operators.query.backend_answers import Hits
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.indexing.documents import document
@@ -145,6 +145,6 @@ def test_deletes_have_as_many_conditions_as_the_collection_takes(most: int) -> N
     documents = [document(id=str(number), op="delete") for number in range(10)]
     made = chunks(documents, most)
     assert [each for part in made for each in part] == documents
-    assert all(count(deletion(part)) <= most for part in made)
+    assert all(count(deletable(part)) <= most for part in made)
     assert len(chunks(documents, None)) == 1
     assert chunks([], None) == []
