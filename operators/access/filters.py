@@ -78,12 +78,11 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
     field = wanted.field
     match wanted:
         case Eq(value=value):
-            equal = [_equal(field, form) for form in _forms(wanted, [value], of_object)]
-            return equal[0] if len(equal) == 1 else {"should": equal}
+            return _any_of([_equal(field, form) for form in _forms(wanted, [value], of_object)])
         case AnyOf(value=values):
-            return _any(field, _forms(wanted, values, of_object))
+            return _in(field, _forms(wanted, values, of_object))
         case NoneOf(value=values):
-            return {"must_not": [_any(field, _forms(wanted, values, of_object))]}
+            return {"must_not": [_in(field, _forms(wanted, values, of_object))]}
         case Range(value=bounds):
             return {"key": field, "range": bounds.given}
         case DateRange(value=bounds):
@@ -96,10 +95,8 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
             missing: Condition = {"is_empty": {"key": field}}
             return {"must_not": [missing]} if there else missing
         case Prefix(value=start):
-            begins: list[Condition] = [
-                {"key": field, "match": {"prefix": form}} for form in _forms(wanted, [start], of_object)
-            ]
-            return begins[0] if len(begins) == 1 else {"should": begins}
+            forms = _forms(wanted, [start], of_object)
+            return _any_of([{"key": field, "match": {"prefix": form}} for form in forms])
         case Nested(value=filters):
             return {"nested": {"key": field, "filter": {"must": [condition(each, of_object=True) for each in filters]}}}
 
@@ -117,12 +114,9 @@ def passes(wanted: AnyFilter, payload: Mapping[str, Any], *, of_object: bool = F
         case Eq(value=equal):
             forms = _forms(wanted, [equal], of_object)
             return any(_equals(each, form) for each in elements for form in forms)
-        case AnyOf(value=values):
+        case AnyOf(value=values) | NoneOf(value=values):
             forms = _forms(wanted, values, of_object)
-            return any(_is_one_of(each, forms) for each in elements)
-        case NoneOf(value=values):
-            forms = _forms(wanted, values, of_object)
-            return not any(_is_one_of(each, forms) for each in elements)
+            return any(_is_one_of(each, forms) for each in elements) is isinstance(wanted, AnyOf)
         case Range(value=bounds):
             return any(_is_number(each) and _within(float(each), bounds.given) for each in elements)
         case DateRange(value=bounds):
@@ -203,14 +197,17 @@ def _equal(field: str, value: str | bool | int | float) -> Condition:
     return {"key": field, "range": {"gte": value, "lte": value}}
 
 
-def _any(field: str, values: Sequence[str | bool | int]) -> Condition:
+def _any_of(conditions: Sequence[Condition]) -> Condition:
+    return conditions[0] if len(conditions) == 1 else {"should": [*conditions]}
+
+
+def _in(field: str, values: Sequence[str | bool | int]) -> Condition:
     strings = [value for value in values if isinstance(value, str)]
     booleans = {value for value in values if isinstance(value, bool)}
     integers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
     # Qdrant's lists are of one type, and never of booleans.
     kinds: list[Condition] = [{"key": field, "match": {"any": kind}} for kind in (strings, integers) if kind]
-    kinds += [{"key": field, "match": {"value": value}} for value in sorted(booleans)]
-    return kinds[0] if len(kinds) == 1 else {"should": kinds}
+    return _any_of([*kinds, *({"key": field, "match": {"value": value}} for value in sorted(booleans))])
 
 
 def _time(seconds: float) -> str:

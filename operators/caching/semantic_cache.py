@@ -77,7 +77,7 @@ class Likeness:
     same: bool = False
 
 
-def digest(*values: bytes) -> bytes:
+def digest_parts(*values: bytes) -> bytes:
     """A digest of FINGERPRINT bytes; those of different values differ."""
     lengths = b"".join(len(value).to_bytes(8) for value in values)
     return blake2b(lengths + b"".join(values), digest_size=FINGERPRINT).digest()
@@ -173,7 +173,7 @@ class SemanticCache:
         while self._entries and self._oldest().expiry <= now:
             self._drop(self._oldest())
         row = likeness.direction
-        key = likeness.fingerprint + digest(row.tobytes()) + scope
+        key = likeness.fingerprint + digest_parts(row.tobytes()) + scope
         same = self._entries.get(key)
         if same is not None:
             self._drop(same)

@@ -40,7 +40,6 @@ _JOINED: Final = "stopwords"
 """The beginning of the term of a text that has stop words alone."""
 
 _ENGLISH: Final = Bm25Settings()
-_NO_LANGUAGE: Final = "none"
 _GERMAN: Final = frozenset({"german", "de"})
 _TURKISH: Final = frozenset({"turkish", "tr"})
 
@@ -53,10 +52,7 @@ class Bm25:
     """
 
     def __init__(
-        self,
-        settings: Bm25Settings = _ENGLISH,
-        analysis: int = PLAIN,
-        fields: Mapping[str, float] = DEFAULT_FIELDS,
+        self, settings: Bm25Settings = _ENGLISH, analysis: int = PLAIN, fields: Mapping[str, float] = DEFAULT_FIELDS
     ) -> None:
         self.settings = settings
         self.analysis = analysis
@@ -126,14 +122,11 @@ class Bm25:
         read = zip((*words, *forms, *neighbours), found, weights, strict=True)
         known = [QueryWord(each.text, terms, each.first, each.atoms, weight) for each, terms, weight in read if terms]
         spelled = " ".join(each.text for each in words)
-        if words and any(self._are_stop_words(spelled, language) for language in self._counting):
+        models = self._counting.items()
+        if words and any(not model.embed_query(self._fold(spelled, language)).indices for language, model in models):
             atoms = words[-1].first + words[-1].atoms
             known.append(QueryWord(f'"{spelled}"', self._join(words), 0, atoms, float(atoms)))
         return known
-
-    def _are_stop_words(self, words: str, language: str) -> bool:
-        folded = self._fold(words, language)
-        return not self._counting[language].embed_query(folded).indices
 
     def _join(self, words: Iterable[Token]) -> Sequence[int]:
         """The term of a whole text of stop words; it begins like no word, so that no other text has it."""
@@ -217,7 +210,7 @@ def _weight(token: Token) -> float:
 
 def _model(settings: Bm25Settings, language: str, *, stop_words: bool = True) -> qdrant_edge.Bm25:
     """The model of a language; without `stop_words` these are terms as others are."""
-    neutral = language == _NO_LANGUAGE
+    neutral = language == "none"
     return qdrant_edge.Bm25(
         qdrant_edge.Bm25Config(
             k=settings.k,

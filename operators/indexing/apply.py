@@ -37,8 +37,8 @@ from operators.indexing.deletion import Contexts, Deletion, Forgotten
 from operators.indexing.document import DeletionInFlight, DocumentInFlight, EventInFlight, newest, patches_to_apply
 from operators.indexing.point import (
     change_of,
-    chunks,
     deletable,
+    deletable_parts,
     hash_patches,
     patches_over,
     point,
@@ -65,10 +65,6 @@ _LONGEST_PAUSE: Final = 5.0
 
 _NO_TIME: Final = "expected RFC 3339 with an offset, or Unix seconds"
 _NOT_FOUND: Final = "id: the patch found no document of this id in its namespace"
-
-IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
-"""One call at a time; small ones, for a model in this process serves queries, too."""
-
 
 ENOUGH: Final = {Blame.REQUEST: 2, Blame.UNKNOWN: 3, Blame.BACKEND: 6}
 """Failures of a single document after which it is refused, by what the backend said.
@@ -150,7 +146,8 @@ class DocumentStage(AsyncStage[EventInFlight, Outcome]):
     `refused` begins the reason of its dead letter: what is refused, where that is not the whole document.
     """
 
-    bounds = IN_ORDER
+    # One call at a time; small ones, for a model in this process serves queries, too.
+    bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
     refused: ClassVar = "refused"
 
     @override
@@ -190,7 +187,6 @@ class DocumentTexts(DocumentStage[Vector | None]):
     async def call(
         self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
     ) -> list[Vector | BackendError | None]:
-        """The vector of each document that needs one."""
         if (encoder := self.encoder) is None:
             return [None] * len(documents)
 
@@ -299,7 +295,6 @@ class Writer(DocumentStage[InputError | None]):
     async def _write(
         self, documents: Sequence[DocumentInFlight]
     ) -> dict[EventInFlight, InputError | BackendError | None]:
-        """The outcomes of documents that have one."""
         outcomes: dict[EventInFlight, InputError | BackendError | None] = {}
         fit = []
         for document in documents:
@@ -373,7 +368,7 @@ class Writer(DocumentStage[InputError | None]):
         return due
 
     async def _delete(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:
-        for part in chunks(batch, self.qdrant.limits_of(physical).conditions):
+        for part in deletable_parts(batch, self.qdrant.limits_of(physical).conditions):
             await self.qdrant.delete(physical, deletable(part), timeout=self.timeout)
 
     async def _patch(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:

@@ -57,7 +57,7 @@ Vector = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class Neighbour:
     """A document as its neighbours see it; `version` is None where the index has none of it."""
 
     id: str
@@ -66,7 +66,7 @@ class Member:
     version: int | None = None
 
     @classmethod
-    def of(cls, id_: str, payload: Mapping[str, Any]) -> "Member":
+    def of(cls, id_: str, payload: Mapping[str, Any]) -> "Neighbour":
         """The document of a point, by its payload in the index."""
         group, order = payload.get(GROUP), payload.get(ORDER)
         placed = Position(group, float(order)) if isinstance(group, str) and isinstance(order, int | float) else None
@@ -74,11 +74,11 @@ class Member:
         return cls(id_, placed, content(payload), version if isinstance(version, int) else None)
 
 
-Window = tuple[Member, ...]
+Window = tuple[Neighbour, ...]
 """The documents that one context is made of, in their order."""
 
 
-def windows(members: Collection[Member], settings: ContextSettings) -> dict[str, Window]:
+def windows(members: Collection[Neighbour], settings: ContextSettings) -> dict[str, Window]:
     """The window of each document, by id; those with a place are of one group."""
     placed = sorted((member for member in members if member.position is not None), key=attrgetter("position", "id"))
     found = {
@@ -160,9 +160,9 @@ class ContextWriter(DocumentStage[None]):
     async def _read(self, physical: str, ids: Collection[str]) -> dict[str, Context]:
         """The contexts that these documents are in, or were in when they were written, as the index has them now."""
         naming = await self._naming(physical, ids)
-        earlier = [Member.of(id_, payload) for id_, payload in naming.items()]
+        earlier = [Neighbour.of(id_, payload) for id_, payload in naming.items()]
         payloads = await self.qdrant.retrieve(physical, sorted(ids), _FIELDS, timeout=self.timeout)
-        present = [Member.of(id_, payload) for id_, payload in payloads.items()]
+        present = [Neighbour.of(id_, payload) for id_, payload in payloads.items()]
         known = {member.id: member for member in (*earlier, *present)}
         found = windows([member for member in known.values() if member.position is None], self.settings)
         placed = sorted({member.position for member in known.values() if member.position is not None})
@@ -173,7 +173,7 @@ class ContextWriter(DocumentStage[None]):
             found |= {member.id: nearby[member.id] for member in earlier if member.id in nearby}
         members = {member.id: member.position for window in found.values() for member in window}
         # A document that was hidden, or shown, meanwhile is not in the window any more; the next reading sees that.
-        only = PayloadTest((GROUP, ORDER), lambda id_, payload: Member.of(id_, payload).position == members[id_])
+        only = PayloadTest((GROUP, ORDER), lambda id_, payload: Neighbour.of(id_, payload).position == members[id_])
         every, timeout = sorted(members), self.timeout
         vectors = (
             await self.qdrant.vectors(physical, every, self.names.dense, only=only, timeout=timeout) if every else {}
@@ -187,7 +187,7 @@ class ContextWriter(DocumentStage[None]):
             for id_, window in found.items()
         }
 
-    async def _group(self, physical: str, group: str, orders: Sequence[float]) -> list[Member]:
+    async def _group(self, physical: str, group: str, orders: Sequence[float]) -> list[Neighbour]:
         """The documents of a group at these values of its order, and all that are in a window with one that is."""
         reach = self.settings.before + self.settings.after
         within = {"key": GROUP, "match": {"value": group}}
@@ -196,8 +196,8 @@ class ContextWriter(DocumentStage[None]):
             found_by_id = self.qdrant.records(
                 physical, {"must": [within]}, limit=_PAGE, fields=_FIELDS, timeout=self.timeout
             )
-            return [Member.of(each.id, each.payload) async for each in found_by_id]
-        found: dict[str, Member] = {}
+            return [Neighbour.of(each.id, each.payload) async for each in found_by_id]
+        found: dict[str, Neighbour] = {}
         rest, limit = orders, _PAGE
         while rest:
             before = {"must": [within, {"key": ORDER, "range": {"lt": rest[0]}}]}
@@ -218,12 +218,12 @@ class ContextWriter(DocumentStage[None]):
 
     async def _read_ordered(
         self, physical: str, where: Mapping[str, Any], direction: str, limit: int
-    ) -> dict[str, Member]:
+    ) -> dict[str, Neighbour]:
         order = {"key": ORDER, "direction": direction}
         page = await self.qdrant.scroll(
             physical, where, limit=limit, fields=_FIELDS, order_by=order, timeout=self.timeout
         )
-        return {record.id: Member.of(record.id, record.payload) for record in page.records}
+        return {record.id: Neighbour.of(record.id, record.payload) for record in page.records}
 
     async def _naming(self, physical: str, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:
         """The points that name any of these documents, by id, with the fields that a member needs."""
@@ -240,14 +240,14 @@ class ContextWriter(DocumentStage[None]):
 
     def _change(self, id_: str, context: Context, collection: str) -> Change:
         terms = self.catalogue.analyser(collection).document(join_contents(context.window))
-        vectors: dict[str, Any] = {self.names.dense_context: mean(context.dense)}
+        vectors: dict[str, Any] = {self.names.dense_context: mean_direction(context.dense)}
         vectors[self.names.sparse_context] = spell(terms) if terms.indices else None
         named = {NEIGHBOURS: [member.id for member in context.window], LEFT: list(context.left)}
         own = next(member for member in context.window if member.id == id_)
         return Change(id_, vectors, named, _same(own))
 
 
-def _same(member: Member) -> list[Mapping[str, Any]]:
+def _same(member: Neighbour) -> list[Mapping[str, Any]]:
     """The conditions by which a document is still the one that was read, for the same sources."""
     same: list[Mapping[str, Any]] = []
     if member.version is not None:
@@ -257,7 +257,7 @@ def _same(member: Member) -> list[Mapping[str, Any]]:
     return same
 
 
-def mean(vectors: Sequence[Vector]) -> NDArray[np.float32] | None:
+def mean_direction(vectors: Sequence[Vector]) -> NDArray[np.float32] | None:
     """The mean direction of vectors; None of none, and where they cancel out."""
     if not vectors:
         return None

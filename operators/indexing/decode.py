@@ -127,7 +127,7 @@ class DocumentDecoder:
         parsed = parse(message, self.max_bytes, MAX_DOCUMENT_PARTS)
         if parsed.warnings:
             self.mended.note(message)
-        return from_debezium(parsed.event, columns) if rows else rename(parsed.event, columns)
+        return from_debezium(parsed.event, columns) if rows else rename_columns(parsed.event, columns)
 
 
 def read_deletion(given: dict[str, Any]) -> DeletionEvent:
@@ -161,7 +161,7 @@ def tombstone(key: bytes | None) -> dict[str, Any]:
     return {"op": "delete", "namespace": namespace, "id": id_}
 
 
-def rename(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+def rename_columns(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     """The row with the fields of a document in place of the columns that have them."""
     found = {field: row[column] for field, column in columns.items() if column in row}
     taken = {*columns, *columns.values()}
@@ -174,7 +174,7 @@ def from_debezium(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, 
         row = row["payload"]
         if not isinstance(row, dict):
             raise InputError(DeadLetterClass.INVALID, "payload: an object is expected", "payload")
-    event = {name: value for name, value in rename(row, columns).items() if not name.startswith("__")}
+    event = {name: value for name, value in rename_columns(row, columns).items() if not name.startswith("__")}
     for name in _NAMES:
         if type(event.get(name)) is int:
             event[name] = str(event[name])

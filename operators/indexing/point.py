@@ -205,11 +205,7 @@ def patches_over(payload: Mapping[str, Any], version: int) -> Patches:
 
 
 def point(
-    document: DocumentInFlight,
-    names: Vectors,
-    bm25: Bm25,
-    *,
-    context: ContextSettings = _ALONE,
+    document: DocumentInFlight, names: Vectors, bm25: Bm25, *, context: ContextSettings = _ALONE
 ) -> dict[str, Any]:
     """The point of an upsert: id, payload, and each vector that there is."""
     vectors: dict[str, Any] = {}
@@ -264,7 +260,7 @@ def deletable(documents: Sequence[DocumentInFlight]) -> dict[str, Any]:
     return {"must": [{"has_id": [document.point_id for document in documents]}, not_newer(documents)]}
 
 
-def chunks(documents: Sequence[DocumentInFlight], most: int | None) -> list[Sequence[DocumentInFlight]]:
+def deletable_parts(documents: Sequence[DocumentInFlight], most: int | None) -> list[Sequence[DocumentInFlight]]:
     """The documents in parts whose filter `deletable` has at most that many conditions; None is no bound."""
     # Two a document, and two for all of them.
     size = max(1, len(documents) if most is None else (most - 2) // 2)

@@ -32,7 +32,7 @@ from operators.access.firewall import find_forbidden
 from operators.caching.bounded import ExactCache
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
-from operators.caching.semantic_cache import Likeness, SemanticCache, digest, direction
+from operators.caching.semantic_cache import Likeness, SemanticCache, digest_parts, direction
 from operators.query.canonical import CanonicalQuery, Shape
 from operators.query.cursor import MOST_GIVEN, After
 from operators.query.in_flight import InFlight
@@ -273,8 +273,8 @@ def _likeness(query: InFlight) -> Likeness | None:
 def _fingerprint(asked: CanonicalQuery) -> bytes:
     text = asked.text or ""
     if asked.vector is None:
-        return digest(*(_bytes(word) for word in wording(text)))
-    return digest(_bytes(text))
+        return digest_parts(*(_bytes(word) for word in wording(text)))
+    return digest_parts(_bytes(text))
 
 
 def _bytes(text: str) -> bytes:
