@@ -272,13 +272,9 @@ ORDERING: Final = frozenset({"integer", "float", "datetime"})
 
 def answers(described: Mapping[str, Any]) -> frozenset[Ask]:
     """The questions that an index answers, which Qdrant describes as {data_type, params}."""
-    params = described.get("params") or {}
-    found = set()
-    for ask, (name, default) in _OPTIONS.get(described.get("data_type", ""), {}).items():
-        value = params.get(name)
-        if default if value is None else value:
-            found.add(ask)
-    return frozenset(found)
+    options = _OPTIONS.get(described.get("data_type", ""), {})
+    params = {name: value for name, value in (described.get("params") or {}).items() if value is not None}
+    return frozenset(ask for ask, (name, default) in options.items() if params.get(name, default))
 
 
 def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
@@ -311,10 +307,7 @@ def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
 def missing_indexes(wanted: FieldFilter, indexed: Mapping[str, frozenset[Ask]]) -> list[Ask] | None:
     """The kinds of index of which the filter's field lacks one; None if its index answers the filter."""
     there = indexed.get(wanted.field, frozenset())
-    for any_of in asks(wanted):
-        if not any_of & there:
-            return sorted(any_of)
-    return None
+    return next((sorted(any_of) for any_of in asks(wanted) if not any_of & there), None)
 
 
 def check_indexes(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[Ask]]) -> None:

@@ -317,8 +317,8 @@ class Writer(DocumentStage[InputError | None]):
                     for start in range(0, len(batch), most):
                         part = batch[start : start + most]
                         outcomes.update(zip(part, await write_all(part, guarded), strict=True))
-        missing = InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND)
-        return outcomes | {document: missing for document in documents if document.missing}
+        missing = (document for document in documents if document.missing)
+        return outcomes | {document: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for document in missing}
 
     async def _forget(self, deletion: DeletionInFlight) -> InputError | BackendError | None:
         """Delete what a deletion of many names. Its error, if it is refused."""

@@ -42,7 +42,7 @@ from operators.clients.qdrant.requests import Change
 from operators.collections.catalogue import Catalogue
 from operators.indexing.apply import DocumentStage, write_all
 from operators.indexing.document import DocumentInFlight, EventInFlight
-from operators.indexing.point import Position, moves, spell
+from operators.indexing.point import Position, has_value, moves, spell
 from operators.ranking.content import content
 from operators.runtime.dispatcher import BatchKey
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER, VERSION
@@ -190,7 +190,7 @@ class ContextWriter(DocumentStage[None]):
     async def _group(self, physical: str, group: str, orders: Sequence[float]) -> list[Neighbour]:
         """The documents of a group at these values of its order, and all that are in a window with one that is."""
         reach = self.settings.before + self.settings.after
-        within = {"key": GROUP, "match": {"value": group}}
+        within = has_value(GROUP, group)
         if self.qdrant.limits_of(physical).page(_PAGE) < _PAGE:
             # Pages in order can't pass by more documents of one place than a page may have: the whole group is read.
             found_by_id = self.qdrant.records(
@@ -251,9 +251,9 @@ def _same(member: Neighbour) -> list[Mapping[str, Any]]:
     """The conditions by which a document is still the one that was read, for the same sources."""
     same: list[Mapping[str, Any]] = []
     if member.version is not None:
-        same.append({"key": VERSION, "match": {"value": member.version}})
+        same.append(has_value(VERSION, member.version))
     if member.position is not None:
-        same.append({"key": GROUP, "match": {"value": member.position.group}})
+        same.append(has_value(GROUP, member.position.group))
     return same
 
 

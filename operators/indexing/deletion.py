@@ -46,7 +46,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
 from operators.collections.catalogue import Catalogue
 from operators.indexing.document import DeletionInFlight, DocumentInFlight
-from operators.indexing.point import has_patches, hash_patches, up_to
+from operators.indexing.point import has_value, hash_patches, up_to
 from schemas.document import DESTINATION, EXPIRES, FORGOTTEN, GROUP, NAMESPACE, ORDER, PATCHED, VERSION
 from schemas.errors import BackendError, invalid
 
@@ -107,8 +107,7 @@ Write = Callable[[str, Sequence[DocumentInFlight]], Awaitable[None]]
 
 def within(destination: str, namespace: str) -> list[Condition]:
     """The conditions of a namespace's documents."""
-    named = {NAMESPACE: namespace, DESTINATION: destination}
-    return [{"key": key, "match": {"value": name}} for key, name in named.items()]
+    return [has_value(NAMESPACE, namespace), has_value(DESTINATION, destination)]
 
 
 def remember(tombstone: Tombstone, forgotten: Forgotten) -> Tombstone:
@@ -243,8 +242,8 @@ class Deletion:
         shown = []
         for document in documents:
             if document.hidden:
-                same = {"key": VERSION, "match": {"value": document.version}}
-                shown.append(Change(document.point_id, {}, {NAMESPACE: document.namespace}, [same]))
+                same = [has_value(VERSION, document.version)]
+                shown.append(Change(document.point_id, {}, {NAMESPACE: document.namespace}, same))
         if shown:
             await self.qdrant.change(physical, shown, timeout=self.timeout)
 
@@ -278,7 +277,7 @@ class Deletion:
             _check_size(namespace, tombstone, len(orjson.dumps(written)), self.qdrant.limits_of(physical).conditions)
             # As with patches: what another indexer has written meanwhile stays, and is read again.
             fields = {FORGOTTEN: written, PATCHED: hash_patches({FORGOTTEN: (0, written)})}
-            condition = {"must": [has_patches(mark)]}
+            condition = {"must": [has_value(PATCHED, mark)]}
             whole = {"id": point, "vector": {}, "payload": fields}
             await self.qdrant.upsert(physical, [whole], condition, timeout=self.timeout)
 

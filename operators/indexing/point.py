@@ -84,9 +84,9 @@ def hash_patches(patches: Patches) -> int | None:
     return int.from_bytes(hashlib.blake2b(written, digest_size=8).digest()) >> 1
 
 
-def has_patches(found: object) -> dict[str, Any]:
-    """The condition that a point has the patches with this hash; None: that it has none."""
-    return {"is_empty": {"key": keys.PATCHED}} if found is None else {"key": keys.PATCHED, "match": {"value": found}}
+def has_value(key: str, value: object) -> dict[str, Any]:
+    """The condition that a point has this value of a payload field; None: that it has none."""
+    return {"is_empty": {"key": key}} if value is None else {"key": key, "match": {"value": value}}
 
 
 def _patch_fields(patches: Patches) -> dict[str, Any]:
@@ -106,11 +106,8 @@ def payload(
     changed = {name: value for name, (_, value) in document.patches.items()}
     written = {**_fields(event), **changed, **_patch_fields(document.patches)}
     fields = {name: value for name, value in written.items() if value is not None}
-    fields |= {
-        keys.DESTINATION: document.destination,
-        keys.VERSION: document.version,
-        keys.NAMESPACE: document.namespace,
-    }
+    fields |= {keys.DESTINATION: document.destination, keys.VERSION: document.version}
+    fields[keys.NAMESPACE] = document.namespace
     if document.hidden:
         del fields[keys.NAMESPACE]
     if (content := fingerprint(document.content)) is not None:
@@ -190,13 +187,9 @@ def change_of(
     if keys.EXPIRES_AT not in new:
         # The default age may have changed since the document was written.
         derived.pop(keys.EXPIRES, None)
-    same = (
-        {"key": keys.VERSION, "match": {"value": version}}
-        if version is not None
-        else {"is_empty": {"key": keys.VERSION}}
-    )
     changes = {**new, **derived, **_patch_fields(after)}
-    return Change(document.point_id, {}, changes, (same, has_patches(payload.get(keys.PATCHED))))
+    same = [has_value(key, payload.get(key)) for key in (keys.VERSION, keys.PATCHED)]
+    return Change(document.point_id, {}, changes, same)
 
 
 def patches_over(payload: Mapping[str, Any], version: int) -> Patches:
@@ -252,7 +245,7 @@ def not_newer(documents: Iterable[DocumentInFlight]) -> dict[str, Any]:
 
 def writable(documents: Iterable[DocumentInFlight], patched: object = None) -> dict[str, Any]:
     """The filter that matches those of the upserts' points that may be written, and whose patches have this hash."""
-    return {"must": [not_newer(documents), has_patches(patched)]}
+    return {"must": [not_newer(documents), has_value(keys.PATCHED, patched)]}
 
 
 def deletable(documents: Sequence[DocumentInFlight]) -> dict[str, Any]:
