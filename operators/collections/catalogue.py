@@ -224,14 +224,9 @@ def _modifier(key: str, name: str, info: CollectionInfo) -> Modifier | None:
             return None
         return "none"
     sparse = info.sparse_vectors.get(name)
-    if _lacks_idf(sparse):
+    if sparse is None:
+        return None
+    # Qdrant's IDF would weigh a sparse encoder's terms again, by documents of other namespaces, too.
+    if sparse.get("modifier") in {None, "none"}:
         return "none"
-    return "idf" if sparse is not None and _USUAL[key] == "idf" else None
-
-
-def _lacks_idf(sparse: Mapping[str, Any] | None) -> bool:
-    """True for a sparse vector that is searched as it was weighed when it was made.
-
-    Qdrant's IDF would weigh a sparse encoder's terms again, by documents of other namespaces, too.
-    """
-    return sparse is not None and sparse.get("modifier") in {None, "none"}
+    return "idf" if _USUAL[key] == "idf" else None
