@@ -96,14 +96,10 @@ def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
 
     Patches are none of them.
     """
-    kept: dict[tuple[str, str], DocumentInFlight] = {}
-    for document in documents:
-        key = (document.collection, document.point_id)
-        if document.event.op == "patch":
-            continue
-        if key not in kept or document.version >= kept[key].version:
-            kept[key] = document
-    return list(kept.values())
+    whole = (document for document in documents if document.event.op != "patch")
+    # The sort keeps the order of equal versions, and the last one of a key stays.
+    by_version = sorted(whole, key=lambda document: document.version)
+    return list({(document.collection, document.point_id): document for document in by_version}.values())
 
 
 def patches_to_apply(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
