@@ -102,9 +102,7 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
 
 
 def passes(wanted: AnyFilter, payload: Mapping[str, Any], *, of_object: bool = False) -> bool:
-    """True if a document with this payload matches the filter, as if its fields had no index; `of_object`: if an object
-    of an array does.
-    """
+    """True if a payload matches the filter, as if its fields had no index; `of_object`: an object of an array."""
     if isinstance(wanted, Group):
         found = (passes(each, payload, of_object=of_object) for each in wanted.filters)
         return all(found) if wanted.kind == "all_of" else any(found) is (wanted.kind == "any_of")

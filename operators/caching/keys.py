@@ -67,7 +67,7 @@ class Scope:
     ) -> Self:
         """The scope of an event, of which some fields were `resolved`: they count as what they stand for."""
         asked = {**event.model_dump(mode="json", exclude=_APART), **resolved}
-        # A field without a value is left out: that is quicker, and no value is written as nothing.
+        # A field without a value is left out, which is quicker. No value is written as nothing.
         page = {name: value for name in _PAGE if (value := asked.pop(name)) is not None}
         query = {name: value for name, value in asked.items() if value is not None}
         return cls(_json(query), _json(page), recipe_hash, config_hash, policy_hash)

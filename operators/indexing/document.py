@@ -92,10 +92,7 @@ class DocumentInFlight(EventInFlight):
 
 
 def newest(documents: Iterable[DocumentInFlight]) -> list[DocumentInFlight]:
-    """Find the newest event of each point, the later one of equals: a batch with two versions of an id keeps the older.
-
-    Patches are none of them.
-    """
+    """The newest event of each point, patches apart: of an id that a batch has twice Qdrant keeps the older version."""
     whole = (document for document in documents if document.event.op != "patch")
     # The sort keeps the order of equal versions, and the last one of a key stays.
     by_version = sorted(whole, key=lambda document: document.version)
