@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from bench.stubs import text
-from operators.caching.payload_cache import TTL, PayloadCache
+from operators.caching.bounded import PayloadCache
 from operators.clients.http.transport import MIB
 from schemas.settings import CacheSettings
 
@@ -40,7 +40,7 @@ def _row(corpus: int, writes: float) -> dict[str, Any]:
     popularity = list(accumulate(1 / rank for rank in range(1, TEXTS + 1)))
     found = [[str(number) for number in chance.sample(range(corpus), DEPTH)] for _ in range(TEXTS)]
     versions: dict[str, int] = {}
-    cache = PayloadCache(CacheSettings().payload_mib * MIB, TTL)
+    cache = PayloadCache(CacheSettings().payload_mib * MIB)
     known = spared = 0
     for number, [query] in enumerate(chance.choices(range(TEXTS), cum_weights=popularity) for _ in range(_QUERIES)):
         now = number / RATE

@@ -14,7 +14,7 @@ from bytewax.dataflow import Dataflow
 from flows.assembly.indexing import IndexingParts
 from operators.delivery.sink import DeliverySink
 from operators.delivery.source import MessageSource
-from operators.indexing.watermark import publish_watermarks
+from operators.indexing.document import publish_watermarks
 from operators.runtime.stage import async_stage, key, sync_stage
 
 

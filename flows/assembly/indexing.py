@@ -18,7 +18,7 @@ from operators.indexing.apply import DocumentEmbedder, DocumentEncoder, Document
 from operators.indexing.context import ContextWriter
 from operators.indexing.copying import Copier
 from operators.indexing.decode import DocumentDecoder
-from operators.indexing.expiry import EVERY, Expiry
+from operators.indexing.deletion import EVERY, Deletion, Expiry
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from schemas.settings import DocumentSettings, Settings
@@ -88,7 +88,7 @@ def indexing_parts(settings: Settings, made: Clients, given: Replication, group:
     if made.embedder is not None:
         try_embedder(made.embedder, settings, given.calls)
     stages = DocumentStages.of(settings, made, catalogue, given.signals.metrics.unreadable.inc)
-    expiry = Expiry(made.qdrant, catalogue, tuple(index.physical), stages.context, _TIMEOUT)
+    expiry = Expiry(Deletion(made.qdrant, stages.context, _TIMEOUT), catalogue, tuple(index.physical))
     given.calls.keep("expiry", expiry.follow, pause=EVERY)
     return IndexingParts(
         consumer_loop=given.consumer_loop,

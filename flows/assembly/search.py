@@ -13,8 +13,7 @@ from flows.assembly.clients import Clients, try_embedder
 from flows.assembly.collections import CollectionLog, choice
 from flows.assembly.delivery import Replication
 from operators.access.filters import on_fields
-from operators.caching.bounded import ExactCache
-from operators.caching.payload_cache import TTL, PayloadCache
+from operators.caching.bounded import ExactCache, PayloadCache
 from operators.caching.semantic_cache import SemanticCache
 from operators.clients.chat import ChatModel
 from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
@@ -115,7 +114,7 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         given.calls.keep("policies", partial(asyncio.to_thread, policy_files.read))
     nearby = settings.qdrant.context
     cached = answers(settings.cache, given.signals.metrics)
-    kept = PayloadCache(settings.cache.payload_mib * MIB, TTL) if settings.cache.payload_mib else None
+    kept = PayloadCache(settings.cache.payload_mib * MIB) if settings.cache.payload_mib else None
     if kept is not None:
         given.signals.metrics.table("payloads", kept.__len__)
     reranking = rerankers.reranking(settings, clients.reranker, given.signals.metrics)

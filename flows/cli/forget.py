@@ -17,7 +17,7 @@ from flows.cli.query import EXAMPLE, Condition, filter_option
 from operators.access.filters import condition as in_qdrant
 from operators.delivery.broker import reach
 from operators.indexing.decode import read_deletion
-from operators.indexing.tombstones import Forgotten, within
+from operators.indexing.deletion import Forgotten, within
 from schemas.document import DELETE_WHERE, DeletionEvent
 from schemas.errors import ConfigError, InputError
 from schemas.settings import QdrantSettings, Settings

@@ -15,7 +15,7 @@ import typer
 
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
-from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25
 from operators.query.backend_answers import RerankScores
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import MOST
@@ -47,7 +47,6 @@ from schemas.settings.ranking import PROFILES
 MAX_LINE: Final = 64 * 1024 * 1024
 DESTINATION: Final = "default"
 
-_ENGLISH: Final = Bm25Parameters(analysis=CURRENT)
 """The analysis by which passages are found: a pool does not say that of its collection."""
 
 _NAMESPACE: Final = Defaults().namespace
@@ -134,7 +133,7 @@ class PoolRanker:
             "source": None,
         }
         words = parse(asked.canonical.text or "", {}).terms
-        matcher = partial(Matcher, words, Bm25(_ENGLISH).terms_of)
+        matcher = partial(Matcher, words, Bm25(analysis=CURRENT).terms_of)
         answer = result(asked, outcome, read.identity, page(asked, outcome), provenance, matcher)
         if event.record:
             answer["pool"] = read.document

@@ -27,7 +27,7 @@ Qdrant's own table (`unindexed_field`, version 1.19).
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from operator import ge, gt, le, lt
@@ -65,7 +65,6 @@ _EXACT: Final = 2**53
 
 
 _CHECKS: Final = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:?\d\d)?)?")
 """RFC 3339, a date, or one with a time of day; Qdrant reads those without an offset in UTC."""
 
@@ -79,12 +78,11 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
     field = wanted.field
     match wanted:
         case Eq(value=value):
-            equal = [_equal(field, form) for form in _forms(wanted, [value], of_object)]
-            return equal[0] if len(equal) == 1 else {"should": equal}
+            return _any_of([_equal(field, form) for form in _forms(wanted, [value], of_object)])
         case AnyOf(value=values):
-            return _any(field, _forms(wanted, values, of_object))
+            return _in(field, _forms(wanted, values, of_object))
         case NoneOf(value=values):
-            return {"must_not": [_any(field, _forms(wanted, values, of_object))]}
+            return {"must_not": [_in(field, _forms(wanted, values, of_object))]}
         case Range(value=bounds):
             return {"key": field, "range": bounds.given}
         case DateRange(value=bounds):
@@ -97,18 +95,14 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
             missing: Condition = {"is_empty": {"key": field}}
             return {"must_not": [missing]} if there else missing
         case Prefix(value=start):
-            begins: list[Condition] = [
-                {"key": field, "match": {"prefix": form}} for form in _forms(wanted, [start], of_object)
-            ]
-            return begins[0] if len(begins) == 1 else {"should": begins}
+            forms = _forms(wanted, [start], of_object)
+            return _any_of([{"key": field, "match": {"prefix": form}} for form in forms])
         case Nested(value=filters):
             return {"nested": {"key": field, "filter": {"must": [condition(each, of_object=True) for each in filters]}}}
 
 
 def passes(wanted: AnyFilter, payload: Mapping[str, Any], *, of_object: bool = False) -> bool:
-    """True if a document with this payload matches the filter, as if its fields had no index; `of_object`: if an object
-    of an array does.
-    """
+    """True if a payload matches the filter, as if its fields had no index; `of_object`: an object of an array."""
     if isinstance(wanted, Group):
         found = (passes(each, payload, of_object=of_object) for each in wanted.filters)
         return all(found) if wanted.kind == "all_of" else any(found) is (wanted.kind == "any_of")
@@ -118,16 +112,13 @@ def passes(wanted: AnyFilter, payload: Mapping[str, Any], *, of_object: bool = F
         case Eq(value=equal):
             forms = _forms(wanted, [equal], of_object)
             return any(_equals(each, form) for each in elements for form in forms)
-        case AnyOf(value=values):
+        case AnyOf(value=values) | NoneOf(value=values):
             forms = _forms(wanted, values, of_object)
-            return any(_is_one_of(each, forms) for each in elements)
-        case NoneOf(value=values):
-            forms = _forms(wanted, values, of_object)
-            return not any(_is_one_of(each, forms) for each in elements)
+            return any(_is_one_of(each, forms) for each in elements) is isinstance(wanted, AnyOf)
         case Range(value=bounds):
             return any(_is_number(each) and _within(float(each), bounds.given) for each in elements)
         case DateRange(value=bounds):
-            given = {name: _moment(bound) for name, bound in bounds.given.items()}
+            given = {name: datetime.fromtimestamp(bound, UTC) for name, bound in bounds.given.items()}
             return any(_within(moment, given) for moment in map(_read_time, elements) if moment is not None)
         case Exists(value=there):
             return (value not in (None, [])) is there
@@ -204,14 +195,17 @@ def _equal(field: str, value: str | bool | int | float) -> Condition:
     return {"key": field, "range": {"gte": value, "lte": value}}
 
 
-def _any(field: str, values: Sequence[str | bool | int]) -> Condition:
+def _any_of(conditions: Sequence[Condition]) -> Condition:
+    return conditions[0] if len(conditions) == 1 else {"should": [*conditions]}
+
+
+def _in(field: str, values: Sequence[str | bool | int]) -> Condition:
     strings = [value for value in values if isinstance(value, str)]
     booleans = {value for value in values if isinstance(value, bool)}
     integers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
     # Qdrant's lists are of one type, and never of booleans.
     kinds: list[Condition] = [{"key": field, "match": {"any": kind}} for kind in (strings, integers) if kind]
-    kinds += [{"key": field, "match": {"value": value}} for value in sorted(booleans)]
-    return kinds[0] if len(kinds) == 1 else {"should": kinds}
+    return _any_of([*kinds, *({"key": field, "match": {"value": value}} for value in sorted(booleans))])
 
 
 def _time(seconds: float) -> str:
@@ -236,16 +230,11 @@ def _within(value: Any, bounds: Mapping[str, Any]) -> bool:
     return all(_CHECKS[name](value, bound) for name, bound in bounds.items())
 
 
-def _moment(seconds: float) -> timedelta:
-    # To the microsecond, as conditions are.
-    return datetime.fromtimestamp(seconds, UTC) - _EPOCH
-
-
-def _read_time(value: object) -> timedelta | None:
+def _read_time(value: object) -> datetime | None:
     if not isinstance(value, str) or not _TIME.fullmatch(value):
         return None
     try:
-        return read_time(value) - _EPOCH
+        return read_time(value)
     except ValueError:
         return None
 
@@ -281,13 +270,9 @@ ORDERING: Final = frozenset({"integer", "float", "datetime"})
 
 def answers(described: Mapping[str, Any]) -> frozenset[Ask]:
     """The questions that an index answers, which Qdrant describes as {data_type, params}."""
-    params = described.get("params") or {}
-    found = set()
-    for ask, (name, default) in _OPTIONS.get(described.get("data_type", ""), {}).items():
-        value = params.get(name)
-        if default if value is None else value:
-            found.add(ask)
-    return frozenset(found)
+    options = _OPTIONS.get(described.get("data_type", ""), {})
+    params = {name: value for name, value in (described.get("params") or {}).items() if value is not None}
+    return frozenset(ask for ask, (name, default) in options.items() if params.get(name, default))
 
 
 def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
@@ -300,8 +285,11 @@ def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
             return [_asks_of(value)]
         case AnyOf(value=values) | NoneOf(value=values):
             strings = [value for value in values if isinstance(value, str)]
-            others = {_asks_of_listed(value) for value in values if not isinstance(value, str)}
-            return [*others, *([_asks_of_strings(strings)] if strings else [])]
+            # Qdrant has no list of floats.
+            others = {
+                Ask.BOOL if isinstance(value, bool) else Ask.INTEGER for value in values if type(value) is not str
+            }
+            return [*(frozenset({each}) for each in others), *([_asks_of_strings(strings)] if strings else [])]
         case Range():
             return [frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})]
         case DateRange():
@@ -317,10 +305,7 @@ def asks(wanted: FieldFilter) -> list[frozenset[Ask]]:
 def missing_indexes(wanted: FieldFilter, indexed: Mapping[str, frozenset[Ask]]) -> list[Ask] | None:
     """The kinds of index of which the filter's field lacks one; None if its index answers the filter."""
     there = indexed.get(wanted.field, frozenset())
-    for any_of in asks(wanted):
-        if not any_of & there:
-            return sorted(any_of)
-    return None
+    return next((sorted(any_of) for any_of in asks(wanted) if not any_of & there), None)
 
 
 def check_indexes(wanted: Sequence[AnyFilter], indexed: Mapping[str, frozenset[Ask]]) -> None:
@@ -343,10 +328,6 @@ def _asks_of(value: str | bool | int | float) -> frozenset[Ask]:
     if isinstance(value, int) and abs(value) >= _EXACT:
         return frozenset({Ask.INTEGER})
     return frozenset({Ask.FLOAT, Ask.INTEGER_RANGE})
-
-
-def _asks_of_listed(value: bool | int) -> frozenset[Ask]:
-    return frozenset({Ask.BOOL if isinstance(value, bool) else Ask.INTEGER})
 
 
 def _asks_of_strings(values: list[str]) -> frozenset[Ask]:

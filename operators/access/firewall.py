@@ -61,9 +61,7 @@ class AccessFilter:
         return self.tiers is not None or bool(self.filters)
 
     def conditions(self, indexed: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
-        """Qdrant's conditions, for the `must` list of every leg; `indexed` are the fields that may be filtered by, None
-        for all.
-        """
+        """Qdrant's conditions for the `must` list of every leg; filters may be on `indexed` fields, None: on all."""
         return [{"key": NAMESPACE, "match": {"value": self.namespace}}, *self.visible(indexed)]
 
     def visible(self, indexed: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
@@ -134,10 +132,7 @@ _namespace_of: Final = itemgetter(NAMESPACE)
 
 
 def find_forbidden(access_filter: AccessFilter | None, ids: Iterable[str], payloads: Collection[Payload]) -> set[str]:
-    """The ids of the records that the query may not see; without an access filter, it may see none.
-
-    `payloads` has one for each of `ids`.
-    """
+    """The ids of the records that the query may not see, all without an access filter; each id has its payload."""
     if access_filter is None:
         return set(ids)
     if not access_filter.hides and _all_of(access_filter.namespace, payloads):

@@ -52,23 +52,17 @@ def entry_size(length: int, answer: bytes) -> int:
     return ENTRY + 5 * length + len(answer)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Direction:
-    """The direction of a vector: the vector at length 1."""
-
-    row: Row
-
-
-def direction(vector: Sequence[float]) -> Direction | None:
-    """The vector's direction; None for an empty one, one of zeros, and one with a number that isn't finite."""
+def direction(vector: Sequence[float]) -> Row | None:
+    """The vector at length 1; None for an empty one, one of zeros, and one with a number that isn't finite."""
     numbers = np.asarray(vector, np.float64)
     largest = np.abs(numbers).max(initial=0.0)
     if not 0.0 < largest < np.inf:
         return None
     # Squares of very large or very small numbers would leave the range of a float.
     scaled = numbers / largest
+    row: Row = (scaled / np.sqrt(scaled @ scaled)).astype(np.float32)
     # Adding 0.0 makes one zero of both, so that equal rows are equal bytes.
-    return Direction((scaled / np.sqrt(scaled @ scaled)).astype(np.float32) + np.float32(0.0))
+    return row + np.float32(0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,12 +72,12 @@ class Likeness:
     `same`: only the same direction, to the rounding of float32, is similar enough.
     """
 
-    direction: Direction
+    direction: Row
     fingerprint: bytes
     same: bool = False
 
 
-def fingerprint(*values: bytes) -> bytes:
+def digest_parts(*values: bytes) -> bytes:
     """A digest of FINGERPRINT bytes; those of different values differ."""
     lengths = b"".join(len(value).to_bytes(8) for value in values)
     return blake2b(lengths + b"".join(values), digest_size=FINGERPRINT).digest()
@@ -166,7 +160,7 @@ class SemanticCache:
 
     def nearest(self, scope: bytes, likeness: Likeness, now: float) -> bytes | None:
         """The newest answer of the scope to a query that is like this one, and has not expired; None without one."""
-        row = likeness.direction.row
+        row = likeness.direction
         bucket = self._buckets.get((scope, len(row)))
         if bucket is None:
             return None
@@ -178,8 +172,8 @@ class SemanticCache:
         """Put an answer as its scope's newest; one over a LARGEST-th of the cache isn't cached."""
         while self._entries and self._oldest().expiry <= now:
             self._drop(self._oldest())
-        row = likeness.direction.row
-        key = likeness.fingerprint + fingerprint(row.tobytes()) + scope
+        row = likeness.direction
+        key = likeness.fingerprint + digest_parts(row.tobytes()) + scope
         same = self._entries.get(key)
         if same is not None:
             self._drop(same)

@@ -8,7 +8,6 @@ identifiers add terms, and nothing to its length.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,10 +20,7 @@ from operators.text.terms import QueryWord, SparseVector, query_vector, trigrams
 from operators.text.words import split
 from schemas.document import COLUMNS, LANG
 from schemas.errors import ConfigError
-from schemas.settings.qdrant import Bm25Settings, language_tag
-
-ANY_COLUMN: Final = tuple((column, 1.0) for column in COLUMNS)
-"""Title and text, of the same weight."""
+from schemas.settings.qdrant import DEFAULT_FIELDS, Bm25Settings, language_tag
 
 PLAIN: Final = 1
 CURRENT: Final = 3
@@ -43,53 +39,35 @@ _COUNTING: Final = 1000.0
 _JOINED: Final = "stopwords"
 """The beginning of the term of a text that has stop words alone."""
 
-NO_LANGUAGE = "none"
+_ENGLISH: Final = Bm25Settings()
 _GERMAN: Final = frozenset({"german", "de"})
 _TURKISH: Final = frozenset({"turkish", "tr"})
-
-
-@dataclass(frozen=True, slots=True)
-class Bm25Parameters:
-    """The parameters of an index's terms, and of its queries' terms.
-
-    `k` is the saturation of term frequency, `b` the share of length normalisation (0 to 1), `avg_len` the expected
-    length of a document in terms. `language` chooses stemmer and stop words; "none" has neither. `analysis` is the
-    version of the analysis. `fields` are searched, each with its weight. `languages` has those of documents by their
-    field `lang`, which queries are searched in, too; `accents`: they count; `stop_words`: terms leave them out.
-    """
-
-    k: float = 1.2
-    b: float = 0.75
-    avg_len: float = 256.0
-    language: str = "english"
-    analysis: int = PLAIN
-    fields: tuple[tuple[str, float], ...] = ANY_COLUMN
-    languages: tuple[tuple[str, str], ...] = ()
-    accents: bool = True
-    stop_words: bool = True
 
 
 class Bm25:
     """The analyser and the weights of one collection; raises ConfigError for parameters that the model refuses.
 
-    `name` distinguishes it from every other, `columns` are the fields that it searches.
+    `analysis` is the version of the analysis. `fields`, the `columns`, are searched, each with its weight. `name`
+    distinguishes the analyser from every other.
     """
 
-    def __init__(self, parameters: Bm25Parameters | None = None) -> None:
-        self.parameters = parameters or Bm25Parameters()
-        self.name = repr(self.parameters)
-        self.columns = tuple(field for field, _ in self.parameters.fields)
-        counting = replace(self.parameters, k=_COUNTING, b=0.0)
-        whole = replace(counting, stop_words=False)
-        known = {self.parameters.language, *(language for _, language in self.parameters.languages)}
-        self._by_lang = dict(self.parameters.languages)
+    def __init__(
+        self, settings: Bm25Settings = _ENGLISH, analysis: int = PLAIN, fields: Mapping[str, float] = DEFAULT_FIELDS
+    ) -> None:
+        self.settings = settings
+        self.analysis = analysis
+        # Marks number the fields: metadata may come back in another order than that of the configuration.
+        ordered = sorted(fields, key=lambda name: (COLUMNS.index(name) if name in COLUMNS else len(COLUMNS), name))
+        self.fields = {name: float(fields[name]) for name in ordered}
+        self.columns = tuple(ordered)
+        self.name = repr((settings, analysis, self.fields))
+        # In the order of their names: the terms of a query are the same in each process.
+        languages = sorted({settings.language, *settings.languages.values()})
+        counting = settings.model_copy(update={"k": _COUNTING, "b": 0.0})
         try:
-            self._model = qdrant_edge.Bm25(_config(self.parameters))
-            # In the order of their names: the terms of a query are the same in each process.
-            self._counting = {
-                name: qdrant_edge.Bm25(_config(replace(counting, language=name))) for name in sorted(known)
-            }
-            self._whole = {name: qdrant_edge.Bm25(_config(replace(whole, language=name))) for name in sorted(known)}
+            self._model = _model(settings, settings.language)
+            self._counting = {language: _model(counting, language) for language in languages}
+            self._whole = {language: _model(counting, language, stop_words=False) for language in languages}
         except ValueError as error:
             raise ConfigError(f"bm25: {error}") from error
         # Queries share most of their words.
@@ -97,9 +75,9 @@ class Bm25:
 
     def document(self, text: str) -> SparseVector:
         """Return an indexed text's terms, weighted by their frequency in it; without terms it is empty."""
-        if self.parameters.analysis == PLAIN:
+        if self.analysis == PLAIN:
             return _sparse(self._model.embed_document(_readable(text)))
-        return self._weigh([(text, 1.0)], self.parameters.language)[0]
+        return self._weigh([(text, 1.0)], self.settings.language)[0]
 
     def payload(self, payload: Mapping[str, Any]) -> tuple[SparseVector, list[Collection[int]]]:
         """Return the terms of a document's searched fields, weighted by BM25F, and those of each field.
@@ -107,26 +85,27 @@ class Bm25:
         A field of weight 3 counts as if it stood there three times; a term's frequency is saturated over all fields.
         Source: Robertson, Zaragoza and Taylor 2004, Simple BM25 extension to multiple weighted fields.
         """
-        if self.parameters.analysis == PLAIN:
+        if self.analysis == PLAIN:
             each = [self.document(join_fields(payload, [column])).indices for column in COLUMNS]
             return self.document(join_fields(payload, COLUMNS)), list(each)
-        texts = [(join_fields(payload, [field]), weight) for field, weight in self.parameters.fields]
+        texts = [(join_fields(payload, [field]), weight) for field, weight in self.fields.items()]
         return self._weigh(texts, self._language(payload.get(LANG)))
 
     def trigrams(self, payload: Mapping[str, Any]) -> SparseVector:
         """Return the trigrams of the words of a document's searched fields."""
-        fields = self.parameters.fields
-        return trigrams_of_document([(_readable(join_fields(payload, [field])), weight) for field, weight in fields])
+        texts = ((_readable(join_fields(payload, [field])), weight) for field, weight in self.fields.items())
+        return trigrams_of_document(list(texts))
 
     def _language(self, lang: object) -> str:
         """The language of a document: `de-AT` is that of `de` unless it has its own."""
         tag = language_tag(lang) if isinstance(lang, str) else ""
-        return self._by_lang.get(tag) or self._by_lang.get(tag.partition("-")[0]) or self.parameters.language
+        languages = self.settings.languages
+        return languages.get(tag) or languages.get(tag.partition("-")[0]) or self.settings.language
 
     def words(self, text: str) -> Sequence[QueryWord]:
         """Return the words and forms of a query that have terms; stop words only if it has no others."""
         text = _readable(text)
-        if self.parameters.analysis == PLAIN:
+        if self.analysis == PLAIN:
             plain = ((word, self._model.embed_query(word).indices) for word in split(text))
             return [QueryWord(word.lower(), terms, place, 1) for place, (word, terms) in enumerate(plain) if terms]
         tokens = analyse(text, query=True)
@@ -143,14 +122,11 @@ class Bm25:
         read = zip((*words, *forms, *neighbours), found, weights, strict=True)
         known = [QueryWord(each.text, terms, each.first, each.atoms, weight) for each, terms, weight in read if terms]
         spelled = " ".join(each.text for each in words)
-        if words and any(self._are_stop_words(spelled, language) for language in self._counting):
+        models = self._counting.items()
+        if words and any(not model.embed_query(self._fold(spelled, language)).indices for language, model in models):
             atoms = words[-1].first + words[-1].atoms
             known.append(QueryWord(f'"{spelled}"', self._join(words), 0, atoms, float(atoms)))
         return known
-
-    def _are_stop_words(self, words: str, language: str) -> bool:
-        folded = self._fold(words, language)
-        return not self._counting[language].embed_query(folded).indices
 
     def _join(self, words: Iterable[Token]) -> Sequence[int]:
         """The term of a whole text of stop words; it begins like no word, so that no other text has it."""
@@ -180,8 +156,8 @@ class Bm25:
             by_field.append(found.keys())
             for term, count in found.items():
                 counts[term] += weight * count
-        k, b = self.parameters.k, self.parameters.b
-        norm = k * (1 - b + b * length / self.parameters.avg_len)
+        k, b = self.settings.k, self.settings.b
+        norm = k * (1 - b + b * length / self.settings.avg_len)
         weighed = sorted((term, count * (k + 1) / (count + norm)) for term, count in counts.items())
         return SparseVector([term for term, _ in weighed], [weight for _, weight in weighed]), by_field
 
@@ -194,7 +170,7 @@ class Bm25:
         return self._known(word, stop_words)
 
     def _make_terms(self, word: str, stop_words: bool) -> Sequence[int]:
-        if self.parameters.analysis == PLAIN:
+        if self.analysis == PLAIN:
             return self._model.embed_query(_readable(word)).indices
         models = self._whole if stop_words else self._counting
         each = (model.embed_query(self._fold(word, language)).indices for language, model in models.items())
@@ -209,7 +185,7 @@ class Bm25:
         text = text.translate(_SPELLING)
         if language in _GERMAN:
             return fold_umlauts(text)
-        return text if self.parameters.accents else fold_accents(text)
+        return text if self.settings.accents == "keep" else fold_accents(text)
 
     def _count(self, text: str, language: str, models: Mapping[str, qdrant_edge.Bm25]) -> Counter[int]:
         """The terms of a text in a language, and how often each is in it."""
@@ -232,15 +208,18 @@ def _weight(token: Token) -> float:
     return float(token.atoms) if any(map(str.isdecimal, token.text)) else 1.0
 
 
-def _config(parameters: Bm25Parameters) -> qdrant_edge.Bm25Config:
-    neutral = parameters.language == NO_LANGUAGE
-    return qdrant_edge.Bm25Config(
-        k=parameters.k,
-        b=parameters.b,
-        avg_len=parameters.avg_len,
-        language=None if neutral else parameters.language,
-        stopwords=qdrant_edge.StopwordsSet() if neutral or not parameters.stop_words else None,
-        stemmer=qdrant_edge.DisabledStemmer() if neutral else None,
+def _model(settings: Bm25Settings, language: str, *, stop_words: bool = True) -> qdrant_edge.Bm25:
+    """The model of a language; without `stop_words` these are terms as others are."""
+    neutral = language == "none"
+    return qdrant_edge.Bm25(
+        qdrant_edge.Bm25Config(
+            k=settings.k,
+            b=settings.b,
+            avg_len=settings.avg_len,
+            language=None if neutral else language,
+            stopwords=qdrant_edge.StopwordsSet() if neutral or not stop_words else None,
+            stemmer=qdrant_edge.DisabledStemmer() if neutral else None,
+        )
     )
 
 
@@ -251,13 +230,3 @@ def _readable(text: str) -> str:
 
 def _sparse(vector: qdrant_edge.SparseVector) -> SparseVector:
     return SparseVector(vector.indices, vector.values)
-
-
-def bm25(settings: Bm25Settings, analysis: int, fields: Mapping[str, float]) -> Bm25:
-    """The model with these parameters; raises ConfigError where the model refuses them."""
-    # Marks number the fields: metadata may come back in another order than that of the configuration.
-    ordered = sorted(fields, key=lambda name: (COLUMNS.index(name) if name in COLUMNS else len(COLUMNS), name))
-    weights = tuple((name, float(fields[name])) for name in ordered)
-    languages = tuple(settings.languages.items())
-    given = settings.k, settings.b, settings.avg_len, settings.language, analysis, weights, languages
-    return Bm25(Bm25Parameters(*given, settings.accents == "keep"))

@@ -24,14 +24,13 @@ import structlog
 from operators.clients.failures import attempt
 from operators.clients.qdrant.answers import WHOLE_NUMBERS, CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
-from operators.collections.analysers import CURRENT, PLAIN, Bm25, bm25
+from operators.collections.analysers import CURRENT, PLAIN, Bm25
 from operators.collections.notes import analysis_of, expires, mixed_contexts
 from operators.collections.requirements import Surveyed
-from operators.collections.survey import Choice, find_aliases, resolve
+from operators.collections.survey import ANY, Choice, find_aliases, resolve
 from operators.query.collection import Capabilities, Modifier
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
 from schemas.settings import QdrantSettings
-from schemas.settings.qdrant import DEFAULT_FIELDS
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -71,13 +70,13 @@ class Catalogue:
         seen: Seen = lambda *_: None,
         *,
         hides: bool = False,
-        choice: Choice | None = None,
+        choice: Choice = ANY,
     ) -> None:
         self._qdrant = qdrant
         self._settings = settings
         self._seen = seen
         self._hides = hides
-        self._choice = choice or Choice()
+        self._choice = choice
         self._names = {key: name for key, name in settings.vectors if key in _USUAL and name is not None}
         self._models = {name: self._analyser_of(name) for name in settings.physical}
         self._others = self._analyser_of("")
@@ -137,12 +136,10 @@ class Catalogue:
         A reading is shared, and none begins within half a second of the last: many queries may miss the collection.
         """
         name = self._named.get(collection)
-        if name in {None, collection}:
+        if name is None or name == collection:
             return None
-        assert name is not None
         if self._physical(name) == collection:
-            idle = self._reading is None or self._reading.done()
-            if idle and time.monotonic() >= self._began + _SOON:
+            if (self._reading is None or self._reading.done()) and time.monotonic() >= self._began + _SOON:
                 self._began = time.monotonic()
                 self._reading = asyncio.create_task(self.read(timeout))
             assert self._reading is not None
@@ -187,16 +184,16 @@ class Catalogue:
     def _analyser_of(self, collection: str) -> Bm25:
         """The analyser of a collection that says nothing of its own, or isn't there."""
         analysis = PLAIN if self._settings.of_another_tool else CURRENT
-        return bm25(self._settings.analyser(collection), analysis, self._settings.search_fields)
+        return Bm25(self._settings.analyser(collection), analysis, self._settings.search_fields)
 
     def _read_analysis(self, collection: str, metadata: Mapping[str, Any]) -> None:
         """Take the parameters in a collection's metadata, or the configured ones where they can't be used."""
         configured = self._settings.analyser(collection)
         try:
             own, analysis, fields = analysis_of(metadata)
-            model = bm25(own or configured, analysis, fields)
+            model = Bm25(own or configured, analysis, fields)
         except (ValueError, ConfigError):
-            model = bm25(configured, PLAIN, DEFAULT_FIELDS)
+            model = Bm25(configured)
         if model.name != self.analyser(collection).name:
             self._models[collection] = model
 
@@ -222,21 +219,14 @@ def _modifier(key: str, name: str, info: CollectionInfo) -> Modifier | None:
     if key in _DENSE:
         # Qdrant refuses a search by the dense vector of another name: the answer says more than a leg that is skipped.
         missing: Mapping[str, Any] | None = {} if key == "dense" else None
-        return "none" if _ranks(info.vectors.get(name, missing)) else None
-    sparse = info.sparse_vectors.get(name)
-    if _lacks_idf(sparse):
+        vector = info.vectors.get(name, missing)
+        if vector is None or vector.get("distance") in _DISTANCES or vector.get("datatype") == WHOLE_NUMBERS:
+            return None
         return "none"
-    return "idf" if sparse is not None and _USUAL[key] == "idf" else None
-
-
-def _ranks(vector: Mapping[str, Any] | None) -> bool:
-    """True for a vector that is there, and by whose scores the nearest of an embedder's vectors come first."""
-    return vector is not None and vector.get("distance") not in _DISTANCES and vector.get("datatype") != WHOLE_NUMBERS
-
-
-def _lacks_idf(sparse: Mapping[str, Any] | None) -> bool:
-    """True for a sparse vector that is searched as it was weighed when it was made.
-
-    Qdrant's IDF would weigh a sparse encoder's terms again, by documents of other namespaces, too.
-    """
-    return sparse is not None and sparse.get("modifier") in {None, "none"}
+    sparse = info.sparse_vectors.get(name)
+    if sparse is None:
+        return None
+    # Qdrant's IDF would weigh a sparse encoder's terms again, by documents of other namespaces, too.
+    if sparse.get("modifier") in {None, "none"}:
+        return "none"
+    return "idf" if _USUAL[key] == "idf" else None

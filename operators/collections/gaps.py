@@ -17,17 +17,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from operators.clients.qdrant.answers import WHOLE_NUMBERS, CollectionInfo
+from operators.collections import notes
 from operators.collections.analysers import CURRENT, PLAIN
-from operators.collections.notes import (
-    OURS,
-    PROMPTS,
-    analysis_of,
-    expires,
-    generation_of,
-    mixed_contexts,
-    notes_of,
-    settings_of,
-)
 from operators.collections.requirements import (
     CORRECT,
     INDEXES,
@@ -202,7 +193,7 @@ def _compare_alias(need: Requirement, info: CollectionInfo, found: Surveyed) -> 
 
 
 def _compare_settings(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
-    if generation_of(info) is not None and need.wanted not in {None, settings_of(info)}:
+    if notes.generation_of(info) is not None and need.wanted not in {None, notes.settings_of(info)}:
         what = "rankstream reindex made it with other settings, and no document is written to it with these"
         cure = "Run rankstream reindex with this configuration, or use the configuration that it was made with."
         yield Gap(need, Severity.ERROR, what, cure, STOPPED, stops=True)
@@ -224,7 +215,7 @@ def _compare_shard_keys(need: Requirement, info: CollectionInfo, found: Surveyed
 
 def _compare_expiry(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
     """`wanted`: documents have a default age."""
-    if found.owner is not None and not expires(info):
+    if found.owner is not None and not notes.expires(info):
         loss = Severity.PARTIAL if need.wanted else Severity.NONE
         what = "in this collection of an earlier version, expires_at is a field as any other"
         yield Gap(need, loss, what, _INDEX_AGAIN, "documents do not expire")
@@ -232,7 +223,7 @@ def _compare_expiry(need: Requirement, info: CollectionInfo, found: Surveyed) ->
 
 def _compare_prompts(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
     """Compare the prompts of the embedder; without an embedder none are wanted (None)."""
-    noted = notes_of(info).get(PROMPTS)
+    noted = notes.notes_of(info).get(notes.PROMPTS)
     if isinstance(noted, Mapping) and need.wanted is not None and noted != need.wanted:
         one, other = (json.dumps(each) if each else "none" for each in (noted, need.wanted))
         what = f"prompts differ: the index was made with {one}, and the configuration has {other}"
@@ -246,10 +237,10 @@ def _compare_prompts(need: Requirement, info: CollectionInfo, found: Surveyed) -
 def _compare_terms(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
     """Compare the analyser and the searched fields."""
     wanted, searched = need.wanted
-    if OURS not in info.metadata:
+    if notes.OURS not in info.metadata:
         return
     try:
-        noted, analysis, fields = analysis_of(info.metadata)
+        noted, analysis, fields = notes.analysis_of(info.metadata)
     except ValueError:
         what = "its metadata about terms are none of this version's, and the configured analyser is used"
         yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, "the keyword leg may find less")
@@ -269,7 +260,7 @@ def _compare_terms(need: Requirement, info: CollectionInfo, found: Surveyed) -> 
 
 def _compare_contexts(need: Requirement, info: CollectionInfo, found: Surveyed) -> Iterator[Gap]:
     """Compare contexts with the firewall, which must not be on where they mix sources."""
-    if mixed_contexts(need.wanted, info):
+    if notes.mixed_contexts(need.wanted, info):
         what = "contexts may hold words of neighbours of another classification or with other labels"
         yield Gap(need, Severity.PARTIAL, what, _INDEX_AGAIN, _ROLES["context"].effect)
 

@@ -51,21 +51,25 @@ def metadata(
     making: str | None = None,
     generation: Generation | None = None,
 ) -> dict[str, Any]:
-    """A collection's metadata about its analyser and the searched fields, about the documents that share a context and
-    those that expire, about the prompts and the `model` that its texts are embedded with, where an embedder is
-    configured, and about its `making`, the hash of its settings, and its generation.
+    """The metadata of a new collection.
+
+    `purposes` are the prompts of the embedder and `model` its model, where one is configured; `making` is the hash of
+    the settings.
     """
-    further = {
+    # An earlier version knows the other parameters only.
+    newer = {name for name in ("languages", "accents") if getattr(settings, name) == getattr(Bm25Settings(), name)}
+    notes = {
+        _BM25: settings.model_dump(mode="json", exclude=newer),
+        _ANALYSIS: CURRENT,
+        _FIELDS: dict(fields),
+        _CONTEXTS: _BY_ACCESS,
+        _EXPIRY: EXPIRES_AT,
         PROMPTS: purposes,
         _EMBEDDER: model,
         _SETTINGS: making,
-        _GENERATION: None if generation is None else asdict(generation),
+        _GENERATION: asdict(generation) if generation is not None else None,
     }
-    # An earlier version knows these parameters only.
-    newer = {name for name in ("languages", "accents") if getattr(settings, name) == getattr(Bm25Settings(), name)}
-    bm25 = {_BM25: settings.model_dump(mode="json", exclude=newer), _ANALYSIS: CURRENT, _FIELDS: dict(fields)}
-    known = {name: each for name, each in further.items() if each is not None}
-    return {OURS: {**bm25, _CONTEXTS: _BY_ACCESS, _EXPIRY: EXPIRES_AT, **known}}
+    return {OURS: {name: each for name, each in notes.items() if each is not None}}
 
 
 def notes_of(info: CollectionInfo | None) -> Mapping[str, Any]:

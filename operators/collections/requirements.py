@@ -9,24 +9,7 @@ from enum import IntEnum
 from typing import Any, Final, Literal, NamedTuple
 
 from operators.clients.qdrant.answers import CollectionInfo
-from schemas.document import (
-    COLUMNS,
-    CREATED,
-    EXPIRES,
-    GROUP,
-    INDEXED,
-    LEFT,
-    NAMESPACE,
-    NEIGHBOURS,
-    ORDER,
-    PATCHED,
-    TIMES,
-    TOKEN_IDS,
-    VERSION,
-    WHOLE_TITLE,
-    text_key,
-    words_key,
-)
+from schemas import document as keys
 from schemas.errors import BackendError
 from schemas.result import FUZZY, LEARNED
 from schemas.settings import QdrantSettings
@@ -71,7 +54,12 @@ _TENANT: Final[Schema] = {"type": "keyword", "is_tenant": True}
 _LOOKUP: Final[Schema] = {"type": "integer", "lookup": True, "range": False}
 # Words as they are, in lower case, whatever the language: an expression is taken literally.
 _TEXT: Final[Schema] = {"type": "text", "tokenizer": "word", "lowercase": True, "phrase_matching": True}
-_CONTEXT_INDEXES: Final = {GROUP: _KEYWORD, ORDER: _TYPES["float"], NEIGHBOURS: _KEYWORD, LEFT: _KEYWORD}
+_CONTEXT_INDEXES: Final = {
+    keys.GROUP: _KEYWORD,
+    keys.ORDER: _TYPES["float"],
+    keys.NEIGHBOURS: _KEYWORD,
+    keys.LEFT: _KEYWORD,
+}
 """The payload indexes by which the indexing flow finds the neighbours of a document."""
 
 
@@ -172,22 +160,22 @@ def vectors(settings: QdrantSettings, *, late_interaction: bool = True) -> list[
     return [Requirement(kind, wanted, name) for kind, wanted, name in listed if name is not None]
 
 
-def indexes(columns: Iterable[str] = COLUMNS) -> dict[str, Schema]:
+def indexes(columns: Iterable[str] = keys.COLUMNS) -> dict[str, Schema]:
     """The payload indexes that filters, ordered lookups, counts, and keyword expressions over these columns need."""
     columns = tuple(columns)
     return {
-        NAMESPACE: _TENANT,
-        VERSION: _INTEGER,
-        CREATED: _INTEGER,
-        EXPIRES: {"type": "integer", "lookup": False, "range": True},
-        PATCHED: _LOOKUP,
-        TOKEN_IDS: _LOOKUP,
-        **dict.fromkeys(TIMES, _TYPES["datetime"]),
+        keys.NAMESPACE: _TENANT,
+        keys.VERSION: _INTEGER,
+        keys.CREATED: _INTEGER,
+        keys.EXPIRES: {"type": "integer", "lookup": False, "range": True},
+        keys.PATCHED: _LOOKUP,
+        keys.TOKEN_IDS: _LOOKUP,
+        **dict.fromkeys(keys.TIMES, _TYPES["datetime"]),
         # Queries may filter by how a value begins.
-        **dict.fromkeys(sorted(INDEXED - {NAMESPACE, *TIMES, *COLUMNS}), _PREFIXED),
-        WHOLE_TITLE: _PREFIXED,
-        **{text_key(column): _TEXT for column in columns},
-        **{words_key(column): _PREFIXED for column in columns},
+        **dict.fromkeys(sorted(keys.INDEXED - {keys.NAMESPACE, *keys.TIMES, *keys.COLUMNS}), _PREFIXED),
+        keys.WHOLE_TITLE: _PREFIXED,
+        **{keys.text_key(column): _TEXT for column in columns},
+        **{keys.words_key(column): _PREFIXED for column in columns},
     }
 
 
@@ -197,7 +185,7 @@ def index_needs(settings: QdrantSettings) -> list[Requirement]:
     if not settings.of_another_tool:
         own = indexes(settings.search_fields) | (_CONTEXT_INDEXES if settings.context.on else {})
     elif settings.namespaces != "none":
-        own = {settings.payload_path(NAMESPACE): _TENANT}
+        own = {settings.payload_path(keys.NAMESPACE): _TENANT}
     configured = {settings.payload_path(field): _TYPES[kind] for field, kind in settings.indexes.items()}
     return [
         Requirement("index" if field in own else "configured index", schema, field)

@@ -24,7 +24,7 @@ from operators.collections.gaps import find_gaps
 from operators.collections.notes import OURS, generation_of, settings_of
 from operators.collections.requirements import Owner, Requirement, Surveyed
 from schemas.document import NAMESPACE
-from schemas.errors import BackendBadResponse, BackendError, Reason
+from schemas.errors import BackendError, Reason
 from schemas.settings import QdrantSettings
 
 SUFFIX: Final = ".rankstream"
@@ -86,16 +86,17 @@ async def resolve(
     first = await _describe(qdrant, name, target, alias, timeout)
     if choice.takes(name, first.info):
         return first
-    if present not in {None, target}:
-        assert present is not None
+    if present is not None and present != target:
         stays = await _describe(qdrant, name, present, None, timeout)
         if stays.info is not None:
             return replace(stays, target=target)
     found, passed = first, {target}
-    while (generation := generation_of(found.info)) is not None and generation.replaces not in {None, *passed}:
-        assert generation.replaces is not None
-        found = await _describe(qdrant, name, generation.replaces, None, timeout)
-        passed.add(generation.replaces)
+    while (generation := generation_of(found.info)) is not None:
+        earlier = generation.replaces
+        if earlier is None or earlier in passed:
+            break
+        found = await _describe(qdrant, name, earlier, None, timeout)
+        passed.add(earlier)
         if settings_of(found.info) == choice.settings(name):
             return replace(found, target=target)
     return first
@@ -107,10 +108,8 @@ async def _describe(qdrant: QdrantClient, name: str, physical: str, alias: str |
     except BackendError as error:
         if error.status == _NOT_FOUND:
             return Surveyed(name, physical)
-        refused = isinstance(error, BackendBadResponse) and error.reason is Reason.UNAUTHORIZED
-        if not refused or alias in {None, physical}:
+        if error.reason is not Reason.UNAUTHORIZED or alias is None or alias == physical:
             raise
-    assert alias is not None
     return Surveyed(name, physical, await qdrant.collection_info(alias, timeout=timeout), alias=alias)
 
 

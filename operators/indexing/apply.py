@@ -13,8 +13,10 @@ fails, too, the embedder is waited for. A document that fails among n costs abou
 import asyncio
 import math
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import groupby
 from typing import ClassVar, Final, TypeVar
 
@@ -30,22 +32,19 @@ from operators.clients.http.transport import CONTROL
 from operators.clients.qdrant.answers import Payload
 from operators.clients.qdrant.client import QdrantClient
 from operators.collections.catalogue import Catalogue
-from operators.indexing import patch
 from operators.indexing.decode import Occurrences
-from operators.indexing.document import (
-    DeletionInFlight,
-    DocumentInFlight,
-    EventInFlight,
+from operators.indexing.deletion import Contexts, Deletion, Forgotten
+from operators.indexing.document import DeletionInFlight, DocumentInFlight, EventInFlight, newest, patches_to_apply
+from operators.indexing.point import (
     change_of,
-    chunks,
-    deletion,
-    newest,
-    patches_to_apply,
+    deletable,
+    deletable_parts,
+    hash_patches,
+    patches_over,
     point,
     read_by_patches,
     writable,
 )
-from operators.indexing.tombstones import Contexts, Deletion, Forgotten
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import is_blank
 from operators.ranking.run import stamp
@@ -66,10 +65,6 @@ _LONGEST_PAUSE: Final = 5.0
 
 _NO_TIME: Final = "expected RFC 3339 with an offset, or Unix seconds"
 _NOT_FOUND: Final = "id: the patch found no document of this id in its namespace"
-
-IN_ORDER: Final = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
-"""One call at a time; small ones, for a model in this process serves queries, too."""
-
 
 ENOUGH: Final = {Blame.REQUEST: 2, Blame.UNKNOWN: 3, Blame.BACKEND: 6}
 """Failures of a single document after which it is refused, by what the backend said.
@@ -120,18 +115,29 @@ async def _answers(control: Callable[[], Awaitable[object]], times: int) -> bool
     return True
 
 
-async def write_all(
+async def ask_all(
     items: Sequence[Item],
-    call: Callable[[Sequence[Item]], Awaitable[None]],
+    call: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]],
     control: Callable[[], Awaitable[object]] | None = None,
-) -> list[BackendError | None]:
-    """Call until the backend answers; bisect a refused batch. The error of each refused item, None for the others."""
+) -> list[Outcome | BackendError]:
+    """Call until the backend answers; bisect a refused batch. An outcome of each item, or the error that refuses it."""
 
-    async def write_some(some: Sequence[Item]) -> list[None]:
-        await until_answered(lambda: call(some), alone=len(some) == 1, control=control)
+    async def ask(some: Sequence[Item]) -> Sequence[Outcome]:
+        return await until_answered(lambda: call(some), alone=len(some) == 1, control=control)
+
+    return await bisect(items, ask, thorough=True)
+
+
+async def write_all(
+    items: Sequence[Item], call: Callable[[Sequence[Item]], Awaitable[None]]
+) -> list[BackendError | None]:
+    """Write items as `ask_all` asks about them: the error of each refused item, None for the others."""
+
+    async def write(some: Sequence[Item]) -> Sequence[None]:
+        await call(some)
         return [None] * len(some)
 
-    return await bisect(items, write_some, thorough=True)
+    return await ask_all(items, write)
 
 
 class DocumentStage(AsyncStage[EventInFlight, Outcome]):
@@ -140,7 +146,8 @@ class DocumentStage(AsyncStage[EventInFlight, Outcome]):
     `refused` begins the reason of its dead letter: what is refused, where that is not the whole document.
     """
 
-    bounds = IN_ORDER
+    # One call at a time; small ones, for a model in this process serves queries, too.
+    bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
     refused: ClassVar = "refused"
 
     @override
@@ -165,12 +172,12 @@ class DocumentStage(AsyncStage[EventInFlight, Outcome]):
         """Apply the backend's answer to the document."""
 
 
+@dataclass(frozen=True)
 class DocumentTexts(DocumentStage[Vector | None]):
     """Has a model make a vector of each document's text, where the document needs one."""
 
-    def __init__(self, encoder: Encoder[Vector] | None, timeout: float) -> None:
-        self._encoder = encoder
-        self._timeout = timeout
+    encoder: Encoder[Vector] | None
+    timeout: float
 
     @abstractmethod
     def needs(self, document: DocumentInFlight) -> bool:
@@ -180,46 +187,40 @@ class DocumentTexts(DocumentStage[Vector | None]):
     async def call(
         self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
     ) -> list[Vector | BackendError | None]:
-        """The vector of each document that needs one."""
-        outcomes: list[Vector | BackendError | None] = [None] * len(documents)
-        encoder = self._encoder
-        if encoder is None:
-            return outcomes
-        needing = {
-            index: document
-            for index, document in enumerate(documents)
-            if isinstance(document, DocumentInFlight) and document.event.op == "upsert" and self.needs(document)
-        }
+        if (encoder := self.encoder) is None:
+            return [None] * len(documents)
 
-        async def embed(indices: Sequence[int]) -> None:
-            texts = [needing[index].content for index in indices]
-            vectors = await encoder.embed(texts, purpose="document", timeout=self._timeout)
-            for index, vector in zip(indices, vectors, strict=True):
-                outcomes[index] = vector
+        async def embed(some: Sequence[DocumentInFlight]) -> list[Vector]:
+            texts = [document.content for document in some]
+            return await encoder.embed(texts, purpose="document", timeout=self.timeout)
 
         async def control() -> None:
-            await encoder.embed([CONTROL], purpose="document", timeout=self._timeout)
+            await encoder.embed([CONTROL], purpose="document", timeout=self.timeout)
 
-        if needing:
-            for index, error in zip(needing, await write_all([*needing], embed, control), strict=True):
-                outcomes[index] = error if error is not None else outcomes[index]
-        return outcomes
+        needing = [
+            document
+            for document in documents
+            if isinstance(document, DocumentInFlight) and document.event.op == "upsert" and self.needs(document)
+        ]
+        vectors: dict[EventInFlight, Vector | BackendError] = dict(
+            zip(needing, await ask_all(needing, embed, control), strict=True)
+        )
+        return [vectors.get(document) for document in documents]
 
 
+@dataclass(frozen=True)
 class DocumentEmbedder(DocumentTexts[Embedding]):
     """Embeds the documents that bring no vector of their own; `count` is called for each that the model can't read."""
 
-    def __init__(
-        self, embedder: Encoder[Embedding] | None, timeout: float, count: Callable[[], None] = lambda: None
-    ) -> None:
-        super().__init__(embedder, timeout)
-        self._count = count
-        self._unreadable = Occurrences("embedder does not know the script of a document, whose vector says little")
+    step = "embed"
 
-    @property
-    @override
-    def step(self) -> str:
-        return "embed"
+    count: Callable[[], None] = lambda: None
+    _unreadable: Occurrences = field(
+        default_factory=lambda: Occurrences(
+            "embedder does not know the script of a document, whose vector says little"
+        ),
+        init=False,
+    )
 
     @override
     def needs(self, document: DocumentInFlight) -> bool:
@@ -231,17 +232,14 @@ class DocumentEmbedder(DocumentTexts[Embedding]):
             return
         document.embedding = answer
         if not answer.readable:
-            self._count()
+            self.count()
             self._unreadable.note(document.message)
 
 
 class DocumentEncoder(DocumentTexts[SparseVector]):
     """Encodes the documents for the leg `learned`; those with a vector of their own, too."""
 
-    @property
-    @override
-    def step(self) -> str:
-        return "encode"
+    step = "encode"
 
     @override
     def needs(self, document: DocumentInFlight) -> bool:
@@ -253,6 +251,7 @@ class DocumentEncoder(DocumentTexts[SparseVector]):
             document.encoding = answer
 
 
+@dataclass(frozen=True)
 class Writer(DocumentStage[InputError | None]):
     """Writes documents to Qdrant: of each point the newest event, never over a newer version, and nothing forgotten.
 
@@ -261,26 +260,18 @@ class Writer(DocumentStage[InputError | None]):
     many is applied behind all events that were read before it.
     """
 
-    def __init__(
-        self,
-        qdrant: QdrantClient,
-        names: Vectors,
-        context: ContextSettings,
-        catalogue: Catalogue,
-        timeout: float,
-        contexts: Contexts | None = None,
-    ) -> None:
-        self._qdrant = qdrant
-        self._names = names
-        self._context = context
-        self._catalogue = catalogue
-        self._timeout = timeout
-        self._deletion = Deletion(qdrant, contexts, timeout)
+    step = "apply"
 
-    @property
-    @override
-    def step(self) -> str:
-        return "apply"
+    qdrant: QdrantClient
+    names: Vectors
+    context: ContextSettings
+    catalogue: Catalogue
+    timeout: float
+    contexts: Contexts | None = None
+
+    @cached_property
+    def _deletion(self) -> Deletion:
+        return Deletion(self.qdrant, self.contexts, self.timeout)
 
     @override
     def on_answer(self, document: EventInFlight, answer: InputError | None) -> None:
@@ -292,47 +283,46 @@ class Writer(DocumentStage[InputError | None]):
         self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
     ) -> list[InputError | BackendError | None]:
         """One outcome an event; a document that a newer one of the batch replaces is done with it."""
-        outcomes: dict[int, InputError | BackendError | None] = {}
+        outcomes: dict[EventInFlight, InputError | BackendError | None] = {}
         for _, run in groupby(documents, type):
             events = list(run)
             outcomes |= await self._write([each for each in events if isinstance(each, DocumentInFlight)])
             for each in events:
                 if isinstance(each, DeletionInFlight):
-                    outcomes[id(each)] = await self._forget(each)
-        return [outcomes.get(id(document)) for document in documents]
+                    outcomes[each] = await self._forget(each)
+        return [outcomes.get(document) for document in documents]
 
-    async def _write(self, documents: Sequence[DocumentInFlight]) -> dict[int, InputError | BackendError | None]:
-        """The outcomes of documents that have one."""
-        outcomes: dict[int, InputError | BackendError | None] = {}
-        by_collection: dict[str, list[DocumentInFlight]] = {}
+    async def _write(
+        self, documents: Sequence[DocumentInFlight]
+    ) -> dict[EventInFlight, InputError | BackendError | None]:
+        outcomes: dict[EventInFlight, InputError | BackendError | None] = {}
         fit = []
         for document in documents:
-            document.expires = self._catalogue.of(document.collection).expires
+            document.expires = self.catalogue.of(document.collection).expires
             value = document.event.expires_at
             if document.expires and value is not None and stamp(value) is None:
-                outcomes[id(document)] = invalid(EXPIRES_AT, _NO_TIME, value)
+                outcomes[document] = invalid(EXPIRES_AT, _NO_TIME, value)
             else:
                 fit.append(document)
+        by_collection: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
         for document in (*newest(fit), *patches_to_apply(fit)):
-            by_collection.setdefault(document.collection, []).append(document)
+            by_collection[document.collection].append(document)
         for collection, there in by_collection.items():
             for op, write in (("upsert", self._upsert), ("delete", self._delete), ("patch", self._patch)):
                 if batch := [document for document in there if document.event.op == op]:
-                    missing: set[int] = set()
                     physical = self._assign_target(collection, batch)
-                    guarded = partial(self._deletion.guard, physical, write=partial(write, missing))
+                    guarded = partial(self._deletion.guard, physical, write=write)
                     # Where the rate is bounded, a call for all of them would begin again with each that waits.
-                    most = self._qdrant.limits_of(physical).points or len(batch)
+                    most = self.qdrant.limits_of(physical).points or len(batch)
                     for start in range(0, len(batch), most):
                         part = batch[start : start + most]
-                        errors = await write_all(part, guarded)
-                        outcomes.update(zip(map(id, part), errors, strict=True))
-                    outcomes.update({each: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for each in missing})
-        return outcomes
+                        outcomes.update(zip(part, await write_all(part, guarded), strict=True))
+        missing = (document for document in documents if document.missing)
+        return outcomes | {document: InputError(DeadLetterClass.NOT_FOUND, _NOT_FOUND) for document in missing}
 
     async def _forget(self, deletion: DeletionInFlight) -> InputError | BackendError | None:
         """Delete what a deletion of many names. Its error, if it is refused."""
-        filters, able = deletion.event.filters, self._catalogue.of(deletion.collection)
+        filters, able = deletion.event.filters, self.catalogue.of(deletion.collection)
         physical = self._assign_target(deletion.collection, [deletion])
         conditions = [condition(on_index(each, able.indexed)) for each in filters]
         forgotten = Forgotten.of(deletion.version, conditions)
@@ -345,20 +335,20 @@ class Writer(DocumentStage[InputError | None]):
             return refused
         return error
 
-    async def _upsert(self, _: set[int], physical: str, batch: Sequence[DocumentInFlight]) -> None:
+    async def _upsert(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:
         collection = batch[0].collection
-        bm25 = self._catalogue.analyser(collection)
-        made = partial(point, names=self._names, bm25=bm25, context=self._context)
+        bm25 = self.catalogue.analyser(collection)
+        made = partial(point, names=self.names, bm25=bm25, context=self.context)
         for document in batch:
-            document.patches = patch.NO_PATCHES
-        await self._qdrant.upsert(physical, list(map(made, batch)), writable(batch), timeout=self._timeout)
+            document.patches = {}
+        await self.qdrant.upsert(physical, list(map(made, batch)), writable(batch), timeout=self.timeout)
         # Most points have no patch. Those that have one were left alone, and are written one by one.
         due = await self._unwritten(physical, batch)
         while due:
             for document, payload in due:
-                document.patches = patch.over(patch.read(payload), document.version)
+                document.patches = patches_over(payload, document.version)
                 condition = writable([document], payload.get(PATCHED))
-                await self._qdrant.upsert(physical, [made(document)], condition, timeout=self._timeout)
+                await self.qdrant.upsert(physical, [made(document)], condition, timeout=self.timeout)
             due = await self._unwritten(physical, [document for document, _ in due])
 
     async def _unwritten(
@@ -366,46 +356,44 @@ class Writer(DocumentStage[InputError | None]):
     ) -> list[tuple[DocumentInFlight, Payload]]:
         """The upserts that the index has neither as they were written nor newer, with the patches that it has."""
         ids = [document.point_id for document in batch]
-        found = await self._qdrant.retrieve(physical, ids, (VERSION, PATCHES, PATCHED), timeout=self._timeout)
+        found = await self.qdrant.retrieve(physical, ids, (VERSION, PATCHES, PATCHED), timeout=self.timeout)
         due = []
         for document in batch:
             # One that is not there may have had patches when it was to be written, and be deleted since.
             payload = found.get(document.point_id, {})
             if payload.get(VERSION, -math.inf) > document.version:
                 continue
-            if payload.get(VERSION) != document.version or payload.get(PATCHED) != patch.mark(document.patches):
+            if payload.get(VERSION) != document.version or payload.get(PATCHED) != hash_patches(document.patches):
                 due.append((document, payload))
         return due
 
-    async def _delete(self, _: set[int], physical: str, batch: Sequence[DocumentInFlight]) -> None:
-        most = self._qdrant.limits_of(physical).conditions
-        for part in chunks(batch, most):
-            await self._qdrant.delete(physical, deletion(part), timeout=self._timeout)
+    async def _delete(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:
+        for part in deletable_parts(batch, self.qdrant.limits_of(physical).conditions):
+            await self.qdrant.delete(physical, deletable(part), timeout=self.timeout)
 
-    async def _patch(self, missing: set[int], physical: str, batch: Sequence[DocumentInFlight]) -> None:
-        """Apply patches, and read again until the index has them all. `missing` gets those that find no document."""
-        by_point: dict[str, list[DocumentInFlight]] = {}
+    async def _patch(self, physical: str, batch: Sequence[DocumentInFlight]) -> None:
+        """Apply patches, and read again until the index has them all."""
+        due: dict[str, list[DocumentInFlight]] = {}
         for document in batch:
-            by_point.setdefault(document.point_id, []).append(document)
-        names = read_by_patches(self._context)
+            due.setdefault(document.point_id, []).append(document)
         again = False
-        while by_point:
-            found = await self._qdrant.retrieve(physical, list(by_point), names, timeout=self._timeout)
-            missing.update(id(document) for id_, there in by_point.items() if id_ not in found for document in there)
-            made = {
-                id_: change_of(found[id_], there, self._context, again=again)
-                for id_, there in by_point.items()
-                if id_ in found
-            }
-            again = True
-            due = {id_: change for id_, change in made.items() if change is not None}
-            by_point = {id_: by_point[id_] for id_ in due}
-            if due:
-                await self._qdrant.change(physical, list(due.values()), timeout=self._timeout)
+        while due:
+            names = read_by_patches(self.context)
+            found = await self.qdrant.retrieve(physical, list(due), names, timeout=self.timeout)
+            changes = {}
+            for id_, there in due.items():
+                if id_ not in found:
+                    for document in there:
+                        document.missing = True
+                elif (change := change_of(found[id_], there, self.context, again=again)) is not None:
+                    changes[id_] = change
+            if changes:
+                await self.qdrant.change(physical, list(changes.values()), timeout=self.timeout)
+            due, again = {id_: due[id_] for id_ in changes}, True
 
     def _assign_target(self, collection: str, batch: Sequence[EventInFlight]) -> str:
         """The collection to write to, which the documents' watermarks name: an alias may be given to another."""
-        physical = self._catalogue.of(collection).name
+        physical = self.catalogue.of(collection).name
         for document in batch:
             document.physical = physical
         return physical

@@ -14,10 +14,22 @@ in are found by every reading, also by that of a successor after a crash.
 
 A context is written only to the version and group of the document that it was read for: a request that comes late, even
 from an indexer that has ended, never gives a document that is shown the words of neighbours that are hidden.
+
+Neighbours
+----------
+- A document's place is its group and its value in the order; of equal values the point's id decides.
+- Documents of one group have the same tier and labels, firewall or not: who may see one of them may see all, so that
+  being found by a context tells nothing of a document that is hidden.
+- Its window is the `before` documents in front of it, itself, and the `after` documents behind it, all of its group.
+- A document without a place is alone in its window.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -29,8 +41,9 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
 from operators.collections.catalogue import Catalogue
 from operators.indexing.apply import DocumentStage, write_all
-from operators.indexing.document import DocumentInFlight, EventInFlight, moves
-from operators.indexing.neighbourhood import Member, Window, join_contents, windows, windows_of
+from operators.indexing.document import DocumentInFlight, EventInFlight
+from operators.indexing.point import Position, has_value, moves, spell
+from operators.ranking.content import content
 from operators.runtime.dispatcher import BatchKey
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER, VERSION
 from schemas.errors import BackendError
@@ -41,6 +54,48 @@ _NAMES: Final = (NEIGHBOURS, LEFT)
 _PAGE: Final = 256
 
 Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A document as its neighbours see it; `version` is None where the index has none of it."""
+
+    id: str
+    position: Position | None
+    content: str
+    version: int | None = None
+
+    @classmethod
+    def of(cls, id_: str, payload: Mapping[str, Any]) -> "Neighbour":
+        """The document of a point, by its payload in the index."""
+        group, order = payload.get(GROUP), payload.get(ORDER)
+        placed = Position(group, float(order)) if isinstance(group, str) and isinstance(order, int | float) else None
+        version = payload.get(VERSION)
+        return cls(id_, placed, content(payload), version if isinstance(version, int) else None)
+
+
+Window = tuple[Neighbour, ...]
+"""The documents that one context is made of, in their order."""
+
+
+def windows(members: Collection[Neighbour], settings: ContextSettings) -> dict[str, Window]:
+    """The window of each document, by id; those with a place are of one group."""
+    placed = sorted((member for member in members if member.position is not None), key=attrgetter("position", "id"))
+    found = {
+        member.id: tuple(placed[max(0, index - settings.before) : index + settings.after + 1])
+        for index, member in enumerate(placed)
+    }
+    return {**found, **{member.id: (member,) for member in members if member.position is None}}
+
+
+def windows_of(found: Mapping[str, Window], ids: Collection[str]) -> dict[str, Window]:
+    """The windows that any of these documents is in."""
+    return {id_: window for id_, window in found.items() if any(member.id in ids for member in window)}
+
+
+def join_contents(window: Window) -> str:
+    """The text of a context: the contents of its documents, in their order."""
+    return "\n".join(member.content for member in window if member.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +114,7 @@ class Context:
 class ContextWriter(DocumentStage[None]):
     """Writes the contexts that documents change; `settings` choose the neighbours."""
 
+    step = "context"
     refused: ClassVar = "the document is written, and its context is refused"
 
     qdrant: QdrantClient
@@ -67,30 +123,24 @@ class ContextWriter(DocumentStage[None]):
     catalogue: Catalogue
     timeout: float
 
-    @property
-    @override
-    def step(self) -> str:
-        return "context"
-
     @override
     async def call(
         self, batch_key: BatchKey, documents: Sequence[EventInFlight], timeout: float
     ) -> list[BackendError | None]:
         """One outcome a document, each of which the index holds, or a newer one, or none after a deletion."""
-        by_collection: dict[str, list[DocumentInFlight]] = {}
-        # A deletion of many has written the contexts itself.
-        given = [each for each in documents if isinstance(each, DocumentInFlight)]
-        for document in (each for each in given if moves(each, self.settings)):
-            by_collection.setdefault(self.catalogue.of(document.collection).name, []).append(document)
-        refused: dict[int, BackendError | None] = {}
+        by_collection: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
+        for document in documents:
+            # A deletion of many has written the contexts itself.
+            if isinstance(document, DocumentInFlight) and moves(document, self.settings):
+                by_collection[self.catalogue.of(document.collection).name].append(document)
+        refused: dict[EventInFlight, BackendError | None] = {}
         for physical, there in by_collection.items():
+            errors = await write_all(there, partial(self._update_of, physical))
+            refused.update(zip(there, errors, strict=True))
+        return [refused.get(document) for document in documents]
 
-            async def update(batch: Sequence[DocumentInFlight], physical: str = physical) -> None:
-                await self.update(physical, batch[0].collection, {document.point_id for document in batch})
-
-            errors = await write_all(there, update)
-            refused.update(zip(map(id, there), errors, strict=True))
-        return [refused.get(id(document)) for document in documents]
+    async def _update_of(self, physical: str, documents: Sequence[DocumentInFlight]) -> None:
+        await self.update(physical, documents[0].collection, {document.point_id for document in documents})
 
     async def update(self, physical: str, collection: str, ids: Collection[str]) -> None:
         """Write the contexts that these documents of a collection are in, or were in, until nothing has changed.
@@ -110,18 +160,20 @@ class ContextWriter(DocumentStage[None]):
     async def _read(self, physical: str, ids: Collection[str]) -> dict[str, Context]:
         """The contexts that these documents are in, or were in when they were written, as the index has them now."""
         naming = await self._naming(physical, ids)
-        earlier = [Member.of(id_, payload) for id_, payload in naming.items()]
+        earlier = [Neighbour.of(id_, payload) for id_, payload in naming.items()]
         payloads = await self.qdrant.retrieve(physical, sorted(ids), _FIELDS, timeout=self.timeout)
-        present = [Member.of(id_, payload) for id_, payload in payloads.items()]
+        present = [Neighbour.of(id_, payload) for id_, payload in payloads.items()]
         known = {member.id: member for member in (*earlier, *present)}
         found = windows([member for member in known.values() if member.position is None], self.settings)
-        for group, orders in _orders_by_group(known.values()).items():
+        placed = sorted({member.position for member in known.values() if member.position is not None})
+        for group, positions in groupby(placed, key=attrgetter("group")):
+            orders = [position.order for position in positions]
             nearby = windows(await self._group(physical, group, orders), self.settings)
             found |= windows_of(nearby, ids)
             found |= {member.id: nearby[member.id] for member in earlier if member.id in nearby}
         members = {member.id: member.position for window in found.values() for member in window}
         # A document that was hidden, or shown, meanwhile is not in the window any more; the next reading sees that.
-        only = PayloadTest((GROUP, ORDER), lambda id_, payload: Member.of(id_, payload).position == members[id_])
+        only = PayloadTest((GROUP, ORDER), lambda id_, payload: Neighbour.of(id_, payload).position == members[id_])
         every, timeout = sorted(members), self.timeout
         vectors = (
             await self.qdrant.vectors(physical, every, self.names.dense, only=only, timeout=timeout) if every else {}
@@ -135,18 +187,18 @@ class ContextWriter(DocumentStage[None]):
             for id_, window in found.items()
         }
 
-    async def _group(self, physical: str, group: str, orders: Sequence[float]) -> list[Member]:
+    async def _group(self, physical: str, group: str, orders: Sequence[float]) -> list[Neighbour]:
         """The documents of a group at these values of its order, and all that are in a window with one that is."""
         reach = self.settings.before + self.settings.after
-        within = {"key": GROUP, "match": {"value": group}}
+        within = has_value(GROUP, group)
         if self.qdrant.limits_of(physical).page(_PAGE) < _PAGE:
             # Pages in order can't pass by more documents of one place than a page may have: the whole group is read.
             found_by_id = self.qdrant.records(
                 physical, {"must": [within]}, limit=_PAGE, fields=_FIELDS, timeout=self.timeout
             )
-            return [Member.of(each.id, each.payload) async for each in found_by_id]
-        found: dict[str, Member] = {}
-        rest, limit = sorted(orders), _PAGE
+            return [Neighbour.of(each.id, each.payload) async for each in found_by_id]
+        found: dict[str, Neighbour] = {}
+        rest, limit = orders, _PAGE
         while rest:
             before = {"must": [within, {"key": ORDER, "range": {"lt": rest[0]}}]}
             behind = {"must": [within, {"key": ORDER, "range": {"gte": rest[0]}}]}
@@ -166,12 +218,12 @@ class ContextWriter(DocumentStage[None]):
 
     async def _read_ordered(
         self, physical: str, where: Mapping[str, Any], direction: str, limit: int
-    ) -> dict[str, Member]:
+    ) -> dict[str, Neighbour]:
         order = {"key": ORDER, "direction": direction}
         page = await self.qdrant.scroll(
             physical, where, limit=limit, fields=_FIELDS, order_by=order, timeout=self.timeout
         )
-        return {record.id: Member.of(record.id, record.payload) for record in page.records}
+        return {record.id: Neighbour.of(record.id, record.payload) for record in page.records}
 
     async def _naming(self, physical: str, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:
         """The points that name any of these documents, by id, with the fields that a member needs."""
@@ -188,25 +240,24 @@ class ContextWriter(DocumentStage[None]):
 
     def _change(self, id_: str, context: Context, collection: str) -> Change:
         terms = self.catalogue.analyser(collection).document(join_contents(context.window))
-        vectors: dict[str, Any] = {self.names.dense_context: mean(context.dense)}
-        sparse = {"indices": terms.indices, "values": terms.values}
-        vectors[self.names.sparse_context] = sparse if terms.indices else None
+        vectors: dict[str, Any] = {self.names.dense_context: mean_direction(context.dense)}
+        vectors[self.names.sparse_context] = spell(terms) if terms.indices else None
         named = {NEIGHBOURS: [member.id for member in context.window], LEFT: list(context.left)}
         own = next(member for member in context.window if member.id == id_)
         return Change(id_, vectors, named, _same(own))
 
 
-def _same(member: Member) -> list[Mapping[str, Any]]:
+def _same(member: Neighbour) -> list[Mapping[str, Any]]:
     """The conditions by which a document is still the one that was read, for the same sources."""
     same: list[Mapping[str, Any]] = []
     if member.version is not None:
-        same.append({"key": VERSION, "match": {"value": member.version}})
+        same.append(has_value(VERSION, member.version))
     if member.position is not None:
-        same.append({"key": GROUP, "match": {"value": member.position.group}})
+        same.append(has_value(GROUP, member.position.group))
     return same
 
 
-def mean(vectors: Sequence[Vector]) -> NDArray[np.float32] | None:
+def mean_direction(vectors: Sequence[Vector]) -> NDArray[np.float32] | None:
     """The mean direction of vectors; None of none, and where they cancel out."""
     if not vectors:
         return None
@@ -219,11 +270,3 @@ def _find_left(payload: Mapping[str, Any], window: Window, ids: Collection[str])
     """Which of these documents the point names that are not in its window any more."""
     named = {id_ for names in _NAMES for id_ in payload.get(names, ()) if id_ in ids}
     return tuple(sorted(named - {member.id for member in window}))
-
-
-def _orders_by_group(members: Iterable[Member]) -> dict[str, list[float]]:
-    orders_by_group: dict[str, set[float]] = {}
-    for member in members:
-        if member.position is not None:
-            orders_by_group.setdefault(member.position.group, set()).add(member.position.order)
-    return {group: sorted(orders) for group, orders in orders_by_group.items()}

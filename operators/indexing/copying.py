@@ -21,10 +21,10 @@ from typing import Any, Final
 import structlog
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.indexing import patch
 from operators.indexing.apply import DocumentStage
 from operators.indexing.decode import DocumentDecoder
 from operators.indexing.document import DocumentInFlight, EventInFlight
+from operators.indexing.point import read_patches
 from operators.wire.message import Message, Origin
 from schemas.document import DESTINATION, FORGOTTEN, NAMESPACE, VECTOR, VERSION
 from schemas.errors import InputError
@@ -44,7 +44,7 @@ def events_of(payload: Mapping[str, Any], vector: Sequence[float] | None = None)
 
     A field that a patch changed has no other value than the patch's.
     """
-    patches, version = patch.read(payload), payload[VERSION]
+    patches, version = read_patches(payload), payload[VERSION]
     fields = {name: value for name, value in payload.items() if not name.startswith(_OWN) and name not in patches}
     upsert = fields if vector is None else {**fields, VECTOR: vector}
     named = {name: payload[name] for name in _NAMING if name in payload}

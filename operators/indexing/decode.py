@@ -1,6 +1,19 @@
-"""Decode: a message's bytes become a document in flight, or a named error."""
+"""Decode: a message's bytes become a document in flight, or a named error.
+
+A row of a database, as change data capture writes it, becomes a document event
+-------------------------------------------------------------------------------
+- `columns` say which column has which field of a document. Such a field comes from that column alone. All other columns
+  stay as they are.
+- In the envelope `debezium`, a row is one of Debezium's that was flattened. `__deleted` or the operation `d` in `__op`
+  makes it a deletion. Names that begin with two underscores are Debezium's own, and are left out.
+- Its version is `__source_ts_ms`, or else `__ts_ms`, unless a column has `updated_at`.
+- A row may be behind the envelope of Kafka Connect's JSON converter, next to its schema.
+- A message without value is a deletion, whose key has the columns of the id and of the namespace.
+- An integer is a text as an id and as a namespace.
+"""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -8,17 +21,18 @@ import orjson
 import structlog
 
 from operators.access.filters import on_fields
-from operators.indexing import patch
 from operators.indexing.document import DeletionInFlight, DocumentInFlight
-from operators.indexing.rows import from_debezium, read_tombstone, rename
 from operators.query.collection import Destinations
 from operators.wire.message import Message, check_headers, sent_at
 from operators.wire.parsing import parse
 from schemas.document import (
     COLUMNS,
     DELETE_WHERE,
+    LANG,
     MAX_DOCUMENT_PARTS,
     NAMESPACE,
+    TEXT,
+    VECTOR,
     DeletionEvent,
     DocumentEvent,
     point_id,
@@ -26,6 +40,12 @@ from schemas.document import (
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import HALF_REPLACED, check_dimension, validate
 from schemas.settings import DocumentSettings
+
+_CONTENT: Final = ("title", TEXT, VECTOR, LANG)
+
+_TIMES: Final = ("__source_ts_ms", "__ts_ms")
+_NAMES: Final = ("id", "namespace")
+_CONNECT: Final = {"schema", "payload"}
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -80,23 +100,24 @@ class DocumentDecoder:
         namespace = event.namespace if event.namespace is not None else self.default_namespace
         version = round((event.updated_at if event.updated_at is not None else _version(message)) * 1000)
         if isinstance(event, DeletionEvent):
-            place = point_id(destination, namespace)
-            return DeletionInFlight(message, event, destination, namespace, collection, place, version)
+            point = point_id(destination, namespace)
+            return DeletionInFlight(message, event, destination, namespace, collection, point, version)
         check_dimension(event.vector, self.dimension)
-        document = DocumentInFlight(
-            message=message,
-            event=event,
-            destination=destination,
-            namespace=namespace,
-            collection=collection,
-            point_id=point_id(destination, namespace, event.id),
-            version=version,
-            read=self.read,
-            lifetime=self.documents.expire_after.get(namespace),
-        )
         if event.op == "patch":
-            patch.check({name: getattr(event, name) for name in event.changed}, {*self.read, *self.searched})
-        return document
+            self._check_patch(event)
+        point, lifetime = point_id(destination, namespace, event.id), self.documents.expire_after.get(namespace)
+        return DocumentInFlight(
+            message, event, destination, namespace, collection, point, version, read=self.read, lifetime=lifetime
+        )
+
+    def _check_patch(self, event: DocumentEvent) -> None:
+        """Raise InputError `invalid` for a change of a field that is embedded or searched by words."""
+        roots = {*_CONTENT, *(path.partition(".")[0] for path in (*self.read, *self.searched))}
+        if found := sorted(roots & event.changed):
+            problem = (
+                "a patch changes no field that is embedded or searched by words; send an upsert of the whole document"
+            )
+            raise invalid(found[0], problem, getattr(event, found[0]))
 
     def _read(self, message: Message) -> dict[str, Any]:
         rows = self.documents.envelope == "debezium"
@@ -106,8 +127,7 @@ class DocumentDecoder:
         parsed = parse(message, self.max_bytes, MAX_DOCUMENT_PARTS)
         if parsed.warnings:
             self.mended.note(message)
-        document = parsed.event
-        return from_debezium(document, columns) if rows else rename(document, columns) if columns else document
+        return from_debezium(parsed.event, columns) if rows else rename_columns(parsed.event, columns)
 
 
 def read_deletion(given: dict[str, Any]) -> DeletionEvent:
@@ -132,13 +152,55 @@ def tombstone(key: bytes | None) -> dict[str, Any]:
 
     Raises InputError `invalid` for any other key: an id alone may be anything, and be meant for no deletion.
     """
-    try:
-        named = orjson.loads(key or b"")
-    except orjson.JSONDecodeError:
-        named = None
+    named = _read_key(key)
     if not (isinstance(named, list) and len(named) == 2 and all(isinstance(name, str) for name in named)):
         raise InputError(
             DeadLetterClass.INVALID, 'a message without value is a deletion, and its key ["namespace", "id"]', "key"
         )
     namespace, id_ = named
     return {"op": "delete", "namespace": namespace, "id": id_}
+
+
+def rename_columns(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """The row with the fields of a document in place of the columns that have them."""
+    found = {field: row[column] for field, column in columns.items() if column in row}
+    taken = {*columns, *columns.values()}
+    return {**{name: value for name, value in row.items() if name not in taken}, **found}
+
+
+def from_debezium(row: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """The document event of a flattened row. Raises InputError `invalid` for a payload that is no row."""
+    if row.keys() == _CONNECT:
+        row = row["payload"]
+        if not isinstance(row, dict):
+            raise InputError(DeadLetterClass.INVALID, "payload: an object is expected", "payload")
+    event = {name: value for name, value in rename_columns(row, columns).items() if not name.startswith("__")}
+    for name in _NAMES:
+        if type(event.get(name)) is int:
+            event[name] = str(event[name])
+    if row.get("__deleted") in (True, "true") or row.get("__op") == "d":
+        # The other columns are those of the row before, or empty.
+        kept = {name: event[name] for name in (*_NAMES, "destination", "collection", "updated_at") if event.get(name)}
+        event = {**kept, "op": "delete"}
+    if event.get("updated_at") is None:
+        event.pop("updated_at", None)
+        if (stamp := next((row[name] for name in _TIMES if type(row.get(name)) is int), None)) is not None:
+            event["updated_at"] = stamp / 1000
+    return event
+
+
+def read_tombstone(key: bytes | None, columns: Mapping[str, str]) -> dict[str, Any]:
+    """The deletion that a message without value stands for. Raises InputError `invalid` for a key without an id."""
+    row = _read_key(key)
+    event = from_debezium(row, columns) if isinstance(row, dict) else {}
+    if event.get("id") is None:
+        what = f"a message without value is a deletion, and its key has the column {columns.get('id', 'id')}"
+        raise InputError(DeadLetterClass.INVALID, what, "key")
+    return {"op": "delete", **{name: event[name] for name in _NAMES if event.get(name) is not None}}
+
+
+def _read_key(key: bytes | None) -> object:
+    try:
+        return orjson.loads(key or b"")
+    except orjson.JSONDecodeError:
+        return None

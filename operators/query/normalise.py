@@ -1,7 +1,6 @@
 """Normalise: an event becomes its canonical query, with its source, what that source may see, and how it is ranked."""
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -92,54 +91,30 @@ class Normaliser:
         return Asked(query.source, query.destination, query.collection, query.namespace, OPERATION, profile)
 
     def _scope(self, event: QueryEvent, query: CanonicalQuery, plan: RankingPlan, policy: SourcePolicy) -> Scope:
-        filters = [each.model_dump(mode="json") for each in query.filters]
-        # Those that a recipe makes nothing of bring a warning with them.
+        # Those that a recipe makes nothing of bring a warning with them, as an unknown profile and a limit below 0 do.
         wishes = query.understood or event.understood
-        return Scope(
-            source=query.source,
-            destination=query.destination,
-            collection=query.collection,
-            # As it was asked: an unknown one brings a warning with it.
-            profile=event.profile if event.profile is not None else BALANCED,
-            namespace=query.namespace,
-            subject=query.subject,
-            actor_type=query.actor_type,
-            filters=_json(filters) if filters else "",
-            order_by=query.order_by.model_dump_json() if query.order_by is not None else None,
-            group=_json([event.group_by, event.group_size, event.group_score]),
-            # As it was asked: one below 0 brings a warning with it.
-            limit=query.limit if event.limit >= 0 else event.limit,
-            cursor=event.cursor,
-            recipe=_json([plan.recipe.name, event.post]),
+        resolved = {
+            "source": query.source,
+            "destination": query.destination,
+            "namespace": query.namespace,
+            "profile": event.profile if event.profile is not None else BALANCED,
+            "limit": query.limit if event.limit >= 0 else event.limit,
+            "recipe": plan.recipe.name,
+            "overrides": event.overrides or None,
+            "understood": [each.model_dump(mode="json") for each in wishes] if wishes else None,
+            "returned": plan.returned.model_dump(mode="json") if plan.returned is not None else None,
+        }
+        return Scope.of(
+            event,
+            resolved,
             recipe_hash=f"{plan.recipe.name} {plan.recipe.hash}",
-            overrides=_json(event.overrides) if event.overrides else "",
-            rerank=event.rerank,
-            min_relevance=event.min_relevance,
-            include_reflections=event.include_reflections,
-            reflections_only=event.reflections_only,
-            reflection_boost=event.reflection_boost,
-            understood=_json([each.model_dump(mode="json") for each in wishes]) if wishes else "",
-            returned=plan.returned.model_dump_json() if plan.returned is not None else "",
-            explain=event.explain,
-            debug=event.debug,
-            record=event.record,
-            current_cycle=event.current_cycle,
-            now=event.now,
             config_hash=self.config_hash,
             policy_hash=hashlib.sha256(f"{policy.hash} {self._firewall}".encode()).hexdigest(),
-            physical=None,
-            watermark=None,
-            analyser=None,
-            clock=None,
         )
 
     @cached_property
     def _firewall(self) -> str:
         return self.firewall.model_dump_json()
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def _now(event: QueryEvent, cursor: Cursor) -> float:

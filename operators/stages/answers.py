@@ -32,7 +32,7 @@ from operators.access.firewall import find_forbidden
 from operators.caching.bounded import ExactCache
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
-from operators.caching.semantic_cache import Likeness, SemanticCache, direction, fingerprint
+from operators.caching.semantic_cache import Likeness, SemanticCache, digest_parts, direction
 from operators.query.canonical import CanonicalQuery, Shape
 from operators.query.cursor import MOST_GIVEN, After
 from operators.query.in_flight import InFlight
@@ -210,7 +210,7 @@ class Answers:
             # The index changes a moment before its watermark does: a page that looks like the last one's may not be.
             query.continue_page()
             # A strict page of the same cursor counts what was given, and is another one.
-            cache.scope = replace(cache.scope, cursor=f"{cache.scope.cursor} continued")
+            cache.scope = replace(cache.scope, page=f"{cache.scope.page} continued")
         if changed:
             query.outcome.warnings.append(_CONTINUED)
         if not known or not cache.watermark:
@@ -273,8 +273,8 @@ def _likeness(query: InFlight) -> Likeness | None:
 def _fingerprint(asked: CanonicalQuery) -> bytes:
     text = asked.text or ""
     if asked.vector is None:
-        return fingerprint(*(_bytes(word) for word in wording(text)))
-    return fingerprint(_bytes(text))
+        return digest_parts(*(_bytes(word) for word in wording(text)))
+    return digest_parts(_bytes(text))
 
 
 def _bytes(text: str) -> bytes:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from operators.access.firewall import GUARDED, find_forbidden
-from operators.caching.payload_cache import Making, PayloadCache, Seen
+from operators.caching.bounded import Making, PayloadCache, Seen
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight

@@ -10,7 +10,7 @@ import pytest
 from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
-from operators.collections.analysers import Bm25, Bm25Parameters
+from operators.collections.analysers import Bm25
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.in_flight import InFlight
 from operators.query.search import Found
@@ -21,13 +21,14 @@ from schemas.document import point_id
 from schemas.result import KEYWORD, KEYWORD_CONTEXT, VECTOR, VECTOR_CONTEXT
 from schemas.settings import FirewallSettings, PolicySettings
 from schemas.settings.policies import SourcePolicy
+from schemas.settings.qdrant import Bm25Settings
 from tests.operators.indexing.neighbours import Event, Index, settings
 from tests.operators.samples import DIMENSION, capable, decoder, message, searches
 
 TIMEOUT: Final = 30.0
 PINS: Final = [f"{number:04}" for number in range(0, 10_000, 61)]
 PIN: Final = PINS[77]
-ANALYSER: Final = Bm25(Bm25Parameters(1.2, 0.75, 256.0, "none"))
+ANALYSER: Final = Bm25(Bm25Settings(language="none"))
 
 MINE: Final = point_id("default", "public", "mine")
 LIST: Final = point_id("default", "public", "list")

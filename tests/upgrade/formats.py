@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from operators.delivery.tracker import encode
-from operators.indexing.watermark import watermark
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
 from schemas.document import point_id
 
@@ -22,6 +21,9 @@ from schemas.document import point_id
 _WIRE: Final = find_spec("operators.wire") is not None
 Origin: Any = import_module("operators.wire.message" if _WIRE else "operators.query.message").Origin
 result_id: Any = import_module("operators.wire.message" if _WIRE else "operators.query.result").result_id
+# Its watermark has a module of its own.
+_DOCUMENT: Final = "operators.indexing.document" if _WIRE else "operators.indexing.watermark"
+watermark: Any = import_module(_DOCUMENT).watermark
 
 QUERY, STATE = bytes(range(16)), bytes(range(240, 256))
 

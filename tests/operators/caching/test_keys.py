@@ -5,7 +5,8 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from enum import StrEnum
-from itertools import combinations
+from functools import partial
+from itertools import combinations, pairwise
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.caching.keys import Scope, binding, exact_key, scope_key, state
+from schemas.query import QueryEvent
 
 Query = tuple[Scope, str | None, Sequence[float] | None]
 Key = Callable[[Scope, str | None, Sequence[float] | None], bytes]
@@ -22,7 +24,7 @@ FIELDS = tuple(field.name for field in fields(Scope))
 INPUTS = (*FIELDS, "text", "vector")
 TYPES = {**get_type_hints(Scope), "text": str | None, "vector": tuple[float, ...] | None}
 STATE = {"recipe_hash", "config_hash", "policy_hash", "physical", "watermark", "analyser"}
-MOVING = {*STATE, "cursor", "clock", "now", "limit", "returned", "explain", "debug"}
+MOVING = {*STATE, "page", "clock"}
 
 TEXTS = (
     "",
@@ -134,26 +136,26 @@ def side_by_side(scope: Scope, text: str | None, vector: Sequence[float] | None)
 
 def by_value(scope: Scope, text: str | None, vector: Sequence[float] | None) -> bytes:
     """A poor key: True is 1."""
-    return exact_key(replace(scope, limit=int(scope.limit)), text, vector)
+    return exact_key(replace(scope, clock=None if scope.clock is None else int(scope.clock)), text, vector)
 
 
-def spread(key: Key) -> bool:
+def spread(key: Key, first: str, second: str) -> bool:
     """True if texts with the same letters and another border between them have one key."""
-    scope, *_ = sample()
-    return key(replace(scope, profile="a", namespace="bc"), None, None) == key(
-        replace(scope, profile="ab", namespace="c"), None, None
-    )
+    one, other = (changed(changed(sample(), first, a), second, b) for a, b in (("a", "bc"), ("ab", "c")))
+    return key(*one) == key(*other)
 
 
 def test_texts_side_by_side_stay_apart() -> None:
     """A text that moves from the end of one field to the beginning of the next makes another key."""
-    assert not any(spread(key) for key, counts in KINDS.values() if "profile" in counts)
-    assert spread(side_by_side)
+    texts = [name for name in INPUTS if TYPES[name] in (str, str | None)]
+    for key, counts in KINDS.values():
+        assert not any(spread(key, *two) for two in pairwise(name for name in texts if name in counts))
+    assert spread(side_by_side, "query", "page")
 
 
 def test_a_key_that_takes_true_for_one_is_found() -> None:
     """The check of each input knows the types of the values."""
-    assert blurred(by_value) == {"limit"}
+    assert blurred(by_value) == {"clock"}
 
 
 def told(value: object) -> object:
@@ -234,11 +236,25 @@ def json_of(value: object) -> str:
 def test_values_count_not_their_classes() -> None:
     """A member of a text enumeration counts as its text, a vector of numpy as its numbers."""
 
-    class Profile(StrEnum):
-        DEEP = "deep"
+    class Collection(StrEnum):
+        DOCUMENTS = "documents"
 
     scope, *_ = sample()
     numbers = [0.25, -1.5]
     array: Any = np.array(numbers)
-    member, plain = (replace(scope, profile=profile) for profile in (Profile.DEEP, "deep"))
+    member, plain = (replace(scope, physical=name) for name in (Collection.DOCUMENTS, "documents"))
     assert exact_key(member, "t", array) == exact_key(plain, "t", numbers)
+
+
+def test_a_field_of_a_later_release_counts() -> None:
+    """It is in every key of a query without being named there; one that does not say it has the key of before."""
+
+    class Later(QueryEvent):
+        tint: str | None = None
+
+    asked: dict[str, Any] = {"query_id": "q", "text": "t"}
+    now, plain, tinted = (
+        Scope.of(event, {}, "", "", "") for event in (QueryEvent(**asked), Later(**asked), Later(**asked, tint="red"))
+    )
+    for digest in (partial(exact_key, text="t", vector=None), partial(binding, text="t", vector=None)):
+        assert digest(now) == digest(plain) != digest(tinted)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from operators.caching import bounded, payload_cache
-from operators.caching.payload_cache import TTL, Making, PayloadCache, Seen
+from operators.caching import bounded
+from operators.caching.bounded import PAYLOAD_TTL, Making, PayloadCache, Seen
 from schemas.document import CONTENT
 from tests.tiers import sized
 
@@ -21,7 +21,7 @@ DOCUMENT = {"text": "a harbor lantern", CONTENT: 7}
 
 def kept() -> PayloadCache:
     """A cache with one payload, of a point seen in version 3."""
-    cache = PayloadCache(MIB, TTL)
+    cache = PayloadCache(MIB)
     cache.add(DOCUMENTS, [("a", 3, 7)], {"a": DOCUMENT}, 0.0)
     return cache
 
@@ -36,7 +36,7 @@ def kept() -> PayloadCache:
         (DOCUMENTS, ("a", 2, 7), 1.0),
         (DOCUMENTS, ("a", None, 7), 1.0),
         (DOCUMENTS, ("a", 3, 8), 1.0),
-        (DOCUMENTS, ("a", 3, 7), TTL),
+        (DOCUMENTS, ("a", 3, 7), PAYLOAD_TTL),
     ],
     ids=["collection", "making", "point", "later version", "earlier version", "no version", "content", "too old"],
 )
@@ -55,7 +55,7 @@ def test_a_search_that_read_no_fingerprint_goes_by_the_version() -> None:
 @pytest.mark.parametrize("seen", [("a", 3, 8), ("a", None, 7)], ids=["another content", "no version"])
 def test_what_is_not_as_it_was_seen_is_not_kept(seen: Seen) -> None:
     """A replica that lags behind, or a point that changed meanwhile, would be served to those who saw better."""
-    cache = PayloadCache(MIB, TTL)
+    cache = PayloadCache(MIB)
     cache.add(DOCUMENTS, [seen], {"a": DOCUMENT}, 0.0)
     assert len(cache) == 0
 
@@ -71,7 +71,7 @@ def test_what_was_kept_again_is_there_once() -> None:
 
 def test_the_longest_unused_leave_first() -> None:
     """An entry that is asked for stays."""
-    cache = PayloadCache(8 * 1024, TTL)
+    cache = PayloadCache(8 * 1024)
     known = []
     for number in range(50):
         cache.add(DOCUMENTS, [(str(number), 1, None)], {str(number): {"text": "x" * 500}}, 0.0)
@@ -88,8 +88,8 @@ def test_it_takes_no_more_than_its_bound(texts: Sequence[str], fields: int) -> N
     bound = MIB // 4
     tracemalloc.start()
     try:
-        cache = PayloadCache(bound, TTL)
-        files = (__file__, payload_cache.__file__, bounded.__file__)
+        cache = PayloadCache(bound)
+        files = (__file__, bounded.__file__)
         ours = [tracemalloc.Filter(inclusive=True, filename_pattern=name) for name in files]
         before = tracemalloc.take_snapshot().filter_traces(ours)
         for number in range(600):
@@ -120,7 +120,7 @@ class Racing(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache = PayloadCache(4096, TTL)
+        self.cache = PayloadCache(4096)
         self.versions = 0
         self.points: dict[str, tuple[int, dict[str, Any]]] = {}
         self.searches: list[_Search] = []

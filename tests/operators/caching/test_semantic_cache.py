@@ -15,9 +15,9 @@ from operators.caching.semantic_cache import (
     FINGERPRINT,
     Likeness,
     SemanticCache,
+    digest_parts,
     direction,
     entry_size,
-    fingerprint,
     scope_size,
 )
 from tests.operators.caching.allocation import allocated
@@ -67,7 +67,7 @@ def test_other_words_are_never_served() -> None:
 @pytest.mark.parametrize("parts", [((b"ab",), (b"a", b"b")), ((b"", b"a"), (b"a", b"")), ((), (b"",))])
 def test_fingerprints_of_other_parts_differ(parts: tuple[Sequence[bytes], Sequence[bytes]]) -> None:
     """Also where the parts are the same bytes one after the other."""
-    one, other = (fingerprint(*each) for each in parts)
+    one, other = (digest_parts(*each) for each in parts)
     assert len(one) == len(other) == FINGERPRINT
     assert one != other
 

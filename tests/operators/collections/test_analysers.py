@@ -14,7 +14,7 @@ from operators.clients.qdrant.answers import CollectionInfo
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
-from operators.collections.analysers import CURRENT, PLAIN, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, PLAIN, Bm25
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import configuration, ensure
 from operators.collections.notes import metadata
@@ -68,9 +68,9 @@ def read(path: Path, settings: QdrantSettings, times: int = 1) -> Catalogue:
     return made
 
 
-def parameters(settings: Bm25Settings, analysis: int = CURRENT) -> Bm25Parameters:
-    """The settings as the model has them."""
-    return Bm25Parameters(settings.k, settings.b, settings.avg_len, settings.language, analysis)
+def parameters(of: Bm25) -> tuple[Bm25Settings, int]:
+    """The parameters of an analyser."""
+    return of.settings, of.analysis
 
 
 def test_a_collection_keeps_its_parameters(tmp_path: Path) -> None:
@@ -82,12 +82,12 @@ def test_a_collection_keeps_its_parameters(tmp_path: Path) -> None:
     with capture_logs() as lines:
         same = read(tmp_path, before)
     assert lines == []
-    assert same.analyser("documents").parameters == parameters(Bm25Settings())
-    assert same.analyser("other").parameters == parameters(GERMAN)
-    assert same.analyser("other").document(TEXT) == Bm25(parameters(GERMAN)).document(TEXT)
+    assert parameters(same.analyser("documents")) == (Bm25Settings(), CURRENT)
+    assert parameters(same.analyser("other")) == (GERMAN, CURRENT)
+    assert same.analyser("other").document(TEXT) == Bm25(GERMAN, CURRENT).document(TEXT)
     after = read(tmp_path, configured(tmp_path, bm25=GERMAN), times=2)
-    assert after.analyser("documents").parameters == parameters(Bm25Settings())
-    assert after.analyser("other").parameters == parameters(GERMAN)
+    assert parameters(after.analyser("documents")) == (Bm25Settings(), CURRENT)
+    assert parameters(after.analyser("other")) == (GERMAN, CURRENT)
 
 
 def test_a_description_has_the_metadata_back(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_collection_that_says_nothing_gets_the_configured_parameters(
     created(tmp_path, settings, noted)
     with capture_logs() as lines:
         catalogue = read(tmp_path, settings)
-    assert catalogue.analyser("documents").parameters == parameters(GERMAN, PLAIN)
-    assert catalogue.analyser("other").parameters == parameters(GERMAN)
+    assert parameters(catalogue.analyser("documents")) == (GERMAN, PLAIN)
+    assert parameters(catalogue.analyser("other")) == (GERMAN, CURRENT)
     assert lines == []
 
 
@@ -134,7 +134,7 @@ def test_metadata_that_cannot_be_used_are_left(tmp_path: Path, noted: Any) -> No
     settings = configured(tmp_path, bm25=GERMAN)
     # An object that is null goes for one that is absent.
     created(tmp_path, settings, {"rankstream": {"bm25": 0} if noted == {"bm25": None} else noted})
-    assert read(tmp_path, settings, times=2).analyser("documents").parameters == parameters(GERMAN, PLAIN)
+    assert parameters(read(tmp_path, settings, times=2).analyser("documents")) == (GERMAN, PLAIN)
 
 
 @pytest.mark.parametrize("answer", [raising(httpx.ConnectError("refused")), answering(503, b""), answering(403, b"")])
@@ -143,8 +143,8 @@ def test_a_server_that_does_not_say_leaves_what_is_configured(tmp_path: Path, an
     settings = configured(tmp_path, analysers={"other": GERMAN})
     catalogue = Catalogue(qdrant(Faulty(answer)), settings)
     assert list(asyncio.run(catalogue.read(TIMEOUT))) == ["documents", "other"]
-    assert catalogue.analyser("other").parameters == parameters(GERMAN)
-    assert catalogue.analyser("documents").parameters == parameters(Bm25Settings())
+    assert parameters(catalogue.analyser("other")) == (GERMAN, CURRENT)
+    assert parameters(catalogue.analyser("documents")) == (Bm25Settings(), CURRENT)
 
 
 def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_documents_are_written_with_the_terms_of_their_collection(tmp_path: Path
         assert await writer.call("documents", [made("documents"), made("other")], 0.0) == [None, None]
         counts = []
         for collection in ("documents", "other"):
-            terms = Bm25(Bm25Parameters()).query("running")
+            terms = Bm25().query("running")
             assert terms is not None
             search = {"query": {"indices": terms.indices, "values": terms.values}, "using": "bm25", "limit": 10}
             (hits,) = await client.query_batch(collection, [search], timeout=TIMEOUT)
@@ -203,8 +203,8 @@ def test_a_collection_of_an_earlier_version_is_searched_as_before(tmp_path: Path
     with capture_logs() as lines:
         analyser = read(tmp_path, settings).analyser("documents")
     assert lines == []
-    assert analyser.parameters == parameters(GERMAN, PLAIN)
-    assert analyser.query("WH-1000XM5") == Bm25(parameters(GERMAN, PLAIN)).query("wh 1000xm5")
+    assert parameters(analyser) == (GERMAN, PLAIN)
+    assert analyser.query("WH-1000XM5") == Bm25(GERMAN, PLAIN).query("wh 1000xm5")
 
 
 def test_a_collection_of_the_version_before_is_searched_and_written(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_collection_of_the_version_before_is_searched_and_written(tmp_path: Pa
             await catalogue.read(TIMEOUT)
         assert lines == []
         analyser = catalogue.analyser("documents")
-        assert analyser.parameters == parameters(Bm25Settings(), CURRENT - 1)
+        assert parameters(analyser) == (Bm25Settings(), CURRENT - 1)
         # The terms that the version before made of the text.
         terms = Bm25().document("wh 1000xm5 wh1000xm5 weighs 2 50 kg 50kg")
         sparse = {"bm25": {"indices": terms.indices, "values": terms.values}}
@@ -248,6 +248,6 @@ def test_a_collection_keeps_its_languages(tmp_path: Path) -> None:
     mixed = Bm25Settings(languages={"de": "german"}, accents="fold")
     settings = configured(tmp_path, bm25=mixed)
     created(tmp_path, settings, metadata(mixed))
-    found = read(tmp_path, configured(tmp_path)).analyser("documents").parameters
-    assert (found.languages, found.accents) == ((("de", "german"),), False)
+    found = read(tmp_path, configured(tmp_path)).analyser("documents").settings
+    assert (found.languages, found.accents) == ({"de": "german"}, "fold")
     assert not {"languages", "accents"} & metadata(GERMAN)["rankstream"]["bm25"].keys()

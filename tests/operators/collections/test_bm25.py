@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25
 from schemas.errors import ConfigError
+from schemas.settings.qdrant import Bm25Settings
 
 EXCHANGES = json.loads((Path(__file__).parents[2] / "data" / "qdrant_exchanges.json").read_text())["exchanges"]
 (UPSERT,) = (exchange for exchange in EXCHANGES if exchange["name"] == "upsert")
@@ -60,7 +61,7 @@ def test_english_stems_and_drops_stop_words() -> None:
 
 def test_no_language_takes_words_as_they_are() -> None:
     """With the language "none" every word is a term of its own, whatever its case."""
-    plain = Bm25(Bm25Parameters(language="none"))
+    plain = Bm25(Bm25Settings(language="none"))
     found = plain.query("the lanterns Lantern lantern")
     assert found is not None
     assert len(found.indices) == 3
@@ -68,7 +69,7 @@ def test_no_language_takes_words_as_they_are() -> None:
 
 def test_another_language_has_its_own_stop_words() -> None:
     """German articles vanish from German text only."""
-    german = Bm25(Bm25Parameters(language="german"))
+    german = Bm25(Bm25Settings(language="german"))
     assert german.query("der die das") is None
     assert ENGLISH.query("der die das") is not None
 
@@ -76,23 +77,23 @@ def test_another_language_has_its_own_stop_words() -> None:
 def test_parameters_shape_a_documents_weights() -> None:
     """Longer documents weigh less the shorter the expected length, unless b switches that off; k bounds repetition."""
     text = "blue lantern over copper harbor"
-    assert Bm25(Bm25Parameters(avg_len=2)).document(text).values[0] < ENGLISH.document(text).values[0]
-    assert Bm25(Bm25Parameters(b=0, avg_len=2)).document(text).values == [1.0] * 4
-    assert Bm25(Bm25Parameters(k=0)).document("blue blue blue").values == [1.0]
+    assert Bm25(Bm25Settings(avg_len=2)).document(text).values[0] < ENGLISH.document(text).values[0]
+    assert Bm25(Bm25Settings(b=0, avg_len=2)).document(text).values == [1.0] * 4
+    assert Bm25(Bm25Settings(k=0)).document("blue blue blue").values == [1.0]
 
 
 @pytest.mark.parametrize(
     "parameters",
     [
-        Bm25Parameters(language="klingon"),
-        Bm25Parameters(k=-1),
-        Bm25Parameters(b=1.5),
-        Bm25Parameters(avg_len=0),
-        Bm25Parameters(avg_len=float("nan")),
+        Bm25Settings.model_construct(language="klingon"),
+        Bm25Settings.model_construct(k=-1),
+        Bm25Settings.model_construct(b=1.5),
+        Bm25Settings.model_construct(avg_len=0),
+        Bm25Settings.model_construct(avg_len=float("nan")),
     ],
     ids=str,
 )
-def test_parameters_that_the_model_refuses_are_configuration_errors(parameters: Bm25Parameters) -> None:
+def test_parameters_that_the_model_refuses_are_configuration_errors(parameters: Bm25Settings) -> None:
     """A wrong parameter is found at start and named."""
     with pytest.raises(ConfigError, match=r"bm25: .*(language|k1|b|avg)"):
         Bm25(parameters)
@@ -100,7 +101,7 @@ def test_parameters_that_the_model_refuses_are_configuration_errors(parameters: 
 
 # The current analysis
 
-CURRENT_ENGLISH = Bm25(Bm25Parameters(analysis=CURRENT))
+CURRENT_ENGLISH = Bm25(analysis=CURRENT)
 
 
 def weights(bm25: Bm25, text: str) -> dict[int, float]:
@@ -219,7 +220,7 @@ def test_counts_are_exact(count: int) -> None:
 
 # Languages
 
-MIXED = Bm25(Bm25Parameters(analysis=CURRENT, languages=(("de", "german"), ("fr", "french"))))
+MIXED = Bm25(Bm25Settings(languages={"de": "german", "fr": "french"}), CURRENT)
 
 
 def finds(bm25: Bm25, query: str, text: str, lang: str | None = None) -> bool:
@@ -253,7 +254,7 @@ def test_a_document_is_found_by_the_words_of_its_language(query: str, text: str,
 def test_each_language_has_its_own_stems() -> None:
     """English stems do not touch German documents, and stop words of one language are words of others."""
     assert not finds(MIXED, "haus", "alte Häuser", "en")
-    assert not finds(Bm25(Bm25Parameters(analysis=CURRENT)), "kopfhoerer", "Kopfhörer", "de")
+    assert not finds(Bm25(analysis=CURRENT), "kopfhoerer", "Kopfhörer", "de")
     german, english = (MIXED.payload({"text": "der die das", "lang": lang})[0] for lang in ("de", "en"))
     assert set(english.indices) < set(german.indices)
     assert (len(german.indices), len(english.indices)) == (4, 3)
@@ -261,7 +262,7 @@ def test_each_language_has_its_own_stems() -> None:
 
 def test_accents_count_by_choice() -> None:
     """Folded, they do not, on Latin, Greek and Cyrillic letters; umlauts of German stay what they are."""
-    folded = Bm25(Bm25Parameters(analysis=CURRENT, accents=False, languages=(("de", "german"),)))
+    folded = Bm25(Bm25Settings(accents="fold", languages={"de": "german"}), CURRENT)
     assert finds(folded, "cafe", "un café")
     assert finds(folded, "ομπρελα", "ομπρέλα")
     assert not finds(MIXED, "cafe", "un café")
@@ -286,10 +287,10 @@ def test_accents_count_by_choice() -> None:
         *[("turkish", *pair) for pair in [("istanbul", "İSTANBUL"), ("ışık", "IŞIK"), ("kırmızı", "KIRMIZI")]],
     ],
 )
-@pytest.mark.parametrize("accents", [True, False])
-def test_words_of_a_language_are_found_in_its_forms(lang: str, query: str, text: str, accents: bool) -> None:
+@pytest.mark.parametrize("accents", ["keep", "fold"])
+def test_words_of_a_language_are_found_in_its_forms(lang: str, query: str, text: str, accents: Any) -> None:
     """In inflections, capitals and spellings, in both directions."""
-    model = Bm25(Bm25Parameters(language=lang, analysis=CURRENT, accents=accents))
+    model = Bm25(Bm25Settings(language=lang, accents=accents), CURRENT)
     assert finds(model, query, text)
     assert finds(model, text, query)
 
@@ -297,7 +298,7 @@ def test_words_of_a_language_are_found_in_its_forms(lang: str, query: str, text:
 @pytest.mark.parametrize(("query", "text"), [("красный", "красная"), ("новый", "нового"), ("синий", "синяя")])
 def test_folded_accents_leave_the_endings_of_a_language(query: str, text: str) -> None:
     """A Cyrillic й is a letter, and no accented и."""
-    model = Bm25(Bm25Parameters(language="russian", analysis=CURRENT, accents=False))
+    model = Bm25(Bm25Settings(language="russian", accents="fold"), CURRENT)
     assert finds(model, query, text)
 
 
@@ -327,4 +328,4 @@ def test_more_languages_never_lose_terms(text: str) -> None:
 def test_a_language_that_the_model_does_not_know_is_an_error() -> None:
     """At start, like the main one."""
     with pytest.raises(ConfigError, match="bm25"):
-        Bm25(Bm25Parameters(analysis=CURRENT, languages=(("xx", "klingon"),)))
+        Bm25(Bm25Settings.model_construct(languages={"xx": "klingon"}), CURRENT)

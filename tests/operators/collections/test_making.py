@@ -14,7 +14,8 @@ from operators.collections.analysers import Bm25
 from operators.collections.making import configuration, ensure
 from operators.collections.notes import metadata
 from operators.collections.requirements import indexes
-from operators.indexing.document import DocumentInFlight, payload, point
+from operators.indexing.document import DocumentInFlight
+from operators.indexing.point import payload, point
 from operators.query.backend_answers import Embedding
 from schemas.document import ACTOR_TYPE, CLASSIFICATION, LABELS, MARKS, NAMESPACE, SUBJECT, TOKEN_IDS
 from schemas.errors import ConfigError

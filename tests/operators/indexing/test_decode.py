@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from operators.collections.analysers import Bm25
-from operators.indexing.document import point
+from operators.indexing.point import point
 from schemas.document import point_id
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import HALF_REPLACED

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.collections.analysers import Bm25
-from operators.indexing.document import deletion, newest, not_newer, payload, point
-from operators.indexing.watermark import watermark
+from operators.indexing.document import newest, watermark
+from operators.indexing.point import deletable, not_newer, payload, point
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import fingerprint
 from schemas.document import WORDS
@@ -129,7 +129,7 @@ def test_the_condition_of_a_write_by_hand() -> None:
         ]
     }
     assert not_newer([made]) == condition
-    assert deletion(one for one in [made]) == {"must": [{"has_id": [made.point_id]}, condition]}
+    assert deletable([made]) == {"must": [{"has_id": [made.point_id]}, condition]}
 
 
 def test_a_watermark_by_hand() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.indexing.decode import rename_columns
 from operators.indexing.document import DocumentInFlight
-from operators.indexing.rows import rename
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import DocumentSettings
 from tests.operators.indexing.documents import decoder, read
@@ -151,7 +151,7 @@ def test_columns_name_fields_of_plain_documents_too() -> None:
 @given(st.dictionaries(st.text(max_size=3), st.integers()), st.dictionaries(st.text(max_size=3), st.text(max_size=3)))
 def test_columns_that_are_not_named_stay(row: dict[str, int], columns: dict[str, str]) -> None:
     """A field has the value of its column; every column that no field has, and that is none, keeps its own."""
-    found = rename(row, columns)
+    found = rename_columns(row, columns)
     present = {field: column for field, column in columns.items() if column in row}
     assert all(found[field] == row[column] for field, column in present.items())
     untouched = row.keys() - {*columns, *columns.values()}

@@ -13,7 +13,7 @@ from operators.collections.catalogue import Catalogue
 from operators.indexing.apply import Writer
 from operators.indexing.context import ContextWriter
 from operators.indexing.decode import DocumentDecoder
-from operators.indexing.expiry import Expiry
+from operators.indexing.deletion import Deletion, Expiry
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings import DocumentSettings
 from tests.operators.indexing.documents import decoder, document, read
@@ -36,7 +36,7 @@ async def expire(index: Index, now: float) -> int:
     catalogue = Catalogue(client, index.settings)
     context = ContextWriter(client, index.settings.vectors, index.settings.context, catalogue, TIMEOUT)
     assert await catalogue.read(TIMEOUT) == {}
-    return await Expiry(client, catalogue, ("documents",), context, TIMEOUT, lambda: now).delete("documents")
+    return await Expiry(Deletion(client, context, TIMEOUT), catalogue, ("documents",), lambda: now).delete("documents")
 
 
 def left(index: Index) -> set[str]:
@@ -204,5 +204,5 @@ def test_a_defect_of_one_collection_leaves_the_others_to_expire(monkeypatch: pyt
     monkeypatch.setattr(Expiry, "delete", delete)
     nobody: Any = None
     with pytest.raises(KeyError, match="a defect"):
-        asyncio.run(Expiry(nobody, nobody, ("first", "second"), None, TIMEOUT).follow())
+        asyncio.run(Expiry(nobody, nobody, ("first", "second")).follow())
     assert looked_at == ["first", "second"]

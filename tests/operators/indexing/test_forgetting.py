@@ -21,9 +21,8 @@ from operators.clients.qdrant.requests import Limits
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.catalogue import Catalogue
 from operators.delivery.output_record import OutputRecord
-from operators.indexing import tombstones
-from operators.indexing.document import EventInFlight
-from operators.indexing.watermark import publish_watermarks
+from operators.indexing import deletion as deletions
+from operators.indexing.document import EventInFlight, publish_watermarks
 from operators.runtime.stage import KEY
 from schemas.document import FORGOTTEN, NAMESPACE
 from schemas.errors import InputError
@@ -348,7 +347,7 @@ def test_a_known_tombstone_is_not_read_again(index: Index, namespace: str) -> No
 def test_a_tombstone_is_bounded(index: Index, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One filter too many is refused, by name and with the cure; nothing is deleted, and the others still hold."""
     write(index, [upsert(namespace, "a", 1, owner="x"), forget(namespace, 5, owned_by("z"))])
-    monkeypatch.setattr(tombstones, "MOST_BYTES", 80)
+    monkeypatch.setattr(deletions, "MOST_BYTES", 80)
     (refused,) = asyncio.run(index.write([deletion(namespace=namespace, updated_at=5.0, filters=[owned_by("x")])]))
     assert isinstance(refused, InputError)
     assert refused.field == "filters"

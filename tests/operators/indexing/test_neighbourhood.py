@@ -5,18 +5,19 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from operators.indexing.neighbourhood import Member, Position, join_contents, position, windows, windows_of
+from operators.indexing.context import Neighbour, join_contents, windows, windows_of
+from operators.indexing.point import Position, position
 from schemas.settings.qdrant import ContextSettings
 
 TURNS = ContextSettings(order_by="turn", group_by="session", before=2, after=1)
 
 
-def member(id_: str, order: float | None, content: str = "") -> Member:
+def member(id_: str, order: float | None, content: str = "") -> Neighbour:
     """A document of the group g."""
-    return Member(id_, None if order is None else Position("g", order), content)
+    return Neighbour(id_, None if order is None else Position("g", order), content)
 
 
-def ids(settings: ContextSettings, *members: Member) -> dict[str, str]:
+def ids(settings: ContextSettings, *members: Neighbour) -> dict[str, str]:
     """The ids of the documents in each window, joined."""
     found = windows(members, settings)
     return {id_: "".join(each.id for each in window) for id_, window in found.items()}

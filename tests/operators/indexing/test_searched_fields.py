@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
-from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import ensure
 from operators.collections.notes import metadata
-from operators.indexing.document import payload, point
+from operators.indexing.point import payload, point
 from operators.query.backend_answers import Hits
 from operators.query.keyword_filter import conditions
 from operators.ranking.content import content, field_texts, fingerprint
@@ -39,7 +39,7 @@ WORDS = st.lists(st.sampled_from(["lantern", "blue", "WH-1000XM5", "copper", "12
 
 def bm25(fields: dict[str, float]) -> Bm25:
     """The analyser of these fields."""
-    return Bm25(Bm25Parameters(analysis=CURRENT, fields=tuple(fields.items())))
+    return Bm25(analysis=CURRENT, fields=fields)
 
 
 def weights(found: Any) -> dict[int, float]:
@@ -139,7 +139,7 @@ def test_expressions_look_in_searched_fields(tmp_path: Path) -> None:
             catalogue = Catalogue(client, settings)
             calls.run(catalogue.read(60), 60)
             analyser = catalogue.analyser("documents")
-            assert dict(analyser.parameters.fields) == FIELDS
+            assert analyser.fields == FIELDS
             made = [document(**each) for each in SHOP]
             points = [point(each, settings.vectors, analyser) for each in made]
             calls.run(client.upsert("documents", points, timeout=60), 60)

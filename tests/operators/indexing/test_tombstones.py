@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from operators.access.filters import condition, passes
-from operators.indexing import tombstones
-from operators.indexing.tombstones import Forgotten
+from operators.indexing import deletion
+from operators.indexing.deletion import Forgotten
 from schemas.filters import AnyFilter, Filter
 
 FILTER: TypeAdapter[AnyFilter] = TypeAdapter(Filter)
@@ -19,9 +19,9 @@ FILTER: TypeAdapter[AnyFilter] = TypeAdapter(Filter)
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["[]", "[1]", "[2]"])), max_size=12))
 def test_a_tombstone_keeps_no_more_than_it_needs(given_: list[tuple[int, str]]) -> None:
     """In any order: the latest version of each filter, without those that a deletion of all covers."""
-    tombstone: tombstones.Tombstone = ()
+    tombstone: deletion.Tombstone = ()
     for version, where in given_:
-        tombstone = tombstones.remember(tombstone, Forgotten(version, where))
+        tombstone = deletion.remember(tombstone, Forgotten(version, where))
     latest = {where: max(at for at, other in given_ if other == where) for _, where in given_}
     whole = latest.get("[]", -1)
     assert {(each.version, each.where) for each in tombstone} == {
@@ -75,6 +75,6 @@ def test_a_later_bound_takes_the_place_of_an_earlier_one(later: list[Any], earli
         Forgotten.of(at, [{"key": key, "range": {name: bound}} for key, name, bound in bounds])
         for at, bounds in ((2, later), (1, earlier))
     )
-    assert tombstones.remember([other], one) == [one]
-    assert tombstones.remember([one], other) == [one]
+    assert deletion.remember([other], one) == [one]
+    assert deletion.remember([one], other) == [one]
     assert one == other or not other.covers(one)

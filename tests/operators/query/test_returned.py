@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25
 from operators.query.returned import View, hide, is_hidden, select
 from operators.text.passages import Matcher
 from schemas.query import Returned
 
 TEXT = "Nothing is here. " * 30 + "The red lamp costs ten euros."
-ENGLISH = Bm25(Bm25Parameters(analysis=CURRENT))
+ENGLISH = Bm25(analysis=CURRENT)
 MATCHER = Matcher("lamp", lambda word: [hash(word.lower())])
 PAYLOAD = {"title": "t", "cost": 1, "meta": {"author": "a", "cost": 2}, "variants": [{"cost": 3, "size": "l"}, "x"]}
 NAMES = st.sampled_from(["a", "b", "c"])

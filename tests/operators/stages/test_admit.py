@@ -9,7 +9,7 @@ import pytest
 from flows.assembly import query as assembly
 from operators.access.filters import Ask
 from operators.access.firewall import AccessFilter
-from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25
 from operators.collections.catalogue import Catalogue
 from operators.query.collection import Capabilities
 from operators.query.field_map import SAME, FieldMap
@@ -53,7 +53,7 @@ def test_an_expired_query_says_that_its_deadline_has_passed() -> None:
 def test_the_terms_are_the_texts() -> None:
     """The keyword leg and the stages that rank by words get what the analyser makes of the text."""
     asked = query(text="running cats")
-    analyser = Bm25(Bm25Parameters(analysis=CURRENT))
+    analyser = Bm25(analysis=CURRENT)
     assert ADMIT(asked).retrieval.terms == analyser.query("running cats")
     assert asked.retrieval.words == analyser.words("running cats")
     assert asked.outcome.warnings == []

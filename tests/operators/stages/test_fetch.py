@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from operators.access.firewall import AccessFilter
-from operators.caching.payload_cache import TTL, PayloadCache
+from operators.caching.bounded import PayloadCache
 from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
@@ -40,7 +40,7 @@ PAYLOADS: dict[str, dict[str, Any]] = {
 
 def fetching(client: QdrantClient = NOBODY) -> Fetching:
     """The stage, for three candidates, with an empty cache."""
-    return Fetching(client, lambda _: 3, Bounds(1, 1, 1), PayloadCache(1 << 20, TTL))
+    return Fetching(client, lambda _: 3, Bounds(1, 1, 1), PayloadCache(1 << 20))
 
 
 def found(*legs: Hits, **event: Any) -> InFlight:

@@ -13,7 +13,8 @@ from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import ensure
-from operators.indexing.document import DocumentInFlight, point
+from operators.indexing.document import DocumentInFlight
+from operators.indexing.point import point
 from operators.query.backend_answers import Hits
 from operators.query.keyword_filter import conditions, open_endings
 from operators.query.search import Counted, count_endings

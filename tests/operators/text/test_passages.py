@@ -13,14 +13,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.collections.analysers import CURRENT, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, Bm25
 from operators.text import passages
 from operators.text.passages import SIZE, Hint, Matcher, excerpt, is_bound
+from schemas.settings.qdrant import Bm25Settings
 from tests.growth import LINEAR, growth
 from tests.tiers import sized
 
-ENGLISH = Bm25(Bm25Parameters(analysis=CURRENT))
-BOTH = Bm25(Bm25Parameters(analysis=CURRENT, languages=(("de", "german"),)))
+ENGLISH = Bm25(analysis=CURRENT)
+BOTH = Bm25(Bm25Settings(languages={"de": "german"}), CURRENT)
 FILLER = "Nothing of interest is said here. "
 
 

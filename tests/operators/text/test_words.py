@@ -23,10 +23,11 @@ from qdrant_edge import (
     UpdateOperation,
 )
 
-from operators.collections.analysers import Bm25, Bm25Parameters
+from operators.collections.analysers import Bm25
 from operators.text.words import split, words
+from schemas.settings.qdrant import Bm25Settings
 
-PLAIN = Bm25(Bm25Parameters(language="none"))
+PLAIN = Bm25(Bm25Settings(language="none"))
 CHUNK = 512
 
 

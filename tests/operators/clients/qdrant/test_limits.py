@@ -13,7 +13,7 @@ from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.requests import Limits
 from operators.clients.qdrant.server import ServerClient
 from operators.clients.qdrant_edge.shards import Engine
-from operators.indexing.document import chunks, deletion
+from operators.indexing.point import deletable, deletable_parts
 from operators.query.backend_answers import Hits
 from tests.operators.clients.qdrant.transports import qdrant
 from tests.operators.indexing.documents import document
@@ -143,8 +143,8 @@ def test_lists_are_as_long_as_the_collection_takes(tmp_path: Path, condition: di
 def test_deletes_have_as_many_conditions_as_the_collection_takes(most: int) -> None:
     """Each part's filter is within the bound, and each document is in one part."""
     documents = [document(id=str(number), op="delete") for number in range(10)]
-    made = chunks(documents, most)
+    made = deletable_parts(documents, most)
     assert [each for part in made for each in part] == documents
-    assert all(count(deletion(part)) <= most for part in made)
-    assert len(chunks(documents, None)) == 1
-    assert chunks([], None) == []
+    assert all(count(deletable(part)) <= most for part in made)
+    assert len(deletable_parts(documents, None)) == 1
+    assert deletable_parts([], None) == []

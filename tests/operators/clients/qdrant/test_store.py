@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from operators.collections.analysers import CURRENT, PLAIN, Bm25, Bm25Parameters
+from operators.collections.analysers import CURRENT, PLAIN, Bm25
 from operators.evaluation.metrics import any_at, mean, parse_qrels, relevant
 from operators.ranking.coverage import rarity
 
@@ -23,7 +23,7 @@ def lines(name: str) -> Iterator[dict[str, Any]]:
 
 def measure(analysis: int) -> dict[str, float]:
     """The share of queries of each kind whose first result is right, with this version of the analysis."""
-    bm25 = Bm25(Bm25Parameters(analysis=analysis))
+    bm25 = Bm25(analysis=analysis)
     holding: dict[tuple[str, int], list[tuple[str, float]]] = defaultdict(list)
     sizes: Counter[str] = Counter()
     for each in lines("documents.jsonl"):

@@ -14,7 +14,7 @@ from operators.clients.rerankers.late_interaction import LateInteraction
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import TokenVectors
 from operators.collections.analysers import Bm25
-from operators.indexing.document import point
+from operators.indexing.point import point
 from operators.query.backend_answers import Embedding, SomeScores
 from schemas.errors import NoTokenVectors
 from schemas.settings.qdrant import Vectors

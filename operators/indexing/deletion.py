@@ -1,5 +1,6 @@
-"""Tombstones: what was forgotten of a namespace, kept in the index, so that nothing older comes back.
+"""Deletions of many documents: those that an event forgets, and those that have expired.
 
+A tombstone says what was forgotten of a namespace, and is kept in the index, so that nothing older comes back.
 A namespace has one tombstone in each collection that forgot something of it: a point without vectors and without a
 namespace, so no query, count or scroll of documents finds it. It names versions, each with conditions: a document of
 this version or an earlier one that meets them is forgotten. Without conditions all are.
@@ -23,8 +24,14 @@ not written. Where a filter decides, only the index can tell: the document is wr
 the filter matches, and given its namespace if not. A document that is written at the very moment of the deletion may be
 seen until its indexer has read the tombstone for the second time. Its watermark, or the repetition of it, then ends the
 cached answers that have it.
+
+Queries see no expired document from its moment on: its deletion makes room, and takes nothing from an answer. So no
+watermark moves. Any number of indexers may delete at the same time.
 """
 
+import asyncio
+import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -37,10 +44,11 @@ from operators.access.filters import Condition, count
 from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
-from operators.indexing import patch
-from operators.indexing.document import DeletionInFlight, DocumentInFlight, up_to
-from schemas.document import DESTINATION, FORGOTTEN, GROUP, NAMESPACE, ORDER, PATCHED, VERSION, point_id
-from schemas.errors import invalid
+from operators.collections.catalogue import Catalogue
+from operators.indexing.document import DeletionInFlight, DocumentInFlight
+from operators.indexing.point import has_value, hash_patches, up_to
+from schemas.document import DESTINATION, EXPIRES, FORGOTTEN, GROUP, NAMESPACE, ORDER, PATCHED, VERSION
+from schemas.errors import BackendError, invalid
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -49,6 +57,9 @@ MOST_BYTES: Final = 256 * 1024
 
 _KEPT: Final = 16 * 1024 * 1024
 """Bytes of the tombstones that are kept in memory."""
+
+EVERY: Final = 60.0
+"""Seconds from one look for expired documents to the next."""
 
 _PAGE: Final = 256
 _EVERYTHING: Final = "[]"
@@ -96,8 +107,7 @@ Write = Callable[[str, Sequence[DocumentInFlight]], Awaitable[None]]
 
 def within(destination: str, namespace: str) -> list[Condition]:
     """The conditions of a namespace's documents."""
-    named = {NAMESPACE: namespace, DESTINATION: destination}
-    return [{"key": key, "match": {"value": name}} for key, name in named.items()]
+    return [has_value(NAMESPACE, namespace), has_value(DESTINATION, destination)]
 
 
 def remember(tombstone: Tombstone, forgotten: Forgotten) -> Tombstone:
@@ -172,10 +182,6 @@ def _size_of(_: object, tombstone: Tombstone) -> int:
     return 256 + sum(128 + len(each.where) for each in tombstone)
 
 
-def _point_id(document: DocumentInFlight) -> str:
-    return point_id(document.destination, document.namespace)
-
-
 class Contexts(Protocol):
     """Documents that are indexed together with their neighbours."""
 
@@ -225,50 +231,38 @@ class Deletion:
         self, physical: str, tombstones: Mapping[str, Tombstone], documents: Sequence[DocumentInFlight]
     ) -> None:
         """Delete what the tombstones say of these documents of a collection; show the hidden ones that stay."""
-        by_place: dict[str, list[DocumentInFlight]] = {}
+        by_tombstone: defaultdict[str, list[DocumentInFlight]] = defaultdict(list)
         for document in documents:
-            by_place.setdefault(_point_id(document), []).append(document)
-        for place, there in by_place.items():
+            by_tombstone[document.tombstone_id].append(document)
+        for id_, there in by_tombstone.items():
             oldest = min(document.version for document in there)
-            forgotten = [each.condition() for each in tombstones[place] if each.version >= oldest]
+            forgotten = [each.condition() for each in tombstones[id_] if each.version >= oldest]
             chosen = {"has_id": [document.point_id for document in there]}
-            condition = {"must": [chosen, {"should": forgotten}]}
-            await self.delete(physical, there[0].collection, condition)
-        shown = [
-            Change(
-                document.point_id,
-                {},
-                {NAMESPACE: document.namespace},
-                [{"key": VERSION, "match": {"value": document.version}}],
-            )
-            for document in documents
-            if document.hidden
-        ]
+            await self.delete(physical, there[0].collection, {"must": [chosen, {"should": forgotten}]})
+        shown = []
+        for document in documents:
+            if document.hidden:
+                same = [has_value(VERSION, document.version)]
+                shown.append(Change(document.point_id, {}, {NAMESPACE: document.namespace}, same))
         if shown:
             await self.qdrant.change(physical, shown, timeout=self.timeout)
 
     async def tombstones(self, physical: str, documents: Iterable[DocumentInFlight]) -> dict[str, Tombstone]:
         """The tombstone of each document's namespace that has one, by its point. Raises BackendError."""
-        places = sorted({_point_id(document) for document in documents})
-        return {place: tombstone for place, (_, tombstone) in (await self._read(physical, places)).items()}
+        ids = sorted({document.tombstone_id for document in documents})
+        return {id_: tombstone for id_, (_, tombstone) in (await self._read(physical, ids)).items()}
 
     async def _read(self, physical: str, points: Sequence[str]) -> dict[str, tuple[int, Tombstone]]:
         """The tombstones at these points, each with its hash. One that is known is not read again."""
         hashes = await self.qdrant.retrieve(physical, points, (PATCHED,), timeout=self.timeout)
-        found: dict[str, tuple[int, Tombstone]] = {}
-        unknown: list[str] = []
-        for place, payload in hashes.items():
-            tombstone = self._known.get((physical, place, payload[PATCHED]))
-            if tombstone is None:
-                unknown.append(place)
-            else:
-                found[place] = payload[PATCHED], tombstone
-        if unknown:
+        known = {id_: self._known.get((physical, id_, payload[PATCHED])) for id_, payload in hashes.items()}
+        found = {id_: (hashes[id_][PATCHED], each) for id_, each in known.items() if each is not None}
+        if unknown := [id_ for id_, each in known.items() if each is None]:
             read = await self.qdrant.retrieve(physical, unknown, (FORGOTTEN, PATCHED), timeout=self.timeout)
-            for place, payload in read.items():
+            for id_, payload in read.items():
                 tombstone = _latest_first(Forgotten(version, where) for version, where in payload[FORGOTTEN])
-                self._known.put((physical, place, payload[PATCHED]), tombstone)
-                found[place] = payload[PATCHED], tombstone
+                self._known.put((physical, id_, payload[PATCHED]), tombstone)
+                found[id_] = payload[PATCHED], tombstone
         return found
 
     async def _add(self, physical: str, point: str, namespace: str, forgotten: Forgotten) -> None:
@@ -282,8 +276,8 @@ class Deletion:
             written = [list(each) for each in tombstone]
             _check_size(namespace, tombstone, len(orjson.dumps(written)), self.qdrant.limits_of(physical).conditions)
             # As with patches: what another indexer has written meanwhile stays, and is read again.
-            fields = {FORGOTTEN: written, PATCHED: patch.mark({FORGOTTEN: (0, written)})}
-            condition = {"must": [patch.condition_of(mark)]}
+            fields = {FORGOTTEN: written, PATCHED: hash_patches({FORGOTTEN: (0, written)})}
+            condition = {"must": [has_value(PATCHED, mark)]}
             whole = {"id": point, "vector": {}, "payload": fields}
             await self.qdrant.upsert(physical, [whole], condition, timeout=self.timeout)
 
@@ -312,15 +306,52 @@ class Deletion:
         """Write documents of a collection, and nothing forgotten: until no tombstone has come meanwhile."""
         known = await self.tombstones(physical, batch)
         while True:
-            of = {id(each): known.get(_point_id(each), ()) for each in batch}
-            late = [each for each in batch if may_be_forgotten(of[id(each)], each.version)]
+            of = {each: known.get(each.tombstone_id, ()) for each in batch}
+            late = [each for each, tombstone in of.items() if may_be_forgotten(tombstone, each.version)]
             for each in late:
                 each.hidden = each.event.op == "upsert"
             # A patch that is as old changes nothing of what is left.
-            if living := [each for each in batch if not is_forgotten(of[id(each)], each.version)]:
+            if living := [each for each, tombstone in of.items() if not is_forgotten(tombstone, each.version)]:
                 await write(physical, living)
             await self._enforce(physical, known, late)
             found = await self.tombstones(physical, batch)
             if found == known:
                 return
             known = found
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """Deletes the expired documents of these collections, by their names in the configuration."""
+
+    deletion: Deletion
+    catalogue: Catalogue
+    collections: tuple[str, ...]
+    clock: Callable[[], float] = time.time
+
+    async def follow(self) -> None:
+        """Delete again and again, until cancelled; a collection that fails is tried again the next time.
+
+        A defect is raised after all collections have had their turn.
+        """
+        while True:
+            defect: Exception | None = None
+            for collection in self.collections:
+                try:
+                    if deleted := await self.delete(collection):
+                        log.info("expired documents deleted", collection=collection, documents=deleted)
+                except BackendError as error:
+                    log.warning("expired documents not deleted", collection=collection, reason=str(error))
+                except Exception as error:  # noqa: BLE001  the other collections' documents expire, too
+                    defect = error
+            if defect is not None:
+                raise defect
+            await asyncio.sleep(EVERY)
+
+    async def delete(self, collection: str) -> int:
+        """Delete the documents of a collection that have expired, and return their number. Raises BackendError."""
+        capabilities = self.catalogue.of(collection)
+        if not capabilities.expires:
+            return 0
+        expired: dict[str, Any] = {"key": EXPIRES, "range": {"lte": round(self.clock() * 1000)}}
+        return await self.deletion.delete(capabilities.name, collection, expired)
