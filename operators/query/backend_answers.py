@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import BackendError
-from schemas.pool import Measure
 
 UNREADABLE: Final = 0.25
 """The share of unknown letters from which on a model takes different texts for the same."""
@@ -68,21 +67,6 @@ def refused_of(scores: Scores) -> frozenset[str]:
     return scores.refused if isinstance(scores, SomeScores) else frozenset()
 
 
-class RerankScores(NamedTuple):
-    """A reranker's scores of the first `read` candidates of a query. `selects`: it only said which is the best.
-
-    It has no scores of those of the candidates that are `unscored`: it was not asked about them, or cannot read them.
-    `measure` says what a score is.
-    """
-
-    model: str
-    scores: Scores
-    read: int
-    selects: bool = False
-    unscored: frozenset[str] = frozenset()
-    measure: Measure = "share"
-
-
 def point_id(identity: str) -> int | str:
     """An id as Qdrant wants it in filters and lookups: a hit's is a string even where the point's is an integer."""
     return int(identity) if identity.isascii() and identity.isdecimal() else identity
@@ -109,14 +93,26 @@ class Hits(NamedTuple):
             [self.versions[rank] for rank in ranks] if self.versions else (),
         )
 
+    def extend(self, others: "Hits") -> "Hits":
+        """These hits, and behind them those of the others that are not among them."""
+        known = set(self.ids)
+        new = others.at([rank for rank, id_ in enumerate(others.ids) if id_ not in known])
+        ids, versions = self.ids + new.ids, [*self.versions, *new.versions]
+        known_versions = versions if len(versions) == len(ids) else ()
+        return Hits(ids, self.scores + new.scores, self.payloads + new.payloads, known_versions)
+
+
+OrderValue = int | float | None
+"""The value that orders a record, in the unit of its field's index: datetimes in microseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A scroll's point; `order_value` is the value that orders it, in that field's unit (datetimes in microseconds)."""
+    """A scroll's point."""
 
     id: str
     payload: Mapping[str, Any]
-    order_value: int | float | None
+    order_value: OrderValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, Self
 
 from operators.access.filters import Ask
-from schemas.document import DESTINATION, TEXT, WHOLE_TITLE
+from schemas.document import CREATED, DESTINATION, TEXT, VERSION, WHOLE_TITLE
 from schemas.errors import invalid
 
 
@@ -52,6 +52,11 @@ Modifier = Literal["idf", "none"]
 
 OWN: Final[Mapping[str, Modifier | None]] = {"dense": "none", "sparse": "idf", "tokens": "none"}
 """The vectors of a collection of rankstream's own, as far as it has them in any case."""
+
+ORDERED: Final[Mapping[str, str]] = {"created_at": CREATED, "updated_at": VERSION}
+"""Fields that every collection can be ordered by -> the index's own, which are made from them."""
+
+MADE_FROM: Final[Mapping[str, str]] = {key: name for name, key in ORDERED.items()}
 
 _GROUPING: Final = frozenset({Ask.KEYWORD, Ask.INTEGER, Ask.BOOL, Ask.UUID})
 """Questions to an index that tells values apart."""

@@ -26,7 +26,8 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from operators.access.filters import Ask, answers
-from schemas.document import CREATED, NAMESPACE, VERSION
+from operators.query.collection import MADE_FROM
+from schemas.document import NAMESPACE
 from schemas.fields import read_time, rfc3339
 from schemas.filters import FieldFilter, Prefix, names_of, rename, value_at
 
@@ -34,9 +35,6 @@ Ids = Literal["payload", "uuid", "integer"]
 """The place of a document's id: a field of its payload, or the point's own id, of one of these types."""
 
 _ID: Final = "id"
-_OWN: Final[Mapping[str, str]] = {CREATED: "created_at", VERSION: "updated_at"}
-"""Fields that only rankstream's own index has -> the fields from which they are made."""
-
 _TIMES: Final = ("created_at", "updated_at", "accessed_at", "confirmed_at")
 _MILLISECONDS: Final = 1e11
 """Numbers from here on are milliseconds: as seconds they would be after the year 5000."""
@@ -82,7 +80,7 @@ class FieldMap:
         """The collection's name of a field: the part of it that Qdrant can ask for."""
         if self.same:
             return name
-        return rename(_OWN.get(name, name), self.paths).partition("#")[0]
+        return rename(MADE_FROM.get(name, name), self.paths).partition("#")[0]
 
     def name(self, path: str) -> str:
         """Our name of a field of the collection."""
@@ -226,16 +224,12 @@ class FieldMap:
     def _point(self, text: str) -> int | str | None:
         """The id of a point; None if no point of the collection can have it."""
         if self.ids == "integer":
-            number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
-            return number if number is not None and str(number) == text and number < 2**64 else None
+            return _integer(text, 0, 2**64)
         try:
             return str(UUID(text))
         except ValueError:
             return None
 
-
-_DIGITS: Final = 20
-"""Of the greatest number of a point."""
 
 _EVERYTHING: Final[Mapping[str, Any]] = {"must": []}
 
@@ -292,13 +286,14 @@ def _within(written: object, path: str) -> Any:
     return value_at(value, path)
 
 
-def _integer(text: str) -> int | None:
-    """The number of 64 bits that is written like this."""
+def _integer(text: str, least: int = -(2**63), end: int = 2**63) -> int | None:
+    """The number from `least` to below `end` that is written like this."""
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS):
+    # No number of a point has more than 20.
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 20):
         return None
     number = int(text)
-    return number if str(number) == text and -(2**63) <= number < 2**63 else None
+    return number if str(number) == text and least <= number < end else None
 
 
 def _one_of(conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

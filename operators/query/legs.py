@@ -17,8 +17,8 @@ from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED,
 class LegSpec:
     """One leg.
 
-    - `reads` gives what of the query it searches by, None if there is nothing; `unready` is the reason for that.
-      `stage` makes what it reads, if a stage does. `write` makes its search.
+    - `reads` gives what of the query it searches by, None if there is nothing; `unready` is the reason for that, unless
+      the `stage` that makes it lost it. `write` makes its search.
     - `able`: a collection has something to search; `lacking` is the reason where it has not, or where the leg is not
       configured, and `warning` is said then. `against`: a collection would rank the wrong way round.
     - `always`: results list it even if the recipe does not want it. `last`: it is asked when the other legs are there.
@@ -29,7 +29,7 @@ class LegSpec:
     write: Callable[[Bodies, str, Draft, Any], Search]
     able: Callable[[Capabilities], bool] = lambda _: True
     lacking: Reason = Reason.NO_SPARSE_VECTOR
-    unready: Callable[[InFlight], Reason] = lambda _: Reason.NO_TERMS
+    unready: Reason = Reason.NO_TERMS
     against: Callable[[Capabilities], bool] = lambda _: False
     stage: str = ""
     warning: str = ""
@@ -51,7 +51,10 @@ class LegSpec:
         written = self.name in (query.retrieval.searches or ())
         if not self.able(query.retrieval.capabilities) or (self.reads(query) is not None and not written):
             return self.lacking
-        return self.unready(query)
+        own = self.stage == "embed" and query.asked.canonical.event.vector is not None
+        if self.stage and not own and not query.asked.plan.profile.semantic:
+            return Reason.PROFILE
+        return dict(query.outcome.degraded).get(self.stage, self.unready)
 
 
 _NO_CONTEXT: Final = (
@@ -62,18 +65,6 @@ _NO_LEARNED: Final = (
     f"{Reason.NO_SPARSE_VECTOR}: the recipe gives weight to the leg learned, and the collection has no vector for it:"
     " see sparse_encoder and qdrant.vectors.learned"
 )
-
-
-def _no_vector(query: InFlight) -> Reason:
-    if not query.asked.plan.profile.semantic and query.asked.canonical.vector is None:
-        return Reason.PROFILE
-    return dict(query.outcome.degraded).get("embed", Reason.NO_VECTOR)
-
-
-def _no_encoding(query: InFlight) -> Reason:
-    if not query.asked.plan.profile.semantic:
-        return Reason.PROFILE
-    return dict(query.outcome.degraded).get("encode", Reason.NO_TERMS)
 
 
 def _words(query: InFlight) -> Any:
@@ -90,25 +81,15 @@ _TABLE: Final = (
         VECTOR,
         vector_of,
         Bodies.dense,
-        unready=_no_vector,
-        against=lambda able: not able.has("dense"),
         stage="embed",
+        unready=Reason.NO_VECTOR,
+        against=lambda able: not able.has("dense"),
         always=True,
     ),
-    LegSpec(
-        KEYWORD,
-        _words,
-        Bodies.keyword,
-        able=lambda able: able.keywords,
-        always=True,
-    ),
+    LegSpec(KEYWORD, _words, Bodies.keyword, able=lambda able: able.keywords, always=True),
     LegSpec(STRUCTURED, lambda _: (), Bodies.listing),
     LegSpec(
-        FUZZY,
-        lambda query: query.retrieval.trigrams,
-        Bodies.sparse,
-        able=lambda able: able.has("fuzzy"),
-        last=True,
+        FUZZY, lambda query: query.retrieval.trigrams, Bodies.sparse, able=lambda able: able.has("fuzzy"), last=True
     ),
     LegSpec(
         KEYWORD_CONTEXT,
@@ -119,23 +100,17 @@ _TABLE: Final = (
         warning=_NO_CONTEXT,
     ),
     LegSpec(
-        LEARNED,
-        _encoding,
-        Bodies.sparse,
-        able=lambda able: able.has("learned"),
-        unready=_no_encoding,
-        stage="encode",
-        warning=_NO_LEARNED,
+        LEARNED, _encoding, Bodies.sparse, stage="encode", able=lambda able: able.has("learned"), warning=_NO_LEARNED
     ),
     LegSpec(
         VECTOR_CONTEXT,
         vector_of,
         Bodies.dense,
+        stage="embed",
+        unready=Reason.NO_VECTOR,
         able=lambda able: able.has("dense_context"),
         lacking=Reason.NO_CONTEXT,
         warning=_NO_CONTEXT,
-        unready=_no_vector,
-        stage="embed",
     ),
 )
 
@@ -145,7 +120,7 @@ LEGS: Final = {leg.name: leg for leg in _TABLE}
 
 def recipe_legs(query: InFlight) -> Sequence[str]:
     """The names of the legs that the query's recipe wants; of reflections alone the nearest, or the newest."""
-    if query.asked.canonical.reflections_only:
+    if query.asked.canonical.event.reflections_only:
         return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
     return query.asked.plan.recipe.fusion.legs
 
@@ -159,7 +134,7 @@ def legs(query: InFlight) -> Sequence[str]:
     if asked.shape is not Shape.SEARCH:
         return (STRUCTURED,)
     wanted = recipe_legs(query)
-    if asked.reflections_only:
+    if asked.event.reflections_only:
         return wanted
     if fusion.unasked and not query.outcome.degraded and not any(LEGS[leg].askable(query) for leg in wanted):
         return fusion.unasked

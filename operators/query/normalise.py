@@ -13,7 +13,7 @@ from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import Destinations
 from operators.query.cursor import Cursor, CursorCodec
 from operators.query.in_flight import Query
-from operators.query.paging import MOST_SEEN
+from operators.query.lookup import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
 from operators.wire.message import Headers
 from operators.wire.reply import Replies
@@ -60,10 +60,10 @@ class Normaliser:
         source = identify(self.policies.identity, event.source, headers, topic)
         policy = self.policies.of(source)
         warnings: list[str] = []
-        query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent)
-        if reply.topic != query.reply_to or reply.partition is not None:
-            query = replace(query, reply_to=reply.topic, reply_partition=reply.partition)
-        denial = judge(policy, self.firewall, self._request(event, query))
+        query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent, reply=reply)
+        part, profile = event.collection, self.planner.profile(event)
+        asked = Asked(source, query.destination, part, query.namespace, OPERATION, profile)
+        denial = judge(policy, self.firewall, asked)
         if denial is not None:
             # Before anything that depends on what is configured: a refusal mustn't tell what there is.
             event = event.model_copy(update=_UNSAID)
@@ -72,7 +72,7 @@ class Normaliser:
             query = replace(query, now=_now(event, cursor), cursor=cursor)
             if query.after.seen > MOST_SEEN:
                 raise InputError(DeadLetterClass.CURSOR_INVALID, f"cursor: beyond {MOST_SEEN} equals in the order")
-        collection = self.destinations.collection(query.destination, query.collection) if denial is None else ""
+        collection = self.destinations.collection(query.destination, part) if denial is None else ""
         plan = self.planner.plan(event, query.destination, warnings, policy)
         query = plan.adapt(query)
         if query.shape is not Shape.SEARCH and plan.grouping is not None:
@@ -80,32 +80,28 @@ class Normaliser:
                 raise invalid("group_by", "only a search has groups, by text, vector or reflections", event.group_by)
             plan = replace(plan, grouping=None)
         scope = self._scope(event, query, plan, policy)
-        if cursor is not None and cursor.query != binding(scope, query.text, query.vector):
+        if cursor is not None and cursor.query != binding(scope, query.text, event.vector):
             if not is_readable(cursor.query):
                 raise InputError(DeadLetterClass.CURSOR_EXPIRED, "cursor: of another release; ask without it")
             raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")
         visible = access_filter(self.firewall, policy, query.namespace) if denial is None else None
         return Normalised(Query(query, plan, collection, denial, visible), scope, warnings)
 
-    def _request(self, event: QueryEvent, query: CanonicalQuery) -> Asked:
-        profile = self.planner.profile(event)
-        return Asked(query.source, query.destination, query.collection, query.namespace, OPERATION, profile)
-
     def _scope(self, event: QueryEvent, query: CanonicalQuery, plan: RankingPlan, policy: SourcePolicy) -> Scope:
-        filters = [each.model_dump(mode="json") for each in query.filters]
+        filters = [each.model_dump(mode="json") for each in event.filters]
         # Those that a recipe makes nothing of bring a warning with them.
         wishes = query.understood or event.understood
         return Scope(
             source=query.source,
             destination=query.destination,
-            collection=query.collection,
+            collection=event.collection,
             # As it was asked: an unknown one brings a warning with it.
             profile=event.profile if event.profile is not None else BALANCED,
             namespace=query.namespace,
-            subject=query.subject,
-            actor_type=query.actor_type,
+            subject=event.subject,
+            actor_type=event.actor_type,
             filters=_json(filters) if filters else "",
-            order_by=query.order_by.model_dump_json() if query.order_by is not None else None,
+            order_by=event.order_by.model_dump_json() if event.order_by is not None else None,
             group=_json([event.group_by, event.group_size, event.group_score]),
             # As it was asked: one below 0 brings a warning with it.
             limit=query.limit if event.limit >= 0 else event.limit,

@@ -11,10 +11,8 @@ from operators.access.filters import fields_of
 from operators.access.firewall import GUARDED, AccessFilter
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight, Query
-from operators.query.outcome import Outcome
-from operators.query.paging import own_time
+from operators.query.outcome import Outcome, is_given, own_time
 from operators.query.plan import RankingPlan
-from operators.query.results import is_given
 from operators.query.returned import View, hide, is_hidden, share_of, wants_words
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
@@ -23,7 +21,6 @@ from operators.ranking.decay import resolve
 from operators.text.passages import Matcher
 from schemas.document import CONTENT, MARKS
 from schemas.errors import Reason
-from schemas.fields import rfc3339
 from schemas.filters import names_of
 from schemas.pool import encode
 from schemas.recipes.fusion import Decay
@@ -107,7 +104,7 @@ def result(
     ranks = enumerate(results, asked.canonical.skip + 1)
     answer = {
         "schema_version": 1,
-        "query_id": canonical.query_id,
+        "query_id": canonical.event.query_id,
         "result_id": result_id,
         "status": status_of(asked, outcome),
         "profile": plan.name,
@@ -127,7 +124,7 @@ def result(
         "warnings": [*outcome.warnings, *outcome.run.warnings()],
         "removed_by_firewall": len(outcome.removed),
         "provenance": {**provenance, "recipe": plan.recipe.name, "recipe_hash": plan.recipe.hash},
-        "metadata": canonical.metadata,
+        "metadata": canonical.event.metadata,
     }
     if asked.denial is not None:
         answer["denied"] = asked.denial._asdict()
@@ -137,7 +134,7 @@ def result(
         answer["reranked"] = True
     if outcome.rerank_scores is not None:
         unscored = len(outcome.rerank_scores.unscored)
-        answer["reranked_candidates"] = outcome.rerank_scores.read - unscored
+        answer["reranked_candidates"] = outcome.rerank_scores.top - unscored
         if unscored:
             answer["unscored_candidates"] = unscored
     return answer
@@ -150,16 +147,8 @@ def _more(asked: Query, outcome: Outcome) -> bool:
     return any(leg.more for leg in outcome.legs.values())
 
 
-def clock(now: float | None) -> str | None:
-    """A query's clock as results have it; `now` in Unix seconds."""
-    return rfc3339(now) if now is not None else None
-
-
-def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
-    """The candidate pool that the query was ranked from, by the documents' own ids where these tell them apart.
-
-    `now` is in Unix seconds, and written as such: ages come out again to the bit.
-    """
+def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
+    """The candidate pool that the query was ranked from, by the documents' own ids where these tell them apart."""
     hidden = asked.plan.hidden
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
@@ -168,11 +157,13 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
 
     def show(id_: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         number = {CONTENT: contents[id_]} if id_ in contents else {}
-        return {**_without_own(hide(payload, hidden)), **number}
+        visible = hide(payload, hidden).items()
+        return {**{name: value for name, value in visible if name != "id" and not name.startswith("_")}, **number}
 
     recorded: dict[str, Any] = {
         "query": asked.canonical.recorded,
-        "now": now,
+        # In Unix seconds: ages come out again to the bit.
+        "now": asked.canonical.now,
         "legs": [
             {
                 "name": leg.name,
@@ -195,12 +186,12 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
     if times := {
         own[id_]: time
         for id_, payload in hits.items()
-        if (time := own_time(payload, asked.canonical.order_by)) is not None
+        if (time := own_time(payload, asked.canonical.event.order_by)) is not None
     }:
         recorded["times"] = times
     if outcome.rerank_scores is not None:
         recorded["rerank"] = {own[id_]: score for id_, score in outcome.rerank_scores.scores.items()}
-        recorded["reranked_candidates"] = outcome.rerank_scores.read
+        recorded["reranked_candidates"] = outcome.rerank_scores.top
         recorded["measure"] = outcome.rerank_scores.measure
         if outcome.rerank_scores.unscored:
             recorded["unscored"] = sorted(own[id_] for id_ in outcome.rerank_scores.unscored)
@@ -247,10 +238,6 @@ def _number_contents(hits: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     numbers: dict[int, int] = {}
     found = ((id_, identify_content(payload)) for id_, payload in hits.items())
     return {id_: numbers.setdefault(content, len(numbers)) for id_, content in found if content is not None}
-
-
-def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in payload.items() if name != "id" and not name.startswith("_")}
 
 
 def _semantic(lost: Mapping[str, Reason]) -> dict[str, Any]:
@@ -344,32 +331,22 @@ def _member(
     return hit
 
 
-_CACHES: Final = {RetrievalStage.EXACT_CACHE: "exact", RetrievalStage.SEMANTIC_CACHE: "semantic"}
-
-
 def debug(query: InFlight) -> dict[str, Any]:
     """The steps of the query's way in their order, what each found and how long it took, up to now."""
-    cache = _CACHES[query.cache.cached.stage] if query.cache.cached is not None else None
+    asked, plan, cached = query.asked.canonical, query.asked.plan, query.cache.cached
+    stage, force = plan.recipe.fusion, None
+    if isinstance(stage, Decay) and asked.shape is Shape.SEARCH:
+        force = resolve((stage, *plan.decay), plan.profile.half_life_days)
     return {
         "stages_hit": list(dict.fromkeys(step.name for step in query.steps)),
         "candidates_per_stage": {step.name: step.candidates for step in query.steps if step.candidates is not None},
         "per_stage_latency_ms": {step.name: step.latency_ms for step in query.steps},
-        "cache_hit": cache is not None,
-        "cache_type": cache,
-        "decay": _decay(query),
+        "cache_hit": cached is not None,
+        "cache_type": cached.event["retrieval_stage"].removesuffix("_cache") if cached is not None else None,
+        "decay": {
+            "mode": force.mode if force is not None else "none",
+            "half_life_days": force.half_life if force is not None else None,
+            "over_sample_factor": math.ceil(depth(query) / asked.limit),
+        },
         "total_latency_ms": (time.monotonic() - query.message.clock) * 1000,
-    }
-
-
-def _decay(query: InFlight) -> dict[str, Any]:
-    asked = query.asked.canonical
-    plan = query.asked.plan
-    stage = plan.recipe.fusion
-    force = None
-    if isinstance(stage, Decay) and asked.shape is Shape.SEARCH:
-        force = resolve((stage, *plan.decay), plan.profile.half_life_days)
-    return {
-        "mode": force.mode if force is not None else "none",
-        "half_life_days": force.half_life if force is not None else None,
-        "over_sample_factor": math.ceil(depth(query) / asked.limit),
     }

@@ -122,7 +122,7 @@ class Comparing(PointStage[NDArray[np.float16]]):
     def missing(self, query: InFlight) -> list[str]:
         asked = query.asked.canonical
         first = query.outcome.candidates[: query.asked.plan.recipe.compared]
-        if asked.shape is not Shape.SEARCH or asked.reflections_only or len(first) <= 1:
+        if asked.shape is not Shape.SEARCH or asked.event.reflections_only or len(first) <= 1:
             return []
         return [candidate.id for candidate in first]
 

@@ -127,7 +127,9 @@ def test_a_strict_collection_is_asked_for_values_that_its_index_answers() -> Non
     """Strict mode refuses a filter by integers on an index of keywords: such documents are left out by their ids."""
     groups = Groups("parent", 9, 1000, {"parent": frozenset({Ask.KEYWORD})})
     found = Hits(["1", "2", "3"], [0.9, 0.8, 0.7], [{"parent": "a"}, {"parent": 5}, {}])
-    program = groups.search(3, lambda narrowing: nearest([narrowing.body({"filter": {"must": []}, "limit": 3})]))
+    program = groups.search(
+        3, lambda narrowing: nearest([narrowing.body({"query": [], "filter": {"must": []}, "limit": 3})])
+    )
     next(program)
     further = program.send([found])
     assert isinstance(further, QueryBatch)

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from operators.access.firewall import AccessFilter
-from operators.query.outcome import Answer, Page
+from operators.query.outcome import Answer, Results
 from operators.query.result import page, records_of
-from operators.query.results import Results
 from operators.query.returned import divide
 from operators.ranking.candidate import Candidate
 from operators.ranking.grouping import Grouping
@@ -84,7 +83,7 @@ def test_an_expired_document_is_no_neighbour(monkeypatch: pytest.MonkeyPatch) ->
         kept, again = answers(), query(1)
         first = kept.look_up(query(), ("0:7",))
         first.outcome.neighbours = asked.outcome.neighbours
-        kept.put(first, Answer({"status": "ok", "results": []}, Page(0.0)))
+        kept.put(first, Answer({"status": "ok", "results": []}, 0.0))
         kept.finish(first.message.origin)
         # It may have waited since it was received.
         with monkeypatch.context() as clock:

@@ -60,14 +60,14 @@ def refused(sent: Message) -> tuple[DeadLetterClass, str]:
 def test_the_bindings_binary_example() -> None:
     """The Kafka binding's example of binary mode is read, attribute by attribute; the value is the data."""
     query = DECODE(binary())
-    assert query.asked.canonical.query_id == "q"
+    assert query.asked.canonical.event.query_id == "q"
     assert query.envelope == CloudEvent(Mode.BINARY, "1234-1234-1234", "/mycontext/subcontext", None)
 
 
 def test_the_bindings_structured_example() -> None:
     """Its example of structured mode, with data of JSON, is the same event."""
     query = DECODE(structured(datacontenttype="application/json"))
-    assert query.asked.canonical.query_id == "q"
+    assert query.asked.canonical.event.query_id == "q"
     assert query.envelope == CloudEvent(Mode.STRUCTURED, "1234-1234-1234", "/mycontext/subcontext", None)
 
 
