@@ -61,10 +61,10 @@ class Scope:
     now: float | None
     config_hash: str
     policy_hash: str
-    physical: str | None
-    watermark: tuple[str, ...] | None
-    analyser: str | None
-    clock: int | None
+    physical: str | None = None
+    watermark: tuple[str, ...] | None = None
+    analyser: str | None = None
+    clock: int | None = None
 
 
 _EVERYTHING: Final = tuple(field.name for field in fields(Scope))

@@ -98,8 +98,9 @@ class Hits(NamedTuple):
         known = set(self.ids)
         new = others.at([rank for rank, id_ in enumerate(others.ids) if id_ not in known])
         ids, versions = self.ids + new.ids, [*self.versions, *new.versions]
-        known_versions = versions if len(versions) == len(ids) else ()
-        return Hits(ids, self.scores + new.scores, self.payloads + new.payloads, known_versions)
+        if len(versions) < len(ids):
+            versions = []
+        return Hits(ids, self.scores + new.scores, self.payloads + new.payloads, versions)
 
 
 OrderValue = int | float | None

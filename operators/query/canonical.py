@@ -110,10 +110,7 @@ def canonicalise(
 
 
 def shape(event: QueryEvent) -> Shape:
-    """The event's shape; no field names it.
-
-    Reflections alone are ranked, whatever they are found by. Blank text alone is a search that finds nothing.
-    """
+    """The event's shape. Reflections alone are ranked; blank text alone is a search that finds nothing."""
     searched = event.vector is not None or bool(event.text and event.text.strip())
     looked_up = event.filters or event.subject is not None or event.actor_type is not None or event.order_by is not None
     if searched or event.reflections_only or not looked_up:

@@ -30,10 +30,7 @@ class Destinations:
         return held
 
     def conditions(self, destination: str, collection: str) -> list[dict[str, Any]]:
-        """Conditions that tell the destination's documents from others in the same collection; [] if there are none.
-
-        The parts of one destination are in collections of their own.
-        """
+        """Conditions that tell the destination's documents from others in the same collection; [] if there are none."""
         if self._shares[collection] < 2:
             return []
         return [{"key": DESTINATION, "match": {"value": destination}}]

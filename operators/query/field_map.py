@@ -53,6 +53,7 @@ _NUMBERS: Final = frozenset({"integer", "float"})
 """Types of indexes that hold no value of another kind."""
 
 _NOTHING: Final[Mapping[str, Any]] = {"has_id": []}
+_EVERYTHING: Final[Mapping[str, Any]] = {"must": []}
 
 Payload = Mapping[str, Any]
 
@@ -172,15 +173,16 @@ class FieldMap:
     @property
     def _absent(self) -> frozenset[str]:
         """Fields that documents have and payloads don't."""
-        absent = {_ID} if self.ids != "payload" else set()
-        if self.namespace is not None:
-            absent.add(NAMESPACE)
-        return frozenset(absent)
+        absent = {_ID: self.ids != "payload", NAMESPACE: self.namespace is not None}
+        return frozenset(name for name, is_absent in absent.items() if is_absent)
 
     def _condition(self, condition: Mapping[str, Any]) -> Mapping[str, Any]:
         match condition:
             case {"key": str(key)} if key == _ID and self.ids != "payload":
-                return self._of_points(condition.get("match", {}))
+                match = condition.get("match", {})
+                # A document's id is a string, also where its point's is a number: no number equals it.
+                ids = [each for each in match.get("any", [match.get("value")]) if isinstance(each, str)]
+                return {"has_id": [point for each in ids if (point := self._point(each)) is not None]}
             case {"key": str(key)} if key == NAMESPACE and self.namespace is not None:
                 return _EVERYTHING if _matches(condition, self.namespace) else _NOTHING
             case {"key": str(key), "match": {"value": str() as text} | {"any": [str() as text, *_]}} if key == _ID:
@@ -191,10 +193,8 @@ class FieldMap:
                 return self._of_times({**condition, "key": self.path(key)})
             case {"key": str(key)}:
                 return {**condition, "key": self.path(key)}
-            case {"is_empty": {"key": str(key)}} if key in self._absent:
-                return _NOTHING
             case {"is_empty": {"key": str(key)}}:
-                return {"is_empty": {"key": self.path(key)}}
+                return _NOTHING if key in self._absent else {"is_empty": {"key": self.path(key)}}
             case {"nested": {"key": str(key), "filter": inner}}:
                 return {"nested": {"key": self.path(key), "filter": inner}}
             case {"has_id": _}:
@@ -216,11 +216,6 @@ class FieldMap:
         numbers = [{**condition, "range": bounds} for bounds in _numeric(condition["range"])]
         return _one_of(numbers if kind in _NUMBERS else [condition, *numbers])
 
-    def _of_points(self, match: Mapping[str, Any]) -> Mapping[str, Any]:
-        # A document's id is a string, also where its point's is a number: no number equals it.
-        values = [value for value in match.get("any", [match.get("value")]) if isinstance(value, str)]
-        return {"has_id": [point for value in values if (point := self._point(value)) is not None]}
-
     def _point(self, text: str) -> int | str | None:
         """The id of a point; None if no point of the collection can have it."""
         if self.ids == "integer":
@@ -229,9 +224,6 @@ class FieldMap:
             return str(UUID(text))
         except ValueError:
             return None
-
-
-_EVERYTHING: Final[Mapping[str, Any]] = {"must": []}
 
 
 def _matches(condition: Mapping[str, Any], value: str) -> bool:

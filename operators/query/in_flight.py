@@ -38,10 +38,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The query that was asked, and the decisions about it before any backend is called.
-
-    `collection` is Qdrant's; empty for a query that was denied, which has no access filter, either.
-    """
+    """The query that was asked, and the decisions about it. A denied one has no collection, and no access filter."""
 
     canonical: CanonicalQuery
     plan: RankingPlan

@@ -40,10 +40,7 @@ Part = Generator[Scroll, RecordPage, Result]
 
 
 def look_up(body: Body, most: int, equal: Callable[[OrderValue], Condition] | None = None) -> Program:
-    """The records of one lookup: as many as `body` asks for, `most` from each request.
-
-    `equal` gives the condition that a record has an order value, for a lookup in pages.
-    """
+    """The records of one lookup, `most` a request; in pages, `equal` gives the condition that a record has a value."""
     lookup = _Lookup(most)
     if "order_by" not in body:
         records = yield from lookup.read_tied(body, body["limit"])
@@ -143,10 +140,7 @@ def _by_document(record: Record) -> tuple[bool, int, str]:
 
 
 class LookupPage(NamedTuple):
-    """A page of an ordered lookup: the indexes of its records, and whether there is `more`.
-
-    `ends` has for each record of the page where a page that ends with it goes on.
-    """
+    """The indexes of a page's records, the position of a page that ends with each, and if there is a next page."""
 
     indexes: list[int]
     ends: list[After]
@@ -204,10 +198,7 @@ def equal(key: str, kind: str, value: OrderValue) -> Mapping[str, Any]:
 
 
 def _moment(microseconds: int) -> str:
-    """An order value as the time that Qdrant reads: also of years that Python's calendar doesn't have.
-
-    The Gregorian calendar repeats every 400 years.
-    """
+    """An order value as a time for Qdrant, also beyond Python's calendar: the Gregorian one repeats every 400 years."""
     cycles, rest = divmod(microseconds, _CYCLE)
     moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=rest)
     year = moment.year + 400 * cycles

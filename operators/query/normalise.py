@@ -11,7 +11,7 @@ from operators.access.policy import Asked, identify, judge
 from operators.caching.keys import Scope, binding, is_readable
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import Destinations
-from operators.query.cursor import Cursor, CursorCodec
+from operators.query.cursor import CursorCodec
 from operators.query.in_flight import Query
 from operators.query.lookup import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
@@ -27,10 +27,7 @@ _UNSAID: Final = {"recipe": None, "overrides": None, "reflection_boost": None, "
 
 
 class Normalised(NamedTuple):
-    """A query, the scope of its cached answers (all but text and vector that can change its answer), and warnings.
-
-    A query that is denied goes nowhere: its plan is its profile's.
-    """
+    """A query, the scope of its cached answers, and warnings. The plan of a query that is denied is its profile's."""
 
     query: Query
     scope: Scope
@@ -69,7 +66,10 @@ class Normaliser:
             event = event.model_copy(update=_UNSAID)
         cursor = self.cursors.read(event.cursor) if event.cursor is not None else None
         if cursor is not None:
-            query = replace(query, now=_now(event, cursor), cursor=cursor)
+            if event.now not in {None, cursor.now}:
+                raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues a query of another now")
+            # A later page is ranked at the moment of the first, so that no documents change places in between.
+            query = replace(query, now=cursor.now, cursor=cursor)
             if query.after.seen > MOST_SEEN:
                 raise InputError(DeadLetterClass.CURSOR_INVALID, f"cursor: beyond {MOST_SEEN} equals in the order")
         collection = self.destinations.collection(query.destination, part) if denial is None else ""
@@ -123,10 +123,6 @@ class Normaliser:
             now=event.now,
             config_hash=self.config_hash,
             policy_hash=hashlib.sha256(f"{policy.hash} {self._firewall}".encode()).hexdigest(),
-            physical=None,
-            watermark=None,
-            analyser=None,
-            clock=None,
         )
 
     @cached_property
@@ -136,10 +132,3 @@ class Normaliser:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-
-
-def _now(event: QueryEvent, cursor: Cursor) -> float:
-    if event.now is not None and event.now != cursor.now:
-        raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues a query of another now")
-    # A later page is ranked at the moment of the first, so that no documents change places in between.
-    return cursor.now

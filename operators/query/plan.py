@@ -58,8 +58,9 @@ class RankingPlan:
     def extractor(self, asked: CanonicalQuery) -> str | None:
         """Which extractor reads the time in the query (`rules` or `chat`); None if no stage that runs uses it."""
         temporal = self.recipe.stage(Temporal)
-        wanted = isinstance(temporal, Temporal) and temporal.boost > 0 and not asked.event.reflections_only
-        return temporal.extractor if isinstance(temporal, Temporal) and wanted else None
+        if temporal is None or temporal.boost <= 0 or asked.event.reflections_only:
+            return None
+        return temporal.extractor
 
     def adapt(self, asked: CanonicalQuery) -> CanonicalQuery:
         """The query as this plan answers it: if the recipe needs no legs, a lookup becomes a ranked search.
@@ -68,7 +69,7 @@ class RankingPlan:
         Where the recipe has the stage `wishes`, their words are taken away from the text.
         """
         wishes = self.recipe.stage(Wishes)
-        if not isinstance(wishes, Wishes) or asked.shape is not Shape.SEARCH or asked.event.reflections_only:
+        if wishes is None or asked.shape is not Shape.SEARCH or asked.event.reflections_only:
             asked = replace(asked, understood=())
         elif asked.understood is None and asked.text is not None:
             text, understood = read_wishes(asked.text, wishes.kinds)
@@ -129,11 +130,7 @@ class RankingPlan:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans queries under one configuration.
-
-    `allowed` is what queries may change unless their source's policy says otherwise, None: everything. `fields` has the
-    names by which a field can be hidden.
-    """
+    """Plans queries. `allowed` is what they may change unless their policies say otherwise, None: everything."""
 
     profiles: Mapping[str, Profile]
     recipes: Mapping[str, Recipe] = field(default_factory=lambda: SHIPPED)
@@ -191,7 +188,7 @@ class Planner:
             warnings.append(f"{picking.name}: no chat model is configured, the stage is skipped")
             picking = None
         reflections = chosen.stage(Reflections)
-        included = reflections.include_reflections if isinstance(reflections, Reflections) else True
+        included = reflections.include_reflections if reflections is not None else True
         # What the first leaves open, the later ones say.
         parts = [each for each in (event.returned, policy.returned, profile.returned) if each is not None]
         tiers = self.decay.of(destination, event.collection)

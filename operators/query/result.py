@@ -40,6 +40,7 @@ _WHY: Final = {
 LegRanks = Mapping[str, Mapping[str, tuple[int, float]]]
 
 _SEARCHED: Final = frozenset({"text", "vector"})
+_LOOKED_UP: Final = {Shape.FAST_PATH: RetrievalStage.FAST_PATH, Shape.LOOKUP: RetrievalStage.STRUCTURED}
 _ALONE: Final = {STRUCTURED: RetrievalStage.STRUCTURED, VECTOR: RetrievalStage.SEMANTIC}
 
 
@@ -63,10 +64,8 @@ def retrieval_stage(asked: Query, outcome: Outcome) -> RetrievalStage | None:
         return RetrievalStage.POLICY
     if not outcome.legs:
         return None
-    if asked.canonical.shape is Shape.FAST_PATH:
-        return RetrievalStage.FAST_PATH
-    if asked.canonical.shape is Shape.LOOKUP:
-        return RetrievalStage.STRUCTURED
+    if asked.canonical.shape is not Shape.SEARCH:
+        return _LOOKED_UP[asked.canonical.shape]
     with_hits = [name for name, leg in outcome.legs.items() if leg.ids]
     return _ALONE.get(with_hits[0], RetrievalStage.HYBRID_MERGE) if len(with_hits) == 1 else RetrievalStage.HYBRID_MERGE
 
@@ -91,17 +90,15 @@ def result(
 ) -> dict[str, Any]:
     """The result event, without its cursor, a recorded pool and its debug, which only the flow knows.
 
-    `provenance` has the caller's fields of it: config_hash, models, index_watermark, now, source. `matcher` finds the
-    query's words where passages are asked for.
+    `provenance` has the caller's fields of it; `matcher` finds the query's words where passages are asked for.
     """
     documents = documents_of(results, outcome)
     view, unseen = view_of(asked.plan, len(documents), matcher), _unseen(asked.plan)
-    lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
     ids = {each.id for each in documents}
     leg_ranks = {leg.name: leg.ranks(ids) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.ids]
-    ranks = enumerate(results, asked.canonical.skip + 1)
+    ranks = enumerate(results, canonical.skip + 1)
     answer = {
         "schema_version": 1,
         "query_id": canonical.event.query_id,
@@ -112,10 +109,10 @@ def result(
         "results": [_hit(rank, candidate, leg_ranks, outcome, view, unseen) for rank, candidate in ranks],
         "total": len(outcome.candidates),
         "total_relation": TotalRelation.GTE if _more(asked, outcome) else TotalRelation.EQ,
-        "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
+        "has_more": outcome.more or len(outcome.candidates) > canonical.skip + len(results),
         "next_cursor": None,
         "backends_used": used + outcome.run.backends,
-        **_semantic(lost),
+        **_semantic(dict(outcome.degraded)),
         "legs": [
             {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)}
             for leg in outcome.legs.values()
@@ -152,15 +149,18 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
     hidden = asked.plan.hidden
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
-    hits, before = union(legs), asked.canonical.given
+    hits, before, scores = union(legs), asked.canonical.given, outcome.rerank_scores
     contents = _number_contents(hits)
+    # Each candidate's digests are made for this: without results from before there is nothing to compare them with.
+    given = [id_ for id_, each in hits.items() if is_given(Candidate(id_, 0.0, each), before)] if before else []
+    times = [(id_, own_time(each, asked.canonical.event.order_by)) for id_, each in hits.items()]
 
     def show(id_: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         number = {CONTENT: contents[id_]} if id_ in contents else {}
         visible = hide(payload, hidden).items()
         return {**{name: value for name, value in visible if name != "id" and not name.startswith("_")}, **number}
 
-    recorded: dict[str, Any] = {
+    parts: dict[str, Any] = {
         "query": asked.canonical.recorded,
         # In Unix seconds: ages come out again to the bit.
         "now": asked.canonical.now,
@@ -175,28 +175,16 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
             }
             for leg in legs
         ],
+        "skip": asked.canonical.skip or None,
+        "given": [own[id_] for id_ in given] or None,
+        "times": {own[id_]: time for id_, time in times if time is not None} or None,
     }
-    if asked.canonical.skip:
-        recorded["skip"] = asked.canonical.skip
-    # Each candidate's digests are made for this: without results from before there is nothing to compare them with.
-    if before and (
-        given := [own[id_] for id_, payload in hits.items() if is_given(Candidate(id_, 0.0, payload), before)]
-    ):
-        recorded["given"] = given
-    if times := {
-        own[id_]: time
-        for id_, payload in hits.items()
-        if (time := own_time(payload, asked.canonical.event.order_by)) is not None
-    }:
-        recorded["times"] = times
-    if outcome.rerank_scores is not None:
-        recorded["rerank"] = {own[id_]: score for id_, score in outcome.rerank_scores.scores.items()}
-        recorded["reranked_candidates"] = outcome.rerank_scores.top
-        recorded["measure"] = outcome.rerank_scores.measure
-        if outcome.rerank_scores.unscored:
-            recorded["unscored"] = sorted(own[id_] for id_ in outcome.rerank_scores.unscored)
+    if scores is not None:
+        parts["rerank"] = {own[id_]: score for id_, score in scores.scores.items()}
+        parts |= {"reranked_candidates": scores.top, "measure": scores.measure}
+        parts["unscored"] = sorted(own[id_] for id_ in scores.unscored) or None
     if outcome.matches is not None:
-        recorded["words"] = {
+        parts["words"] = {
             word: {
                 own[id_]: [name for name in fields if not is_hidden(name, hidden)]
                 for id_, fields in found.items()
@@ -204,12 +192,11 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
             }
             for word, found in outcome.matches.fields.items()
         }
-        recorded["atoms"] = outcome.matches.atoms
-    if alike := outcome.run.alike:
-        recorded["alike"] = {own[one]: {own[id_]: share for id_, share in of.items()} for one, of in alike.items()}
-    if outcome.vectors:
-        recorded["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()}
-    return recorded
+        parts["atoms"] = outcome.matches.atoms
+    alike = outcome.run.alike.items()
+    parts["alike"] = {own[one]: {own[id_]: share for id_, share in of.items()} for one, of in alike} or None
+    parts["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()} or None
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def reuse_pool(pool: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,10 +218,7 @@ def _own_ids(legs: Sequence[Leg]) -> dict[str, str]:
 
 
 def _number_contents(hits: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """A number for each hit with content: hits of the same content have the same one.
-
-    The numbers are a pool's own. The fingerprint would tell of fields that are hidden.
-    """
+    """A pool's own number for each content of a hit: the fingerprint would tell of fields that are hidden."""
     numbers: dict[int, int] = {}
     found = ((id_, identify_content(payload)) for id_, payload in hits.items())
     return {id_: numbers.setdefault(content, len(numbers)) for id_, content in found if content is not None}
@@ -286,11 +270,8 @@ def _unseen(plan: RankingPlan) -> Set[str]:
     """The names of the stages whose values are made of hidden fields; marks are made of all searched fields."""
     if not plan.hidden:
         return frozenset()
-    return {
-        stage.name
-        for stage in plan.recipe.stages
-        if any(is_hidden(name, (*plan.hidden, MARKS)) for name in stage.reads)
-    }
+    hidden = *plan.hidden, MARKS
+    return {each.name for each in plan.recipe.stages if any(is_hidden(name, hidden) for name in each.reads)}
 
 
 def _hit(

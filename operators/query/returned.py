@@ -75,10 +75,7 @@ class View:
     share: int = READ
 
     def document(self, text: str | None, payload: Payload, hints: Sequence[Hint] = ()) -> dict[str, Any]:
-        """The text and the payload that a result has, and its passages if they are asked for.
-
-        `hints` are those of a text without the query's words.
-        """
+        """A result's text, payload and passages as asked for; `hints` are those of a text without the query's words."""
         payload = hide(payload, self.hidden)
         if text is not None and is_hidden(TEXT, self.hidden):
             text = None

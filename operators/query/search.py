@@ -96,10 +96,7 @@ class Search:
 
 
 def nearest(bodies: Sequence[Body]) -> Program:
-    """The hits of one search; of two, behind those of the first what only the second matches.
-
-    Documents that match a filter alone have a score of 0.
-    """
+    """The hits of one search; of two, behind those what the second alone matches. A filter alone scores 0."""
     [hits, *others] = yield QueryBatch(bodies)
     if "query" not in bodies[0]:
         hits = hits._replace(scores=[0.0] * len(hits.ids))
@@ -123,11 +120,7 @@ _CUT: Final = "a phrase that ends in a prefix has more endings than are looked f
 
 
 def count_endings(wanted: Mapping[Ending, Condition], most: int) -> Generator[Words, Any, tuple[Endings, bool]]:
-    """The words that each prefix at the end of a phrase may stand for; true if there may be more of them.
-
-    `wanted` has the filter of the documents that may hold one. The `most` commonest words of these documents that begin
-    so are the endings.
-    """
+    """The `most` commonest words for each prefix at a phrase's end; true if there may be more."""
     counted = yield Words([(words_key(column), where) for (_, column), where in wanted.items()], COUNTED)
     endings: dict[Ending, list[str]] = {}
     cut = False
@@ -148,23 +141,8 @@ def with_endings(wanted: Mapping[Ending, Condition], most: int, search: Callable
     return found._replace(warnings=(*found.warnings, _CUT)) if cut else found
 
 
-class Narrowing(NamedTuple):
-    """The conditions of a further search for groups, and its limit."""
-
-    limit: int
-    must: Sequence[Condition] = ()
-    must_not: Sequence[Condition] = ()
-
-    def body(self, body: Body) -> Body:
-        """The search, narrowed."""
-        if not self.must and not self.must_not:
-            return body
-        where = body["filter"]
-        clauses = {
-            "must": [*where.get("must", ()), *self.must],
-            "must_not": [*where.get("must_not", ()), *self.must_not],
-        }
-        return {**body, "limit": self.limit, "filter": {**where, **clauses}}
+Narrow = Callable[[Body], Body]
+"""A change of each search's body: to none, or to a limit and conditions that leave out what is found."""
 
 
 _ROUNDS: Final = 4
@@ -175,19 +153,16 @@ LEAVES: Final = 6
 
 
 class Groups(NamedTuple):
-    """The number of groups by a field that a search is to find; `indexed` as in `Capabilities`.
-
-    One request gives `most` candidates at most.
-    """
+    """The groups by a field that a search is to find, `wanted` of them; one request gives at most `most` candidates."""
 
     field: str
     wanted: int
     most: int
     indexed: Mapping[str, frozenset[Ask]] | None
 
-    def search(self, limit: int, start: Callable[[Narrowing], Program]) -> Program:
+    def search(self, limit: int, start: Callable[[Narrow], Program]) -> Program:
         """The hits of a search, and of further ones until they are of enough groups, or all groups are found."""
-        found = yield from start(Narrowing(limit))
+        found = yield from start(lambda body: body)
         hits, last = found.hits, len(found.hits.ids)
         count = last
         for _ in range(_ROUNDS):
@@ -206,8 +181,8 @@ class Groups(NamedTuple):
     def _first(self, hits: Hits) -> list[int]:
         return first_of_groups(hits.payloads, self.field)
 
-    def _beyond(self, found: Hits, limit: int) -> Narrowing:
-        """The narrowing to candidates of none of the groups that are found."""
+    def _beyond(self, found: Hits, limit: int) -> Narrow:
+        """Leave out all groups that are found."""
 
         def others(keys: list[Any]) -> FieldFilter:
             return filters.on_index(NoneOf(field=self.field, op="none_of", value=keys), self.indexed)
@@ -229,7 +204,14 @@ class Groups(NamedTuple):
             of_others = others(keys)
             several = {"key": of_others.field, "values_count": {"gt": 1}}
             must = [{"should": [filters.condition(of_others), several]}]
-        return Narrowing(limit, must, [{"has_id": alone}] if alone else [])
+        must_not = [{"has_id": alone}] if alone else []
+
+        def narrow(body: Body) -> Body:
+            where = body["filter"]
+            clauses = {"must": [*where.get("must", ()), *must], "must_not": [*where.get("must_not", ()), *must_not]}
+            return {**body, "limit": limit, "filter": {**where, **clauses}}
+
+        return narrow
 
     def _extend(self, hits: Hits, further: Hits) -> Hits:
         """The hits, best first, with those further ones that it takes to reach the wanted number of groups."""

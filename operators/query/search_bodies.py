@@ -11,45 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from operators.access import filters
+from operators.query import search
 from operators.query.canonical import Shape
 from operators.query.collection import MADE_FROM, MOST, Destinations
 from operators.query.in_flight import InFlight
 from operators.query.lookup import equal, look_up, records_to_ask, wanted_order
 from operators.query.outcome import order_fields
 from operators.query.returned import is_hidden
-from operators.query.search import (
-    LEAVES,
-    Body,
-    Condition,
-    Ending,
-    Endings,
-    Groups,
-    Narrowing,
-    Program,
-    Search,
-    all_matching,
-    nearest,
-    with_endings,
-)
+from operators.query.search import LEAVES, Body, Condition, Ending, Endings, Groups, Narrow, Program, Search
 from operators.ranking.reflections import recency_weight
 from operators.text.expression import All, Expression, Not, all_leaves
 from operators.text.expression import Any as AnyOf
 from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word
 from operators.text.terms import SparseVector
-from schemas.document import (
-    ACTOR_TYPE,
-    CONTENT,
-    CREATED,
-    EXPIRES,
-    NAMESPACE,
-    REFLECTION,
-    SUBJECT,
-    TEXT,
-    TYPE,
-    index_keys,
-    text_key,
-    words_key,
-)
+from schemas import document
+from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
 from schemas.recipes.stages import Composite, RecipeStage
@@ -87,12 +63,12 @@ class Draft(NamedTuple):
     common: Body
     groups: Groups | None
 
-    def search(self, start: Callable[[Narrowing], Program], *, alone: bool = False) -> Search:
+    def search(self, start: Callable[[Narrow], Program], *, alone: bool = False) -> Search:
         """A search for the groups, or for the limit alone."""
         query, groups, limit = self.query, self.groups, self.common["limit"]
         namespace = query.asked.canonical.namespace if alone else None
         if groups is None:
-            return Search(lambda: start(Narrowing(limit)), query.trace, namespace)
+            return Search(lambda: start(lambda body: body), query.trace, namespace)
         return Search(lambda: groups.search(limit, start), query.trace, namespace)
 
 
@@ -100,8 +76,8 @@ class Draft(NamedTuple):
 class Bodies:
     """Writes the searches of a leg, by its kind, under one configuration.
 
-    `vectors` has the name of each leg's vector in the collections. `hnsw_ef`: how many candidates the vector legs look
-    at in Qdrant's index, None: as many as Qdrant takes by itself.
+    `vectors` has the name of each leg's vector in the collections, `kinds` the type of each field's index. `hnsw_ef`:
+    how many candidates the vector legs look at in Qdrant's index, None: as many as Qdrant takes by itself.
     """
 
     vectors: Mapping[str, str | None]
@@ -113,39 +89,36 @@ class Bodies:
     def draft(self, query: InFlight) -> Draft:
         """The parts that the query's searches have in common."""
         seen, limit, wanted = self._seen(query), depth(query), _fields_to_read(query)
-        selected: Any = sorted(wanted)
+        selected: Any
         if query.asked.canonical.understood:
             # Wishes may read any field that the documents brought.
-            selected = {"exclude": sorted({*index_keys(query.retrieval.columns)} - wanted)}
+            selected = {"exclude": sorted({*document.index_keys(query.retrieval.columns)} - wanted)}
+        else:
+            selected = sorted(wanted)
         common = {"limit": limit, "with_payload": selected}
         return Draft(query, seen, _without_excluded(query, seen), common, _groups(query, seen, limit))
 
     def dense(self, leg: str, draft: Draft, vector: Any) -> Search:
         """The nearest documents by the query's vector."""
-        query, asked = draft.query, draft.query.asked.canonical
-        capabilities = query.retrieval.capabilities
+        query, plan, asked = draft.query, draft.query.asked.plan, draft.query.asked.canonical
+        capabilities, only = query.retrieval.capabilities, asked.event.reflections_only
         # The vector without a name is the one that is searched where none is named.
         using = {"using": name} if (name := self.vectors[leg]) else {}
         body = {"query": vector, **using, "filter": draft.wanted, **draft.common}
-        if asked.event.reflections_only and capabilities.exact:
+        if only and capabilities.exact:
             body["params"] = {"exact": True}
         elif self.hnsw_ef is not None:
             most = capabilities.limits.get("search_max_hnsw_ef", self.hnsw_ef)
             body["params"] = {"hnsw_ef": min(self.hnsw_ef, most)}
-        plan = query.asked.plan
-        if (
-            asked.event.reflections_only
-            and capabilities.most >= MOST
-            and recency_weight(plan.recipe, asked.event.current_cycle) > 0
-        ):
+        if only and capabilities.most >= MOST and recency_weight(plan.recipe, asked.event.current_cycle) > 0:
             # The best may be far from the query.
-            return Search(lambda: all_matching(body), query.trace, asked.namespace)
-        return draft.search(lambda narrowing: nearest([narrowing.body(body)]))
+            return Search(lambda: search.all_matching(body), query.trace, asked.namespace)
+        return draft.search(lambda narrow: search.nearest([narrow(body)]))
 
     def sparse(self, leg: str, draft: Draft, vector: SparseVector) -> Search:
         """The documents that share most with a sparse vector of the query's text."""
         body = _by_terms(vector, self.vectors[leg], draft.wanted, draft.common)
-        return draft.search(lambda narrowing: nearest([narrowing.body(body)]))
+        return draft.search(lambda narrow: search.nearest([narrow(body)]))
 
     def keyword(self, leg: str, draft: Draft, _: object) -> Search:
         """The best documents by BM25, and with a keyword expression those alone that match it."""
@@ -154,26 +127,26 @@ class Bodies:
             return draft.search(self._by_keywords(leg, draft, draft.seen))
         expression, columns = parsed.expression, query.retrieval.filtered
 
-        def search(endings: Endings) -> Callable[[Narrowing], Program]:
-            return self._by_keywords(leg, draft, _narrow(draft.seen, keyword_conditions(expression, columns, endings)))
+        def search_with(endings: Endings) -> Callable[[Narrow], Program]:
+            return self._by_keywords(leg, draft, _and(draft.seen, keyword_conditions(expression, columns, endings)))
 
         open_ = open_endings(expression, columns)
         if not open_:
-            return draft.search(search({}))
-        wanted = {ending: _narrow(draft.seen, where) for ending, where in open_.items()}
+            return draft.search(search_with({}))
+        wanted = {ending: _and(draft.seen, where) for ending, where in open_.items()}
         capabilities, most = query.retrieval.capabilities, ENDINGS
         if capabilities.conditions is not None:
             # Each ending is one condition of the search.
             without = keyword_conditions(expression, columns, dict.fromkeys(wanted, ()))
-            others = filters.count(_narrow(draft.seen, without))
+            others = filters.count(_and(draft.seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
 
-        def start(narrowing: Narrowing) -> Program:
-            return with_endings(wanted, most, lambda endings: search(endings)(narrowing))
+        def start(narrow: Narrow) -> Program:
+            return search.with_endings(wanted, most, lambda endings: search_with(endings)(narrow))
 
         return draft.search(start, alone=True)
 
-    def _by_keywords(self, leg: str, draft: Draft, seen: Condition) -> Callable[[Narrowing], Program]:
+    def _by_keywords(self, leg: str, draft: Draft, seen: Condition) -> Callable[[Narrow], Program]:
         """The search by the query's terms, and for documents that match its expression and hold none of its terms."""
         query, retrieval = draft.query, draft.query.retrieval
         bodies: list[Body] = []
@@ -186,7 +159,7 @@ class Bodies:
             bodies = [_by_terms(retrieval.terms, self.vectors[leg], seen, draft.common, counted)]
         if retrieval.uncovered and leg == KEYWORD:
             bodies.append({"filter": seen, **draft.common})
-        return lambda narrowing: nearest([narrowing.body(body) for body in bodies])
+        return lambda narrow: search.nearest([narrow(body) for body in bodies])
 
     def listing(self, _: str, draft: Draft, __: object) -> Search:
         """The documents that the filter matches, in the query's order, or the newest."""
@@ -200,19 +173,17 @@ class Bodies:
         most = query.retrieval.capabilities.most
         if order["key"] == CREATED and (undated or hidden):
             # Nothing tells which are the newest: all records are of one value, and come by id.
-            return draft.search(lambda narrowing: look_up(narrowing.body(body), most))
+            return draft.search(lambda narrow: look_up(narrow(body), most))
         ordered = {"order_by": order, **body}
         if asked.shape is Shape.SEARCH:
-            return draft.search(lambda narrowing: look_up(narrowing.body(ordered), most))
+            return draft.search(lambda narrow: look_up(narrow(ordered), most))
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
         if orders is not None:
             kind = orders[MADE_FROM.get(key, key)]
         return Search(lambda: look_up(ordered, most, lambda value: equal(key, kind, value)), query.trace)
 
     def _corpus(self, query: InFlight, leg: str) -> Condition | None:
-        """The documents over which a term's rarity is counted, none of them hidden; None: all of the collection, or
-        none, since Qdrant counts none for this vector.
-        """
+        """The documents over which a term's rarity is counted, none of them hidden; None: as the collection does."""
         if query.retrieval.capabilities.vectors.get("sparse" if leg == KEYWORD else "sparse_context") == "none":
             return None
         must = self._scope(query) if self.idf_of_namespace else []
@@ -276,15 +247,12 @@ def _without_excluded(query: InFlight, seen: Condition) -> Condition:
     return {**seen, "must_not": [*seen.get("must_not", ()), *excluded]} if excluded else seen
 
 
-def _narrow(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
+def _and(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
     return {**seen, "must": [*seen["must"], condition]}
 
 
 def depth(query: InFlight) -> int:
-    """The number of candidates that each leg is asked for: on each page of a query as many as on the first.
-
-    Never more than the collection gives to one search; a lookup gets more in several requests.
-    """
+    """The number of candidates that each leg is asked for: the same on each page, at most what a search may give."""
     asked = query.asked.canonical
     if asked.shape is not Shape.SEARCH:
         return records_to_ask(asked.after, asked.limit + len(asked.given))
@@ -362,10 +330,7 @@ def keyword_conditions(expression: Expression, fields: Sequence[str], endings: E
 
 
 def exclusions(expression: Expression, fields: Sequence[str]) -> list[Condition]:
-    """The conditions of what no match of the expression has.
-
-    A phrase that ends in a prefix excludes all documents that have its words and a word that begins so.
-    """
+    """The conditions of what no match of the expression has: of an open phrase, its words and a word that begins so."""
     match expression:
         case All(parts):
             return [each for part in parts for each in exclusions(part, fields)]
@@ -403,7 +368,10 @@ def _matches(leaf: Word | Phrase | Prefix | PhrasePrefix, column: str, endings: 
 
 
 def _text(column: str, words: Sequence[str]) -> Condition:
-    return {"key": text_key(column), "match": {"phrase": " ".join(words)} if len(words) > 1 else {"text": words[0]}}
+    return {
+        "key": document.text_key(column),
+        "match": {"phrase": " ".join(words)} if len(words) > 1 else {"text": words[0]},
+    }
 
 
 def _may_hold(column: str, words: Sequence[str], prefix: str) -> Condition:
@@ -411,7 +379,7 @@ def _may_hold(column: str, words: Sequence[str], prefix: str) -> Condition:
 
 
 def _prefix(column: str, text: str) -> Condition:
-    return {"key": words_key(column), "match": {"prefix": text.lower()}}
+    return {"key": document.words_key(column), "match": {"prefix": text.lower()}}
 
 
 _NOTHING: Final[Condition] = {"has_id": []}

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
@@ -37,6 +37,8 @@ from schemas.recipes.stages import (
     Versions,
 )
 from schemas.wording import MAX_WORDED, explain_problem, join_first, unknown
+
+Stage = TypeVar("Stage", bound=RecipeStage)
 
 STAGES: Final[Mapping[str, type[RecipeStage]]] = {stage.name: stage for stage in (*FUSION, *LATER)}
 MAX_STAGES: Final = 32
@@ -214,8 +216,7 @@ class Recipe:
     @cached_property
     def reranking(self) -> Rerank | None:
         """The stage `rerank`, if there is one."""
-        stage = self.stage(Rerank)
-        return stage if isinstance(stage, Rerank) else None
+        return self.stage(Rerank)
 
     @cached_property
     def distance(self) -> tuple[DistanceStage, ...]:
@@ -247,9 +248,9 @@ class Recipe:
     def asks_chat(self) -> bool:
         """True if the recipe needs the chat model."""
         temporal = self.stage(Temporal)
-        return isinstance(temporal, Temporal) and temporal.extractor == "chat"
+        return temporal is not None and temporal.extractor == "chat"
 
-    def stage(self, kind: type[RecipeStage]) -> RecipeStage | None:
+    def stage(self, kind: type[Stage]) -> Stage | None:
         """The recipe's stage of that kind."""
         return next((stage for stage in self.stages if isinstance(stage, kind)), None)
 
