@@ -56,28 +56,21 @@ class CanonicalQuery:
         return frozenset(self.cursor.given) if self.cursor is not None and self.cursor.continued else frozenset()
 
     @property
-    def skip(self) -> int:
-        """Candidates of a merged pool that earlier pages have given."""
-        return self._position.skip if isinstance(self._position, Offset) else 0
+    def position(self) -> Offset | After | None:
+        """The end of the page before; None on the first page."""
+        return self.cursor.position if self.cursor is not None else None
 
     @property
-    def pool_depth(self) -> int | None:
-        """The depth of the pool that earlier pages were cut from; None on the first page."""
-        return self._position.depth if isinstance(self._position, Offset) else None
+    def skip(self) -> int:
+        """Candidates of a merged pool that earlier pages have given."""
+        position = self.position
+        return position.skip if isinstance(position, Offset) else 0
 
     @property
     def after(self) -> After:
         """The record after which an ordered lookup goes on."""
-        return self._position if isinstance(self._position, After) else _START
-
-    @property
-    def continues_lookup(self) -> bool:
-        """True if the pages before were those of a lookup or of the fast path."""
-        return isinstance(self._position, After)
-
-    @property
-    def _position(self) -> Offset | After | None:
-        return self.cursor.position if self.cursor is not None else None
+        position = self.position
+        return position if isinstance(position, After) else _START
 
 
 _START: Final = After(None, 0)

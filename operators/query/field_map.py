@@ -250,7 +250,14 @@ def _read(payload: Payload, path: str) -> Any:
     """The value at a path; None if there is none."""
     way, _, inner = path.partition("#")
     value = value_at(payload, way)
-    return _within(value, inner) if inner else value
+    if not inner:
+        return value
+    try:
+        written = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        # Also numbers of thousands of digits, and arrays within thousands of others.
+        return None
+    return value_at(written, inner)
 
 
 def _remove(payload: dict[str, Any], path: str) -> None:
@@ -267,15 +274,6 @@ def _remove(payload: dict[str, Any], path: str) -> None:
         place[parent] = inside = dict(inside)
         place = inside
     place.pop(leaf, None)
-
-
-def _within(written: object, path: str) -> Any:
-    try:
-        value = json.loads(written) if isinstance(written, str) else written
-    except (ValueError, RecursionError):
-        # Also numbers of thousands of digits, and arrays within thousands of others.
-        return None
-    return value_at(value, path)
 
 
 def _integer(text: str, least: int = -(2**63), end: int = 2**63) -> int | None:

@@ -76,40 +76,40 @@ def _encoding(query: InFlight) -> Any:
     return encoding if encoding is not None and encoding.indices else None
 
 
+def _has(vector: str) -> Callable[[Capabilities], bool]:
+    return lambda able: able.has(vector)
+
+
 _TABLE: Final = (
     LegSpec(
         VECTOR,
         vector_of,
         Bodies.dense,
-        stage="embed",
         unready=Reason.NO_VECTOR,
         against=lambda able: not able.has("dense"),
+        stage="embed",
         always=True,
     ),
-    LegSpec(KEYWORD, _words, Bodies.keyword, able=lambda able: able.keywords, always=True),
+    LegSpec(KEYWORD, _words, Bodies.keyword, lambda able: able.keywords, always=True),
     LegSpec(STRUCTURED, lambda _: (), Bodies.listing),
-    LegSpec(
-        FUZZY, lambda query: query.retrieval.trigrams, Bodies.sparse, able=lambda able: able.has("fuzzy"), last=True
-    ),
+    LegSpec(FUZZY, lambda query: query.retrieval.trigrams, Bodies.sparse, _has("fuzzy"), last=True),
     LegSpec(
         KEYWORD_CONTEXT,
         lambda query: query.retrieval.terms,
         Bodies.keyword,
-        able=lambda able: able.has("sparse_context"),
-        lacking=Reason.NO_CONTEXT,
+        _has("sparse_context"),
+        Reason.NO_CONTEXT,
         warning=_NO_CONTEXT,
     ),
-    LegSpec(
-        LEARNED, _encoding, Bodies.sparse, stage="encode", able=lambda able: able.has("learned"), warning=_NO_LEARNED
-    ),
+    LegSpec(LEARNED, _encoding, Bodies.sparse, _has("learned"), stage="encode", warning=_NO_LEARNED),
     LegSpec(
         VECTOR_CONTEXT,
         vector_of,
         Bodies.dense,
+        _has("dense_context"),
+        Reason.NO_CONTEXT,
+        Reason.NO_VECTOR,
         stage="embed",
-        unready=Reason.NO_VECTOR,
-        able=lambda able: able.has("dense_context"),
-        lacking=Reason.NO_CONTEXT,
         warning=_NO_CONTEXT,
     ),
 )

@@ -26,11 +26,6 @@ from schemas.recipes.stages import LlmRerank
 from schemas.result import VECTOR
 
 
-def order_fields(order_by: OrderBy) -> frozenset[str]:
-    """The payload fields that candidates are ordered by."""
-    return frozenset({order_by.field, ORDERED.get(order_by.field, order_by.field)})
-
-
 def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
     """The candidates by the values of an indexed field: numbers, and times as Unix seconds.
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from operators.caching.bounded import BoundedCache
 from operators.query.canonical import CanonicalQuery, Shape, shape
+from operators.query.cursor import After
 from operators.query.field_map import SAME, FieldMap
 from operators.query.returned import hide, is_hidden
 from operators.ranking.grouping import Grouping
@@ -77,7 +78,7 @@ class RankingPlan:
         elif asked.text is not None:
             asked = replace(asked, text=take_away(asked.text, asked.understood or ()))
         ranked = asked.shape is Shape.LOOKUP and asked.event.order_by is None and self.recipe.fusion.unasked
-        return replace(asked, shape=Shape.SEARCH) if ranked and not asked.continues_lookup else asked
+        return replace(asked, shape=Shape.SEARCH) if ranked and not isinstance(asked.position, After) else asked
 
     def reranks(self, asked: CanonicalQuery) -> int:
         """The number of candidates that the reranker reads. Reflections alone are ranked by cosine."""

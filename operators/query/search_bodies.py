@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 from operators.access import filters
 from operators.query import search
 from operators.query.canonical import Shape
-from operators.query.collection import MADE_FROM, MOST, Destinations
+from operators.query.collection import MADE_FROM, MOST, ORDERED, Destinations
+from operators.query.cursor import Offset
 from operators.query.in_flight import InFlight
 from operators.query.lookup import equal, look_up, records_to_ask, wanted_order
-from operators.query.outcome import order_fields
 from operators.query.returned import is_hidden
 from operators.query.search import LEAVES, Body, Condition, Ending, Endings, Groups, Narrow, Program, Search
 from operators.ranking.reflections import recency_weight
@@ -265,8 +265,8 @@ def wanted_depth(query: InFlight) -> int:
     page = asked.limit
     if asked.event.reflections_only:
         return MOST
-    if asked.pool_depth is not None:
-        return min(asked.pool_depth, MOST)
+    if isinstance(asked.position, Offset):
+        return min(asked.position.depth, MOST)
     wanted = max(page, plan.profile.over_sample)
     if plan.recipe.distance or plan.picking is not None:
         wanted = max(wanted, BEYOND * page)
@@ -284,8 +284,8 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
         wanted |= query.asked.plan.recipe.reads
         if asked.event.reflections_only:
             wanted |= _ALONE
-        if asked.event.order_by is not None:
-            wanted |= order_fields(asked.event.order_by)
+        if (order_by := asked.event.order_by) is not None:
+            wanted |= {order_by.field, ORDERED.get(order_by.field, order_by.field)}
     if query.asked.plan.grouping is not None:
         wanted |= {query.asked.plan.grouping.field}
         if query.retrieval.capabilities.expires:
