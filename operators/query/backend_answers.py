@@ -93,7 +93,7 @@ class Hits(NamedTuple):
             [self.versions[rank] for rank in ranks] if self.versions else (),
         )
 
-    def extend(self, others: "Hits") -> "Hits":
+    def and_further(self, others: "Hits") -> "Hits":
         """These hits, and behind them those of the others that are not among them."""
         known = set(self.ids)
         new = others.at([rank for rank, id_ in enumerate(others.ids) if id_ not in known])

@@ -101,7 +101,7 @@ def nearest(bodies: Sequence[Body]) -> Program:
     if "query" not in bodies[0]:
         hits = hits._replace(scores=[0.0] * len(hits.ids))
     for other in others:
-        hits = hits.extend(other._replace(scores=[0.0] * len(other.ids)))
+        hits = hits.and_further(other._replace(scores=[0.0] * len(other.ids)))
         hits = hits.at(range(min(len(hits.ids), bodies[-1]["limit"])))
     return Found(hits)
 
@@ -142,8 +142,7 @@ def with_endings(wanted: Mapping[Ending, Condition], most: int, search: Callable
 
 
 Narrow = Callable[[Body], Body]
-"""A change of each search's body: to none, or to a limit and conditions that leave out what is found."""
-
+"""Changes a search's body so that it finds no group again; at first it changes nothing."""
 
 _ROUNDS: Final = 4
 """Further requests of a search for groups at most; each is asked for four times as many candidates as the last."""
@@ -218,7 +217,7 @@ class Groups(NamedTuple):
         if not further.ids:
             return hits
         # Not every value of a key is left out: a keyword index does not hold 2.0 where the key is 2.
-        both = hits.extend(further)
+        both = hits.and_further(further)
         first = self._first(both)
         room = first[self.wanted - 1] + 1 if len(first) >= self.wanted else len(both.ids)
         # An approximate search may find later what is better.

@@ -188,8 +188,7 @@ class Answers:
             return False
         access_filter = query.asked.access_filter
         # A cached answer with a record that the query may not see is as good as none.
-        records = answer.records
-        if find_forbidden(access_filter, map(str, range(len(records))), records):
+        if find_forbidden(access_filter, map(str, range(len(answer.records))), answer.records):
             return False
         query.cache.cached = answer
         query.answered = True

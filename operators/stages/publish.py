@@ -45,11 +45,8 @@ class Publisher:
 
     def answer(self, query: InFlight) -> Answer:
         """The query's whole answer; `own` adds the fields of one query."""
-        retrieval = query.retrieval
-        origin = query.message.origin
-        asked, outcome = query.asked, query.outcome
-        results = page(asked, outcome)
-        mark = query.cache.scope.watermark
+        retrieval, origin, asked, outcome = query.retrieval, query.message.origin, query.asked, query.outcome
+        results, mark = page(asked, outcome), query.cache.scope.watermark
         provenance = {
             "config_hash": self.way_out.config_hash,
             "models": {
