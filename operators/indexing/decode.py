@@ -13,7 +13,7 @@ from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.indexing.rows import from_debezium, read_tombstone, rename
 from operators.query.collection import Destinations
 from operators.wire.message import Message, check_headers, sent_at
-from operators.wire.parsing import parse
+from operators.wire.parsing import parse_message
 from schemas.document import (
     COLUMNS,
     DELETE_WHERE,
@@ -103,7 +103,7 @@ class DocumentDecoder:
         columns = self.documents.columns
         if message.value is None:
             return read_tombstone(message.json_key, columns) if rows else tombstone(message.json_key)
-        parsed = parse(message, self.max_bytes, MAX_DOCUMENT_PARTS)
+        parsed = parse_message(message, self.max_bytes, MAX_DOCUMENT_PARTS)
         if parsed.warnings:
             self.mended.note(message)
         document = parsed.event

@@ -128,7 +128,7 @@ class View:
 _NO_WORDS: Final = Matcher("", lambda _: ())
 
 
-def divide(own: tuple[str, Payload], around: Iterable[tuple[str, Payload]], most: int) -> Around:
+def split_neighbours(own: tuple[str, Payload], around: Iterable[tuple[str, Payload]], most: int) -> Around:
     """At most `most` neighbours before a document, and as many behind it: of its group, by their present order.
 
     Of equal places the point's id decides, as in the index. A neighbour without an id of its own has the point's.
