@@ -18,10 +18,9 @@ class Embedding:
     """One text's vector and, from a model that gives them, its token vectors.
 
     `vector` has unit length, or is zero where the model finds no token in the text; shape (dimension,), float32.
-    `tokens` has unit rows, shape (tokens, dimension), float32, without the special tokens; `token_ids` are the
-    vocabulary ids of those rows. `directed` is False for a zero vector, which has no direction to search in, and
-    for a text that is not readable. `unknown` is the share of the text's letters and unknown signs that the model does
-    not know; `unknown_signs`: signs such as emoji are among them.
+    `tokens` has unit rows, shape (tokens, dimension), float32, without the special tokens; `token_ids` are their
+    vocabulary ids. `directed`: there is a direction to search in, the vector is not zero and the text is readable.
+    `unknown` is the share of letters and signs that the model does not know; `unknown_signs`: such as emoji.
     """
 
     vector: NDArray[np.float32]
@@ -73,10 +72,8 @@ def point_id(identity: str) -> int | str:
 
 
 class Hits(NamedTuple):
-    """The points that a search found, best first, as columns: ids, finite scores, the payload fields asked for, and
-    the points' versions where the answer says them.
-
-    Columns, because an object a hit costs more than everything else that is done with it.
+    """The points that a search found, best first: ids, finite scores, the payload fields asked for, and the points'
+    versions where the answer says them. An object a hit would cost more than everything else that is done with it.
     """
 
     ids: list[str]

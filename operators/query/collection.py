@@ -72,9 +72,8 @@ class Capabilities:
     - `limits`: those of its strict mode, as Qdrant names them.
 
     `name` is the collection's own, where the configuration may name an alias of it; `alias` is the name to ask it by
-    where the key may not ask by its own, None: its own. `making`: how often a collection was seen to be made again
-    under the name that is configured. `expires`: its
-    documents expire at the time that they name. `foreign`: another tool made it, with indexes of its own.
+    where the key may not ask by its own. `making` counts how often a collection was seen to be made again under the
+    configured name. `expires`: documents expire when they say. `foreign`: another tool made it, with its own indexes.
     """
 
     name: str

@@ -90,10 +90,10 @@ class CursorCodec:
         self._key = _PUBLIC if secret is None else secret
 
     def write(self, cursor: Cursor) -> str:
-        """The cursor's one spelling.
+        """The cursor's one spelling. Raises ValueError for what it has no room for.
 
         Integers are of 64 bits, signed, counts of 32, unsigned, depths of 16, above 0; floats are finite; there are at
-        most MOST_GIVEN results. Raises ValueError for any other.
+        most MOST_GIVEN results.
         """
         value: tuple[int | float, ...] = ()
         match cursor.position:

@@ -99,10 +99,9 @@ class Retrieval:
 
 @dataclass(slots=True)
 class InFlight:
-    """One query on its way.
+    """One query on its way; `answered`: only publishing is left.
 
-    `deadline`, and `started`, when the present stage took the query on, are on the monotonic clock. `answered`: only
-    publishing is left.
+    `deadline`, and `started`, when the present stage took the query on, are on the monotonic clock.
     """
 
     message: Message

@@ -42,7 +42,6 @@ class RankingPlan:
     """The plan of one query's ranking. `picking`: the recipe's stage `llm_rerank`, if there is a chat model.
 
     `returned` are the parts of documents that its results have, None is all; `hidden` are fields that they never have.
-    `grouping`: the results of a search are groups; a lookup gives every document.
     """
 
     name: str

@@ -156,10 +156,7 @@ def _is_json(content_type: str) -> bool:
 
 
 def trace_headers(mode: Mode | None, headers: Headers, document: Mapping[str, Any]) -> Headers:
-    """The headers that name the trace to continue: the message's own, else those of the distributed-tracing extension.
-
-    The envelope may be broken; of a structured one it is `document`.
-    """
+    """The headers that name the trace to continue: the message's own, or its envelope's, a broken one's, too."""
     if mode is None or any(fold(name) == _TRACEPARENT for name, _ in headers):
         return headers
     if mode is Mode.BINARY:
