@@ -99,6 +99,11 @@ def result(
     leg_ranks = {leg.name: leg.ranks(ids) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.ids]
     ranks = enumerate(results, canonical.skip + 1)
+    # More may match than the total counts if a leg has more; of a lookup, if earlier or later pages do.
+    if canonical.shape is Shape.SEARCH:
+        more = any(leg.more for leg in outcome.legs.values())
+    else:
+        more = outcome.more or canonical.cursor is not None
     answer = {
         "schema_version": 1,
         "query_id": canonical.event.query_id,
@@ -108,7 +113,7 @@ def result(
         "retrieval_stage": retrieval_stage(asked, outcome),
         "results": [_hit(rank, candidate, leg_ranks, outcome, view, unseen) for rank, candidate in ranks],
         "total": len(outcome.candidates),
-        "total_relation": TotalRelation.GTE if _more(asked, outcome) else TotalRelation.EQ,
+        "total_relation": TotalRelation.GTE if more else TotalRelation.EQ,
         "has_more": outcome.more or len(outcome.candidates) > canonical.skip + len(results),
         "next_cursor": None,
         "backends_used": used + outcome.run.backends,
@@ -135,13 +140,6 @@ def result(
         if unscored:
             answer["unscored_candidates"] = unscored
     return answer
-
-
-def _more(asked: Query, outcome: Outcome) -> bool:
-    """True if more may match than the total counts."""
-    if asked.canonical.shape is not Shape.SEARCH:
-        return outcome.more or asked.canonical.cursor is not None
-    return any(leg.more for leg in outcome.legs.values())
 
 
 def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:

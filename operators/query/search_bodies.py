@@ -28,7 +28,7 @@ from schemas import document
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
-from schemas.recipes.stages import Composite, RecipeStage
+from schemas.recipes.stages import Composite
 from schemas.result import KEYWORD
 
 ENDINGS: Final = 256
@@ -43,9 +43,9 @@ BEYOND: Final = 3
 _ALONE: Final = frozenset({TYPE, "created_at", "updated_at", "cycle"})
 """The fields of reflections that ranking reads."""
 
-_SIGNALS: Final[tuple[RecipeStage, ...]] = (Weighted(graph_weight=1.0), Composite(recency=1.0, importance=1.0))
 _RECORDED: Final = frozenset().union(
-    *(stage.model_construct().reads for stage in STAGES.values()), *(stage.reads for stage in _SIGNALS)
+    *(stage.model_construct().reads for stage in STAGES.values()),
+    *(stage.reads for stage in (Weighted(graph_weight=1.0), Composite(recency=1.0, importance=1.0))),
 ) - {CONTENT}
 """The fields that any recipe reads: a recorded pool has all of them, or what was read from them."""
 

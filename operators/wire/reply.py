@@ -37,8 +37,6 @@ MAX_CORRELATION_BYTES: Final = 512
 
 _FIELD: Final = "reply_to"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_INTERNAL: Final = "__"
-"""The beginning of the names of Kafka's own topics, to which a broker lets no client write."""
 
 _OWN: Final = ("traceparent", "tracestate", "baggage", names.CONTENT_TYPE)
 _OF_VALUE: Final = ("__typeid__", "__contenttypeid__", "contenttype", "content-encoding", "__value_schema_id")
@@ -115,7 +113,8 @@ class Replies:
     def _admits(self, topic: str) -> bool:
         if topic in self.topics:
             return True
-        name = _TOPIC.fullmatch(topic) is not None and topic not in {".", ".."} and not topic.startswith(_INTERNAL)
+        # To Kafka's own topics, which begin so, a broker lets no client write.
+        name = _TOPIC.fullmatch(topic) is not None and topic not in {".", ".."} and not topic.startswith("__")
         return name and matches(topic, self.topics)
 
 
