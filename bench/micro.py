@@ -32,7 +32,6 @@ from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import Candidates
 from operators.delivery.tracker import Commit, OffsetTracker
 from operators.delivery.way_out import WayOut
-from operators.query.backend_answers import RerankScores
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import Vectors, first_phase, second_phase
@@ -198,7 +197,7 @@ def _ranked(query: InFlight) -> InFlight:
     said = model(recipe, found)
     outcome.rank(second_phase(recipe, first_phase(recipe, found, FACTS), said))
     if said is not None:
-        outcome.rerank_scores = RerankScores("model", said.scores, said.top)
+        outcome.rerank_scores = ModelScores(said.scores, said.top, model="model")
     outcome.payloads = {each.id: each.payload for each in outcome.candidates[:50]}
     return query
 

@@ -38,7 +38,7 @@ from operators.clients.local.inference import batches, mask, pad
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.query.in_flight import InFlight
-from operators.query.results import Results
+from operators.query.outcome import Results
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread

@@ -2,11 +2,10 @@
 
 from operators.access.filters import ORDERING
 from operators.indexing.decode import DocumentDecoder
-from operators.query.collection import Destinations
+from operators.query.collection import ORDERED, Destinations
 from operators.query.cursor import CursorCodec
 from operators.query.field_map import FieldMap
 from operators.query.normalise import Normaliser
-from operators.query.paging import ORDERED
 from operators.query.plan import Planner
 from operators.query.search_bodies import Bodies
 from operators.stages.decode import Decoder

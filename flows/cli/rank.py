@@ -16,25 +16,23 @@ import typer
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
 from operators.collections.analysers import CURRENT, Bm25
-from operators.query.backend_answers import RerankScores
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
-from operators.query.collection import MOST
+from operators.query.collection import MOST, ORDERED
 from operators.query.cursor import Cursor, Offset, result_digest
 from operators.query.in_flight import Query
-from operators.query.outcome import Outcome
-from operators.query.paging import own_times
+from operators.query.outcome import Outcome, Results
 from operators.query.plan import Planner
-from operators.query.result import clock, page, result, status_of
-from operators.query.results import Results
+from operators.query.result import page, result, status_of
 from operators.ranking.candidate import Candidate, Leg, union
 from operators.ranking.pipeline import first_phase, keep_order
-from operators.ranking.run import Matches
+from operators.ranking.run import Matches, ModelScores
 from operators.stages.decode import check_text
 from operators.text.expression import parse
 from operators.text.passages import Matcher
 from operators.text.times import temporal_expression
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.event import json_object, validate
+from schemas.fields import rfc3339
 from schemas.pool import CandidatePool, Measure, PoolLeg
 from schemas.query import QueryEvent
 from schemas.recipes import SHIPPED, Recipe, RecipeError
@@ -129,7 +127,7 @@ class PoolRanker:
             "config_hash": self.config_hash,
             "models": {"embedder": None, "reranker": None},
             "index_watermark": None,
-            "now": clock(pool.clock),
+            "now": rfc3339(pool.clock) if pool.clock is not None else None,
             "source": None,
         }
         words = parse(asked.canonical.text or "", {}).terms
@@ -159,7 +157,7 @@ class PoolRanker:
             return asked, outcome
         outcome.payloads = union(found)
         if canonical.shape is not Shape.SEARCH:
-            outcome.rank(keep_order(found, explain=canonical.explain))
+            outcome.rank(keep_order(found, explain=canonical.event.explain))
             return asked, outcome
         at = None
         extractor = plan.extractor(canonical)
@@ -195,9 +193,9 @@ class PoolRanker:
             if read:
                 left = unscored.intersection(each.id for each in outcome.candidates[:read])
                 measure = pool.measure or self.measure
-                outcome.rerank_scores = RerankScores("", scores, read, self.selects, left, measure)
+                outcome.rerank_scores = ModelScores(scores, read, self.selects, left, measure)
         outcome.vectors = pool.vectors or {}
-        outcome.finish(plan, asked.canonical.order_by, asked.canonical.given)
+        outcome.finish(plan, asked.canonical.event.order_by, asked.canonical.given)
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
 
@@ -252,13 +250,15 @@ def _read_first(outcome: Outcome, scores: Mapping[str, float]) -> int:
 
 def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     offered, legs = {leg.name: leg for leg in pool.legs}, outcome.legs
-    times = own_times(pool.times, asked.canonical.order_by)
+    order_by = asked.canonical.event.order_by
+    key = ORDERED.get(order_by.field) if order_by is not None else None
+    times = {id_: {key: time} for id_, time in pool.times.items()} if key is not None else {}
     if asked.canonical.shape is not Shape.SEARCH:
         legs.update((name, _leg(leg, times)) for name, leg in offered.items() if name == STRUCTURED)
         return
     reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)
     fusion = asked.plan.recipe.fusion
-    wanted = reflections if asked.canonical.reflections_only else fusion.legs
+    wanted = reflections if asked.canonical.event.reflections_only else fusion.legs
     if fusion.unasked and offered.keys().isdisjoint(wanted):
         wanted = fusion.unasked
     for name in dict.fromkeys((VECTOR, KEYWORD, *wanted, *offered)):
@@ -268,7 +268,7 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
         used = name in wanted or name not in {*LEGS, *WEIGHED_LEGS}
         if used and name in offered:
             legs[name] = _leg(offered[name], times)
-        elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.vector is None:
+        elif name == VECTOR and not asked.plan.profile.semantic and asked.canonical.event.vector is None:
             legs[name] = Leg(name, LegStatus.SKIPPED, reason=Reason.PROFILE)
         elif used:
             legs[name] = Leg(name, LegStatus.FAILED, reason=Reason.UNAVAILABLE)

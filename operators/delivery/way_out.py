@@ -77,9 +77,9 @@ class WayOut:
     ) -> list[OutputRecord]:
         """The records of an answered query; `cursor` gives that of the page after a number of its results."""
         asked = query.asked.canonical
-        target = (asked.reply_to or self.results, asked.reply_partition)
+        target = (asked.reply.topic or self.results, asked.reply.partition)
         # The time of receiving is another one when the query is read again.
-        time = asked.now if asked.own_clock or query.message.timestamp >= 0 else None
+        time = asked.now if asked.event.now is not None or query.message.timestamp >= 0 else None
         context = query.trace.send(target[0], event["status"])
         write = partial(self._write, query.message, query.trace, target, context, query.envelope, time)
         record = write(event)

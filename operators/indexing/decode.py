@@ -24,7 +24,7 @@ from operators.access.filters import on_fields
 from operators.indexing.document import DeletionInFlight, DocumentInFlight
 from operators.query.collection import Destinations
 from operators.wire.message import Message, check_headers, sent_at
-from operators.wire.parsing import parse
+from operators.wire.parsing import parse_message
 from schemas.document import (
     COLUMNS,
     DELETE_WHERE,
@@ -124,7 +124,7 @@ class DocumentDecoder:
         columns = self.documents.columns
         if message.value is None:
             return read_tombstone(message.json_key, columns) if rows else tombstone(message.json_key)
-        parsed = parse(message, self.max_bytes, MAX_DOCUMENT_PARTS)
+        parsed = parse_message(message, self.max_bytes, MAX_DOCUMENT_PARTS)
         if parsed.warnings:
             self.mended.note(message)
         return from_debezium(parsed.event, columns) if rows else rename_columns(parsed.event, columns)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import BackendError
-from schemas.pool import Measure
 
 UNREADABLE: Final = 0.25
 """The share of unknown letters from which on a model takes different texts for the same."""
@@ -19,10 +18,9 @@ class Embedding:
     """One text's vector and, from a model that gives them, its token vectors.
 
     `vector` has unit length, or is zero where the model finds no token in the text; shape (dimension,), float32.
-    `tokens` has unit rows, shape (tokens, dimension), float32, without the special tokens; `token_ids` are the
-    vocabulary ids of those rows. `directed` is False for a zero vector, which has no direction to search in, and
-    for a text that is not readable. `unknown` is the share of the text's letters and unknown signs that the model does
-    not know; `unknown_signs`: signs such as emoji are among them.
+    `tokens` has unit rows, shape (tokens, dimension), float32, without the special tokens; `token_ids` are their
+    vocabulary ids. `directed`: there is a direction to search in, the vector is not zero and the text is readable.
+    `unknown` is the share of letters and signs that the model does not know; `unknown_signs`: such as emoji.
     """
 
     vector: NDArray[np.float32]
@@ -68,31 +66,14 @@ def refused_of(scores: Scores) -> frozenset[str]:
     return scores.refused if isinstance(scores, SomeScores) else frozenset()
 
 
-class RerankScores(NamedTuple):
-    """A reranker's scores of the first `read` candidates of a query. `selects`: it only said which is the best.
-
-    It has no scores of those of the candidates that are `unscored`: it was not asked about them, or cannot read them.
-    `measure` says what a score is.
-    """
-
-    model: str
-    scores: Scores
-    read: int
-    selects: bool = False
-    unscored: frozenset[str] = frozenset()
-    measure: Measure = "share"
-
-
 def point_id(identity: str) -> int | str:
     """An id as Qdrant wants it in filters and lookups: a hit's is a string even where the point's is an integer."""
     return int(identity) if identity.isascii() and identity.isdecimal() else identity
 
 
 class Hits(NamedTuple):
-    """The points that a search found, best first, as columns: ids, finite scores, the payload fields asked for, and
-    the points' versions where the answer says them.
-
-    Columns, because an object a hit costs more than everything else that is done with it.
+    """The points that a search found, best first: ids, finite scores, the payload fields asked for, and the points'
+    versions where the answer says them. An object a hit would cost more than everything else that is done with it.
     """
 
     ids: list[str]
@@ -109,14 +90,27 @@ class Hits(NamedTuple):
             [self.versions[rank] for rank in ranks] if self.versions else (),
         )
 
+    def and_further(self, others: "Hits") -> "Hits":
+        """These hits, and behind them those of the others that are not among them."""
+        known = set(self.ids)
+        new = others.at([rank for rank, id_ in enumerate(others.ids) if id_ not in known])
+        ids, versions = self.ids + new.ids, [*self.versions, *new.versions]
+        if len(versions) < len(ids):
+            versions = []
+        return Hits(ids, self.scores + new.scores, self.payloads + new.payloads, versions)
+
+
+OrderValue = int | float | None
+"""The value that orders a record, in the unit of its field's index: datetimes in microseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A scroll's point; `order_value` is the value that orders it, in that field's unit (datetimes in microseconds)."""
+    """A scroll's point."""
 
     id: str
     payload: Mapping[str, Any]
-    order_value: int | float | None
+    order_value: OrderValue
 
 
 @dataclass(frozen=True, slots=True)

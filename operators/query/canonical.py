@@ -1,14 +1,16 @@
 """The canonical query: the event, normalised, with every default filled in. All stages read this one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
 from operators.query.cursor import After, Cursor, Offset
-from schemas.filters import Filter, OrderBy
-from schemas.query import CursorPolicy, QueryEvent, Wish
+from operators.wire.reply import ReplyTo
+from schemas.query import QueryEvent, Wish
 from schemas.texts import nfc
+
+_RESULTS: Final = ReplyTo()
 
 
 class Shape(Enum):
@@ -21,41 +23,31 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CanonicalQuery:
-    """One query. `limit` is the page's size, 1 to 200; `now` the query's clock in Unix seconds, `own_clock` whether the
-    event named it, and `current_cycle` its clock in cycles.
+    """One query: its event, and what that means with every default filled in.
 
-    `source` is the one that asks, as far as it is known; `cursor` is the one that came with the query, read. `recorded`
-    is the event as a recorded pool holds it; None unless the query is to be recorded. `understood` are the wishes that
-    its text says or that came with it, None until they are read; their words are not in `text`.
+    `source` is the one that asks, as far as it is known; `limit` the page's size, 1 to 200; `now` the query's clock in
+    Unix seconds. `cursor` is the one that came with the query, read; `reply` the place that it chose for its result.
+    `understood` are the wishes that its text says or that came with it, None until they are read; their words are not
+    in `text`.
     """
 
-    query_id: str
+    event: QueryEvent
     source: str | None
     destination: str
-    collection: str | None
     namespace: str
-    subject: str | None
-    actor_type: str | None
     text: str | None
-    vector: Sequence[float] | None
-    filters: tuple[Filter, ...]
-    order_by: OrderBy | None
     limit: int
-    cursor: Cursor | None
     now: float
-    own_clock: bool
-    current_cycle: int | None
     shape: Shape
-    reflections_only: bool
-    rerank: bool
-    explain: bool
-    debug: bool
-    recorded: Mapping[str, Any] | None
-    reply_to: str | None
-    reply_partition: int | None
-    metadata: Mapping[str, Any] | None
-    cursor_policy: CursorPolicy = "strict"
+    cursor: Cursor | None = None
+    reply: ReplyTo = _RESULTS
     understood: tuple[Wish, ...] | None = None
+
+    @property
+    def recorded(self) -> Mapping[str, Any]:
+        """The event as a recorded pool holds it."""
+        # The cursor cannot be read without its secret: what it says of the page is recorded apart.
+        return self.event.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"cursor"})
 
     @property
     def given(self) -> frozenset[bytes]:
@@ -63,77 +55,54 @@ class CanonicalQuery:
         return frozenset(self.cursor.given) if self.cursor is not None and self.cursor.continued else frozenset()
 
     @property
-    def skip(self) -> int:
-        """Candidates of a merged pool that earlier pages have given."""
-        return self._position.skip if isinstance(self._position, Offset) else 0
+    def position(self) -> Offset | After | None:
+        """The end of the page before; None on the first page."""
+        return self.cursor.position if self.cursor is not None else None
 
     @property
-    def pool_depth(self) -> int | None:
-        """The depth of the pool that earlier pages were cut from; None on the first page."""
-        return self._position.depth if isinstance(self._position, Offset) else None
+    def skip(self) -> int:
+        """Candidates of a merged pool that earlier pages have given."""
+        position = self.position
+        return position.skip if isinstance(position, Offset) else 0
 
     @property
     def after(self) -> After:
         """The record after which an ordered lookup goes on."""
-        return self._position if isinstance(self._position, After) else _START
-
-    @property
-    def continues_lookup(self) -> bool:
-        """True if the pages before were those of a lookup or of the fast path."""
-        return isinstance(self._position, After)
-
-    @property
-    def _position(self) -> Offset | After | None:
-        return self.cursor.position if self.cursor is not None else None
+        position = self.position
+        return position if isinstance(position, After) else _START
 
 
 _START: Final = After(None, 0)
 
 
 def canonicalise(
-    event: QueryEvent, source: str | None, destination: str, namespace: str, now: float, cursor: Cursor | None = None
+    event: QueryEvent,
+    source: str | None,
+    destination: str,
+    namespace: str,
+    now: float,
+    cursor: Cursor | None = None,
+    reply: ReplyTo = _RESULTS,
 ) -> CanonicalQuery:
     """The event's canonical query; `destination`, `namespace` and `now` are the defaults of fields that it lacks."""
     text = nfc(event.text) if event.text is not None else None
     return CanonicalQuery(
-        query_id=event.query_id,
-        source=source,
+        event,
+        source,
         destination=event.destination if event.destination is not None else destination,
-        collection=event.collection,
         namespace=event.namespace if event.namespace is not None else namespace,
-        subject=event.subject,
-        actor_type=event.actor_type,
         text=text if text and not text.isspace() else None,
-        vector=event.vector,
-        filters=tuple(event.filters),
-        order_by=event.order_by,
         limit=event.page_size,
-        cursor=cursor,
         now=event.now if event.now is not None else now,
-        own_clock=event.now is not None,
-        current_cycle=event.current_cycle,
         shape=shape(event),
-        reflections_only=event.reflections_only,
-        rerank=event.rerank,
-        explain=event.explain,
-        debug=event.debug,
-        # The cursor cannot be read without its secret: what it says of the page is recorded apart.
-        recorded=event.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"cursor"})
-        if event.record
-        else None,
-        reply_to=event.reply_to,
-        reply_partition=None,
-        metadata=event.metadata,
-        cursor_policy=event.cursor_policy,
+        cursor=cursor,
+        reply=reply,
         understood=tuple(event.understood) if event.understood is not None else None,
     )
 
 
 def shape(event: QueryEvent) -> Shape:
-    """The event's shape; no field names it.
-
-    Reflections alone are ranked, whatever they are found by. Blank text alone is a search that finds nothing.
-    """
+    """The event's shape. Reflections alone are ranked; blank text alone is a search that finds nothing."""
     searched = event.vector is not None or bool(event.text and event.text.strip())
     looked_up = event.filters or event.subject is not None or event.actor_type is not None or event.order_by is not None
     if searched or event.reflections_only or not looked_up:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, Self
 
 from operators.access.filters import Ask
-from schemas.document import DESTINATION, TEXT, WHOLE_TITLE
+from schemas.document import CREATED, DESTINATION, TEXT, VERSION, WHOLE_TITLE
 from schemas.errors import invalid
 
 
@@ -30,10 +30,7 @@ class Destinations:
         return held
 
     def conditions(self, destination: str, collection: str) -> list[dict[str, Any]]:
-        """Conditions that tell the destination's documents from others in the same collection; [] if there are none.
-
-        The parts of one destination are in collections of their own.
-        """
+        """Conditions that tell the destination's documents from others in the same collection; [] if there are none."""
         if self._shares[collection] < 2:
             return []
         return [{"key": DESTINATION, "match": {"value": destination}}]
@@ -53,6 +50,11 @@ Modifier = Literal["idf", "none"]
 OWN: Final[Mapping[str, Modifier | None]] = {"dense": "none", "sparse": "idf", "tokens": "none"}
 """The vectors of a collection of rankstream's own, as far as it has them in any case."""
 
+ORDERED: Final[Mapping[str, str]] = {"created_at": CREATED, "updated_at": VERSION}
+"""Fields that every collection can be ordered by -> the index's own, which are made from them."""
+
+MADE_FROM: Final[Mapping[str, str]] = {key: name for name, key in ORDERED.items()}
+
 _GROUPING: Final = frozenset({Ask.KEYWORD, Ask.INTEGER, Ask.BOOL, Ask.UUID})
 """Questions to an index that tells values apart."""
 
@@ -70,9 +72,8 @@ class Capabilities:
     - `limits`: those of its strict mode, as Qdrant names them.
 
     `name` is the collection's own, where the configuration may name an alias of it; `alias` is the name to ask it by
-    where the key may not ask by its own, None: its own. `making`: how often a collection was seen to be made again
-    under the name that is configured. `expires`: its
-    documents expire at the time that they name. `foreign`: another tool made it, with indexes of its own.
+    where the key may not ask by its own. `making` counts how often a collection was seen to be made again under the
+    configured name. `expires`: documents expire when they say. `foreign`: another tool made it, with its own indexes.
     """
 
     name: str

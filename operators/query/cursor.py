@@ -14,7 +14,7 @@ import hmac
 import math
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from schemas.errors import DeadLetterClass, InputError, problem
 from schemas.fields import unix_seconds
@@ -26,12 +26,9 @@ _DIGEST: Final = 16
 """Bytes of a query and of a state."""
 
 _HEAD: Final = struct.Struct(f">BB{_DIGEST}sdI")
-_DEPTH: Final = struct.Struct(">H")
-_INTEGER: Final = struct.Struct(">q")
-_FLOAT: Final = struct.Struct(">d")
 _OFFSET, _AFTER_NONE, _AFTER_INTEGER, _AFTER_FLOAT = range(4)
-_VALUE: Final = {_OFFSET: _DEPTH.size, _AFTER_NONE: 0, _AFTER_INTEGER: _INTEGER.size, _AFTER_FLOAT: _FLOAT.size}
-"""Kind of position -> bytes of its depth, or of its order value."""
+_VALUES: Final = [struct.Struct(form) for form in (">H", ">", ">q", ">d")]
+"""By the kind of position: its depth, or its order value."""
 
 _STATED, _CONTINUED, _LISTED = 0x10, 0x20, 0x40
 """The bits of `kind` that say that there is a state, that the pages are of several, and that there are results."""
@@ -42,15 +39,14 @@ _ID: Final = 4
 MOST_GIVEN: Final = 72
 """Results that a cursor knows: with more it would be longer than a query takes."""
 
-_LONGEST: Final = ((_HEAD.size + _INTEGER.size + MOST_GIVEN * _ID + _DIGEST + _TAG) * 4 + 2) // 3
+_LONGEST: Final = ((_HEAD.size + 8 + MOST_GIVEN * _ID + _DIGEST + _TAG) * 4 + 2) // 3
 """Characters of the longest cursor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A slice of a merged pool: `skip` records were given, and each leg was asked for `depth`.
-
-    A page with another limit is cut from a pool of the same depth: another pool would have other scores.
+    """A slice of a merged pool: `skip` records were given, and each leg was asked for `depth`, on later pages, too:
+    another pool would have other scores.
     """
 
     skip: int
@@ -67,11 +63,11 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The place after a page of one query, cut from one state of index and configuration.
+    """The position after a page of one query, cut from one state of index and configuration.
 
     `query` and `state` are digests of 16 bytes; `now` is the first page's clock in Unix seconds, which later ones keep.
-    `given` has a digest of each of the last results that were given. `continued`: the pages are cut from several
-    states, so that only the results themselves say what was given.
+    `given` has a digest of each of the last results. `continued`: the pages are cut from several states, so that only
+    the results themselves say what was given.
     """
 
     query: bytes
@@ -94,27 +90,37 @@ class CursorCodec:
         self._key = _PUBLIC if secret is None else secret
 
     def write(self, cursor: Cursor) -> str:
-        """The cursor's one spelling.
+        """The cursor's one spelling. Raises ValueError for what it has no room for.
 
         Integers are of 64 bits, signed, counts of 32, unsigned, depths of 16, above 0; floats are finite; there are at
-        most MOST_GIVEN results. Raises ValueError for any other.
+        most MOST_GIVEN results.
         """
-        kind, count, value = _pack(cursor.position)
-        state = cursor.state
+        value: tuple[int | float, ...] = ()
+        match cursor.position:
+            case Offset(count, depth) if depth > 0:
+                kind, value = _OFFSET, (depth,)
+            case After(None, count):
+                kind = _AFTER_NONE
+            case After(float(number), count) if math.isfinite(number):
+                kind, value = _AFTER_FLOAT, (number,)
+            case After(int(number), count):
+                kind, value = _AFTER_INTEGER, (number,)
+            case _:
+                raise ValueError("a cursor's depth is above 0, and its order value finite")
+        state, given = cursor.state, b"".join(cursor.given)
         if len(cursor.query) != _DIGEST or (state is not None and len(state) != _DIGEST):
             raise ValueError("a cursor's query and state have 16 bytes")
         if not _is_time(cursor.now):
             raise ValueError("a cursor's now is within the calendar")
-        given = b"".join(cursor.given)
         if len(cursor.given) > MOST_GIVEN or len(given) != len(cursor.given) * _ID:
             raise ValueError(f"a cursor has {MOST_GIVEN} results at most, of {_ID} bytes")
-        kind |= _STATED * (state is not None) | _CONTINUED * cursor.continued | _LISTED * bool(given)
-        version = _LISTING if kind & (_CONTINUED | _LISTED) else _VERSION
+        flags = kind | _STATED * (state is not None) | _CONTINUED * cursor.continued | _LISTED * bool(given)
+        version = _LISTING if flags & (_CONTINUED | _LISTED) else _VERSION
         try:
-            head = _HEAD.pack(version, kind, cursor.query, cursor.now, count)
+            head = _HEAD.pack(version, flags, cursor.query, cursor.now, count) + _VALUES[kind].pack(*value)
         except struct.error:
-            raise ValueError("a cursor's count has 32 bits and no sign") from None
-        body = head + value + given + (state or b"")
+            raise ValueError("a number of a cursor has more bits than its place") from None
+        body = head + given + (state or b"")
         return _spell(body + self._tag(body))
 
     def read(self, text: str) -> Cursor:
@@ -141,53 +147,25 @@ class CursorCodec:
         return hmac.digest(self._key, body, "sha256")[:_TAG]
 
 
-def _pack(position: Offset | After) -> tuple[int, int, bytes]:
-    if isinstance(position, Offset):
-        if not 0 < position.depth < 2**16:
-            raise ValueError("a cursor's depth has 16 bits, and is not 0")
-        return _OFFSET, position.skip, _DEPTH.pack(position.depth)
-    if position.value is None:
-        return _AFTER_NONE, position.seen, b""
-    if isinstance(position.value, float):
-        if not math.isfinite(position.value):
-            raise ValueError("a cursor's order value is finite")
-        return _AFTER_FLOAT, position.seen, _FLOAT.pack(position.value)
-    try:
-        return _AFTER_INTEGER, position.seen, _INTEGER.pack(position.value)
-    except struct.error:
-        raise ValueError("a cursor's integer has 64 bits") from None
-
-
 def _parse(body: bytes) -> Cursor | None:
     """The cursor of a body, or None. Without a secret anyone can tag any body, so all of it is checked."""
     if len(body) < _HEAD.size:
         return None
     version, flags, query, now, count = _HEAD.unpack_from(body)
-    stated, kind = bool(flags & _STATED), flags & ~(_STATED | _CONTINUED | _LISTED)
-    size = _VALUE.get(kind)
-    if size is None or not _is_time(now) or (version == _LISTING) != bool(flags & (_CONTINUED | _LISTED)):
+    stated, listed, kind = flags & _STATED, bool(flags & _LISTED), flags & ~(_STATED | _CONTINUED | _LISTED)
+    if kind >= len(_VALUES) or not _is_time(now) or (version == _LISTING) != bool(flags & (_CONTINUED | _LISTED)):
         return None
-    results = body[_HEAD.size + size : len(body) - stated * _DIGEST]
-    listed = bool(flags & _LISTED)
-    if len(body) - stated * _DIGEST < _HEAD.size + size or bool(results) != listed:
+    start, end = _HEAD.size + _VALUES[kind].size, len(body) - _DIGEST * bool(stated)
+    results = body[start:end]
+    if end < start or bool(results) != listed or len(results) % _ID or len(results) > MOST_GIVEN * _ID:
         return None
-    if len(results) % _ID or len(results) > MOST_GIVEN * _ID:
+    given = tuple(results[at : at + _ID] for at in range(0, len(results), _ID))
+    # An order value of None has no bytes.
+    value: Any = next(iter(_VALUES[kind].unpack_from(body, _HEAD.size)), None)
+    if (kind == _OFFSET and not value) or (kind == _AFTER_FLOAT and not math.isfinite(value)):
         return None
-    given = tuple(results[start : start + _ID] for start in range(0, len(results), _ID))
-    position: Offset | After
-    if kind == _OFFSET:
-        (depth,) = _DEPTH.unpack_from(body, _HEAD.size)
-        if not depth:
-            return None
-        position = Offset(count, depth)
-    elif kind == _AFTER_NONE:
-        position = After(None, count)
-    else:
-        (value,) = (_INTEGER if kind == _AFTER_INTEGER else _FLOAT).unpack_from(body, _HEAD.size)
-        if not math.isfinite(value):
-            return None
-        position = After(value, count)
-    return Cursor(query, body[-_DIGEST:] if stated else None, now, position, given, bool(flags & _CONTINUED))
+    position = Offset(count, value) if kind == _OFFSET else After(value, count)
+    return Cursor(query, body[end:] if stated else None, now, position, given, bool(flags & _CONTINUED))
 
 
 def _is_time(now: float) -> bool:

@@ -26,7 +26,8 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from operators.access.filters import Ask, answers
-from schemas.document import CREATED, NAMESPACE, VERSION
+from operators.query.collection import MADE_FROM
+from schemas.document import NAMESPACE
 from schemas.fields import read_time, rfc3339
 from schemas.filters import FieldFilter, Prefix, names_of, rename, value_at
 
@@ -34,9 +35,6 @@ Ids = Literal["payload", "uuid", "integer"]
 """The place of a document's id: a field of its payload, or the point's own id, of one of these types."""
 
 _ID: Final = "id"
-_OWN: Final[Mapping[str, str]] = {CREATED: "created_at", VERSION: "updated_at"}
-"""Fields that only rankstream's own index has -> the fields from which they are made."""
-
 _TIMES: Final = ("created_at", "updated_at", "accessed_at", "confirmed_at")
 _MILLISECONDS: Final = 1e11
 """Numbers from here on are milliseconds: as seconds they would be after the year 5000."""
@@ -55,6 +53,7 @@ _NUMBERS: Final = frozenset({"integer", "float"})
 """Types of indexes that hold no value of another kind."""
 
 _NOTHING: Final[Mapping[str, Any]] = {"has_id": []}
+_EVERYTHING: Final[Mapping[str, Any]] = {"must": []}
 
 Payload = Mapping[str, Any]
 
@@ -82,7 +81,7 @@ class FieldMap:
         """The collection's name of a field: the part of it that Qdrant can ask for."""
         if self.same:
             return name
-        return rename(_OWN.get(name, name), self.paths).partition("#")[0]
+        return rename(MADE_FROM.get(name, name), self.paths).partition("#")[0]
 
     def name(self, path: str) -> str:
         """Our name of a field of the collection."""
@@ -174,15 +173,16 @@ class FieldMap:
     @property
     def _absent(self) -> frozenset[str]:
         """Fields that documents have and payloads don't."""
-        absent = {_ID} if self.ids != "payload" else set()
-        if self.namespace is not None:
-            absent.add(NAMESPACE)
-        return frozenset(absent)
+        absent = {_ID: self.ids != "payload", NAMESPACE: self.namespace is not None}
+        return frozenset(name for name, is_absent in absent.items() if is_absent)
 
     def _condition(self, condition: Mapping[str, Any]) -> Mapping[str, Any]:
         match condition:
             case {"key": str(key)} if key == _ID and self.ids != "payload":
-                return self._of_points(condition.get("match", {}))
+                match = condition.get("match", {})
+                # A document's id is a string, also where its point's is a number: no number equals it.
+                ids = [each for each in match.get("any", [match.get("value")]) if isinstance(each, str)]
+                return {"has_id": [point for each in ids if (point := self._point(each)) is not None]}
             case {"key": str(key)} if key == NAMESPACE and self.namespace is not None:
                 return _EVERYTHING if _matches(condition, self.namespace) else _NOTHING
             case {"key": str(key), "match": {"value": str() as text} | {"any": [str() as text, *_]}} if key == _ID:
@@ -193,10 +193,8 @@ class FieldMap:
                 return self._of_times({**condition, "key": self.path(key)})
             case {"key": str(key)}:
                 return {**condition, "key": self.path(key)}
-            case {"is_empty": {"key": str(key)}} if key in self._absent:
-                return _NOTHING
             case {"is_empty": {"key": str(key)}}:
-                return {"is_empty": {"key": self.path(key)}}
+                return _NOTHING if key in self._absent else {"is_empty": {"key": self.path(key)}}
             case {"nested": {"key": str(key), "filter": inner}}:
                 return {"nested": {"key": self.path(key), "filter": inner}}
             case {"has_id": _}:
@@ -218,26 +216,14 @@ class FieldMap:
         numbers = [{**condition, "range": bounds} for bounds in _numeric(condition["range"])]
         return _one_of(numbers if kind in _NUMBERS else [condition, *numbers])
 
-    def _of_points(self, match: Mapping[str, Any]) -> Mapping[str, Any]:
-        # A document's id is a string, also where its point's is a number: no number equals it.
-        values = [value for value in match.get("any", [match.get("value")]) if isinstance(value, str)]
-        return {"has_id": [point for value in values if (point := self._point(value)) is not None]}
-
     def _point(self, text: str) -> int | str | None:
         """The id of a point; None if no point of the collection can have it."""
         if self.ids == "integer":
-            number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
-            return number if number is not None and str(number) == text and number < 2**64 else None
+            return _integer(text, 0, 2**64)
         try:
             return str(UUID(text))
         except ValueError:
             return None
-
-
-_DIGITS: Final = 20
-"""Of the greatest number of a point."""
-
-_EVERYTHING: Final[Mapping[str, Any]] = {"must": []}
 
 
 def _matches(condition: Mapping[str, Any], value: str) -> bool:
@@ -264,7 +250,14 @@ def _read(payload: Payload, path: str) -> Any:
     """The value at a path; None if there is none."""
     way, _, inner = path.partition("#")
     value = value_at(payload, way)
-    return _within(value, inner) if inner else value
+    if not inner:
+        return value
+    try:
+        written = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        # Also numbers of thousands of digits, and arrays within thousands of others.
+        return None
+    return value_at(written, inner)
 
 
 def _remove(payload: dict[str, Any], path: str) -> None:
@@ -283,22 +276,14 @@ def _remove(payload: dict[str, Any], path: str) -> None:
     place.pop(leaf, None)
 
 
-def _within(written: object, path: str) -> Any:
-    try:
-        value = json.loads(written) if isinstance(written, str) else written
-    except (ValueError, RecursionError):
-        # Also numbers of thousands of digits, and arrays within thousands of others.
-        return None
-    return value_at(value, path)
-
-
-def _integer(text: str) -> int | None:
-    """The number of 64 bits that is written like this."""
+def _integer(text: str, least: int = -(2**63), end: int = 2**63) -> int | None:
+    """The number from `least` to below `end` that is written like this."""
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS):
+    # No number of a point has more than 20.
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 20):
         return None
     number = int(text)
-    return number if str(number) == text and -(2**63) <= number < 2**63 else None
+    return number if str(number) == text and least <= number < end else None
 
 
 def _one_of(conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

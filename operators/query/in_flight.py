@@ -1,7 +1,7 @@
 """The query in flight: the one type that travels through the flow, from the message to its output record."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ from operators.query.backend_answers import Embedding
 from operators.query.canonical import CanonicalQuery
 from operators.query.collection import Capabilities
 from operators.query.cursor import After, Offset
-from operators.query.outcome import CachedAnswer, Outcome
+from operators.query.outcome import Answer, Outcome
 from operators.query.plan import RankingPlan
 from operators.query.search import Found, Search
 from operators.text.dates import TemporalExpression
@@ -21,7 +21,7 @@ from operators.text.passages import Matcher
 from operators.text.terms import QueryWord, SparseVector
 from operators.wire.cloud_event import CloudEvent
 from operators.wire.message import Message, Rejected, Trace
-from schemas.document import COLUMNS, index_keys
+from schemas.document import COLUMNS
 from schemas.errors import BackendError, DeadLetterClass, Reason
 from schemas.result import Denial
 
@@ -38,10 +38,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The query that was asked, and the decisions about it before any backend is called.
-
-    `collection` is Qdrant's; empty for a query that was denied, which has no access filter, either.
-    """
+    """The query that was asked, and the decisions about it. A denied one has no collection, and no access filter."""
 
     canonical: CanonicalQuery
     plan: RankingPlan
@@ -52,36 +49,32 @@ class Query:
 
 @dataclass(slots=True)
 class CacheLookup:
-    """The part of a query that the caches read, and their answer.
+    """The part of a query that the caches read, and the answer that they gave.
 
-    `watermark` is how far the query's namespace was indexed before retrieval, None if that is not known, and
-    `generation` the generation of the watermarks then. `leads`: the query does not wait for another's answer; `waiters`
-    wait for this one's. `likeness`: the answer to a query that is like this one serves it.
+    `generation` is that of the watermarks when the scope's was read. `leads`: the query does not wait for another's
+    answer; `waiters` wait for this one's. `likeness`: the answer to a query that is like this one serves it.
     """
 
     scope: Scope
-    watermark: tuple[str, ...] | None = None
     generation: int = 0
     key: bytes | None = None
     leads: bool = True
     waiters: list["InFlight"] = field(default_factory=list)
     likeness: Likeness | None = None
-    cached: CachedAnswer | None = None
+    cached: Answer | None = None
 
 
 @dataclass(slots=True)
 class Retrieval:
-    """The legs' requests, what they found, and where the pages of an ordered lookup end.
+    """The legs' input, their requests, their outcomes, and where the pages of an ordered lookup end.
 
-    `searches` has the search of each leg that is asked, by leg, None until they are written; `found` has the outcome of
-    each until all are there. `legs_left` are those whose request has not ended.
-
-    `capabilities` are those of the collection. `analyser` made the `terms`, `words` has those of each word and
-    form; `uncovered`: some documents that match the keywords hold none of the
-    terms. `columns` are the searched fields. `embedding` is the text's dense vector, `encoding` the sparse encoder's,
-    `trigrams` those of its words. `filtered` are those of the columns that a keyword expression may look in. `matcher`
-    finds the query's words in texts.
-    `ends` maps a record to the position of a page that ends with it, `end` is the position of the whole page's end.
+    - `columns` are the searched fields of the collection, `filtered` those that a keyword expression may look in.
+    - `analyser` made the `terms`, `words` has those of each word and form; `uncovered`: some documents that match the
+      keywords hold none of the terms. `matcher` finds the query's words in texts, `trigrams` are those of its words,
+      `embedding` is the text's dense vector, `encoding` the sparse encoder's.
+    - `searches` has the search of each leg that is asked, None until they are written; `legs_left` counts those whose
+      request has not ended, and `found` has each one's outcome until all are there.
+    - `ends` maps a record to the position of a page that ends with it, `end` is that of the whole page's end.
     """
 
     capabilities: Capabilities = _UNKNOWN
@@ -103,17 +96,12 @@ class Retrieval:
     ends: Mapping[str, After] = field(default_factory=dict)
     end: After | None = None
 
-    def all_but(self, wanted: Set[str]) -> dict[str, list[str]]:
-        """The selection of the fields that documents brought, and of those of the index's own that are wanted."""
-        return {"exclude": sorted({*index_keys(self.columns)} - wanted)}
-
 
 @dataclass(slots=True)
 class InFlight:
-    """One query on its way.
+    """One query on its way; `answered`: only publishing is left.
 
-    `deadline`, and `started`, when the present stage took the query on, are on the monotonic clock. `answered`: nothing
-    is left to do but to publish.
+    `deadline`, and `started`, when the present stage took the query on, are on the monotonic clock.
     """
 
     message: Message
@@ -143,7 +131,7 @@ class InFlight:
         """Count a step that the query has passed since `started`, and note it if the query is to be debugged."""
         seconds = time.monotonic() - self.started
         self.trace.passed(step, seconds)
-        if self.asked.canonical.debug:
+        if self.asked.canonical.event.debug:
             self.steps.append(Step(step, seconds * 1000, candidates))
 
     def reject(self, stage: str, kind: DeadLetterClass, reason: str, field: str | None = None) -> Rejected:

@@ -17,8 +17,8 @@ from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, STRUCTURED,
 class LegSpec:
     """One leg.
 
-    - `reads` gives what of the query it searches by, None if there is nothing; `unready` is the reason for that.
-      `stage` makes what it reads, if a stage does. `write` makes its search.
+    - `reads` gives what of the query it searches by, None if there is nothing; `unready` is the reason for that, unless
+      the `stage` that makes it lost it. `write` makes its search.
     - `able`: a collection has something to search; `lacking` is the reason where it has not, or where the leg is not
       configured, and `warning` is said then. `against`: a collection would rank the wrong way round.
     - `always`: results list it even if the recipe does not want it. `last`: it is asked when the other legs are there.
@@ -29,7 +29,7 @@ class LegSpec:
     write: Callable[[Bodies, str, Draft, Any], Search]
     able: Callable[[Capabilities], bool] = lambda _: True
     lacking: Reason = Reason.NO_SPARSE_VECTOR
-    unready: Callable[[InFlight], Reason] = lambda _: Reason.NO_TERMS
+    unready: Reason = Reason.NO_TERMS
     against: Callable[[Capabilities], bool] = lambda _: False
     stage: str = ""
     warning: str = ""
@@ -51,7 +51,10 @@ class LegSpec:
         written = self.name in (query.retrieval.searches or ())
         if not self.able(query.retrieval.capabilities) or (self.reads(query) is not None and not written):
             return self.lacking
-        return self.unready(query)
+        own = self.stage == "embed" and query.asked.canonical.event.vector is not None
+        if self.stage and not own and not query.asked.plan.profile.semantic:
+            return Reason.PROFILE
+        return dict(query.outcome.degraded).get(self.stage, self.unready)
 
 
 _NO_CONTEXT: Final = (
@@ -64,18 +67,6 @@ _NO_LEARNED: Final = (
 )
 
 
-def _no_vector(query: InFlight) -> Reason:
-    if not query.asked.plan.profile.semantic and query.asked.canonical.vector is None:
-        return Reason.PROFILE
-    return dict(query.outcome.degraded).get("embed", Reason.NO_VECTOR)
-
-
-def _no_encoding(query: InFlight) -> Reason:
-    if not query.asked.plan.profile.semantic:
-        return Reason.PROFILE
-    return dict(query.outcome.degraded).get("encode", Reason.NO_TERMS)
-
-
 def _words(query: InFlight) -> Any:
     return query.retrieval.terms if query.retrieval.terms is not None or not query.retrieval.uncovered else ()
 
@@ -85,57 +76,41 @@ def _encoding(query: InFlight) -> Any:
     return encoding if encoding is not None and encoding.indices else None
 
 
+def _has(vector: str) -> Callable[[Capabilities], bool]:
+    return lambda able: able.has(vector)
+
+
 _TABLE: Final = (
     LegSpec(
         VECTOR,
         vector_of,
         Bodies.dense,
-        unready=_no_vector,
+        unready=Reason.NO_VECTOR,
         against=lambda able: not able.has("dense"),
         stage="embed",
         always=True,
     ),
-    LegSpec(
-        KEYWORD,
-        _words,
-        Bodies.keyword,
-        able=lambda able: able.keywords,
-        always=True,
-    ),
+    LegSpec(KEYWORD, _words, Bodies.keyword, lambda able: able.keywords, always=True),
     LegSpec(STRUCTURED, lambda _: (), Bodies.listing),
-    LegSpec(
-        FUZZY,
-        lambda query: query.retrieval.trigrams,
-        Bodies.sparse,
-        able=lambda able: able.has("fuzzy"),
-        last=True,
-    ),
+    LegSpec(FUZZY, lambda query: query.retrieval.trigrams, Bodies.sparse, _has("fuzzy"), last=True),
     LegSpec(
         KEYWORD_CONTEXT,
         lambda query: query.retrieval.terms,
         Bodies.keyword,
-        able=lambda able: able.has("sparse_context"),
-        lacking=Reason.NO_CONTEXT,
+        _has("sparse_context"),
+        Reason.NO_CONTEXT,
         warning=_NO_CONTEXT,
     ),
-    LegSpec(
-        LEARNED,
-        _encoding,
-        Bodies.sparse,
-        able=lambda able: able.has("learned"),
-        unready=_no_encoding,
-        stage="encode",
-        warning=_NO_LEARNED,
-    ),
+    LegSpec(LEARNED, _encoding, Bodies.sparse, _has("learned"), stage="encode", warning=_NO_LEARNED),
     LegSpec(
         VECTOR_CONTEXT,
         vector_of,
         Bodies.dense,
-        able=lambda able: able.has("dense_context"),
-        lacking=Reason.NO_CONTEXT,
-        warning=_NO_CONTEXT,
-        unready=_no_vector,
+        _has("dense_context"),
+        Reason.NO_CONTEXT,
+        Reason.NO_VECTOR,
         stage="embed",
+        warning=_NO_CONTEXT,
     ),
 )
 
@@ -145,7 +120,7 @@ LEGS: Final = {leg.name: leg for leg in _TABLE}
 
 def recipe_legs(query: InFlight) -> Sequence[str]:
     """The names of the legs that the query's recipe wants; of reflections alone the nearest, or the newest."""
-    if query.asked.canonical.reflections_only:
+    if query.asked.canonical.event.reflections_only:
         return (VECTOR,) if vector_of(query) is not None else (STRUCTURED,)
     return query.asked.plan.recipe.fusion.legs
 
@@ -159,7 +134,7 @@ def legs(query: InFlight) -> Sequence[str]:
     if asked.shape is not Shape.SEARCH:
         return (STRUCTURED,)
     wanted = recipe_legs(query)
-    if asked.reflections_only:
+    if asked.event.reflections_only:
         return wanted
     if fusion.unasked and not query.outcome.degraded and not any(LEGS[leg].askable(query) for leg in wanted):
         return fusion.unasked

@@ -1,23 +1,30 @@
-"""Ordered lookups as programs: a page's records by an indexed field, those of one value by id.
+"""Ordered lookups: pages of records by an indexed field, those of one value by id, ascending.
 
 Qdrant's ordered scroll can begin at a value only, and the order that it gives to records of one value changes with the
-requested number. So they are put in order by id; and if the scroll may have cut them off, those of the last value are
+requested number. So they are sorted here; and if the scroll may have cut them off, those of the last value are
 requested again, in scrolls by the points' ids. The order is that of the documents' own ids if there are at most TIED
 records of the value, for these can be read for each page. Otherwise it is that of the points' ids. A collection that
 gives few records at a time is asked several times, and no lookup asks it without end.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from itertools import count, groupby
-from typing import Any, Final, TypeVar
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeVar
 
-from operators.query import paging
-from operators.query.backend_answers import Hits, Record, RecordPage
-from operators.query.paging import OrderValue
+from operators.query.backend_answers import Hits, OrderValue, Record, RecordPage
+from operators.query.canonical import CanonicalQuery, Shape
+from operators.query.collection import ORDERED
+from operators.query.cursor import After
 from operators.query.search import Body, Condition, Found, Program, Scroll
 from operators.ranking.candidate import document
+from schemas.document import CREATED
 from schemas.errors import BackendBadResponse, Reason
+
+MOST_SEEN: Final = 10_000
+"""Records of one order value that a lookup passes over: each page asks for all of them again."""
 
 REQUESTS: Final = 128
 """Scrolls of one lookup at most: a collection that gives 1,000 records at a time needs 24 for the deepest page."""
@@ -25,15 +32,15 @@ REQUESTS: Final = 128
 TIED: Final = 1_000
 """Records of one value at most that are read for a page, to put them in the order of their documents' ids."""
 
+_CYCLE: Final = 146_097 * 24 * 60 * 60 * 1_000_000
+"""Microseconds of 400 years."""
+
 Result = TypeVar("Result")
 Part = Generator[Scroll, RecordPage, Result]
 
 
-def look_up(body: Body, most: int | None, equal: Callable[[OrderValue], Condition] | None = None) -> Program:
-    """The records of one lookup: as many as `body` asks for, `most` from each request, None is no bound.
-
-    `equal` gives the condition that a record has an order value, for a lookup in pages.
-    """
+def look_up(body: Body, most: int, equal: Callable[[OrderValue], Condition] | None = None) -> Program:
+    """The records of one lookup, `most` a request; in pages, `equal` gives the condition that a record has a value."""
     lookup = _Lookup(most)
     if "order_by" not in body:
         records = yield from lookup.read_tied(body, body["limit"])
@@ -42,7 +49,7 @@ def look_up(body: Body, most: int | None, equal: Callable[[OrderValue], Conditio
     else:
         records = yield from _look_up_ordered(lookup, body, equal)
     hits = Hits([each.id for each in records], [0.0] * len(records), [each.payload for each in records])
-    return Found(hits, [_value(each) for each in records])
+    return Found(hits, [each.order_value for each in records])
 
 
 def _look_up_ordered(lookup: "_Lookup", body: Body, equal: Callable[[OrderValue], Condition]) -> Part[list[Record]]:
@@ -52,55 +59,48 @@ def _look_up_ordered(lookup: "_Lookup", body: Body, equal: Callable[[OrderValue]
     rest = body
     while True:
         wanted = limit - len(records)
-        page_size = lookup.page_size(wanted)
+        page_size = min(wanted, lookup.most)
         found = lookup.sort_tied((yield from lookup.first_page({**rest, "limit": wanted})))
-        values = [_value(record) for record in found]
-        whole = page_size == wanted
-        start = paging.unfinished_value(values, page_size) if whole else _last_value(values, page_size)
+        values = [record.order_value for record in found]
+        # There may be more records of the last value, unless the last one only tells that there is another page.
+        start = values.index(values[-1]) if len(values) >= page_size else None
+        if page_size == wanted and start == wanted - 1:
+            start = None
         records += found[:start]
         if start is None:
             return records
         value = values[start]
         tied = yield from lookup.read_tied(_with(body, "must", equal(value)), limit - len(records))
         records += [Record(each.id, each.payload, value) for each in tied]
-        if whole or len(records) >= limit:
+        if page_size == wanted or len(records) >= limit:
             return records
         # The rest begins at this value, and is of others.
         others = _with(body, "must_not", equal(value))
         rest = {**others, "order_by": {**body["order_by"], "start_from": value}}
 
 
-def _last_value(values: Sequence[OrderValue], page_size: int) -> int | None:
-    """The index where the records of the last value begin, if there may be more of them; None if these are all."""
-    return values.index(values[-1]) if len(values) == page_size else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """Scrolls of one lookup: `most` records at a time, None is no bound."""
+    """Scrolls of one lookup, of `most` records at a time."""
 
-    most: int | None
+    most: int
     requests: Iterator[int] = field(default_factory=count)
-
-    def page_size(self, wanted: int) -> int:
-        """The number of records that one request may give."""
-        return wanted if self.most is None else min(wanted, self.most)
 
     def first_page(self, body: Body) -> Part[list[Record]]:
         """The first records in their order, as many as one request gives."""
-        return (yield from self._page(body, self.page_size(body["limit"]), body["order_by"], None)).records
+        return (yield from self._page(body, min(body["limit"], self.most), body["order_by"], None)).records
 
     @property
     def most_tied(self) -> int:
         """The number of records of one value up to which these are in the order of their documents' ids."""
-        return TIED if self.most is None else min(TIED, 4 * self.most)
+        return min(TIED, 4 * self.most)
 
     def read_tied(self, body: Body, wanted: int) -> Part[list[Record]]:
         """The wanted number of records of one value, or fewer if there are no more, in as many requests as it takes."""
         records: list[Record] = []
         offset, enough = None, max(wanted, self.most_tied + 1)
         while len(records) < enough:
-            page = yield from self._page(body, self.page_size(enough - len(records)), None, offset)
+            page = yield from self._page(body, min(enough - len(records), self.most), None, offset)
             records += page.records
             offset = page.next_offset
             if offset is None:
@@ -109,8 +109,8 @@ class _Lookup:
 
     def sort_tied(self, found: Sequence[Record]) -> list[Record]:
         """The records, those of each value by id."""
-        tied = (list(each) for _, each in groupby(found, _value))
-        keys = ((each, _document if len(each) <= self.most_tied else _point) for each in tied)
+        tied = (list(each) for _, each in groupby(found, attrgetter("order_value")))
+        keys = ((each, _by_document if len(each) <= self.most_tied else _by_point) for each in tied)
         return [record for each, key in keys for record in sorted(each, key=key)]
 
     def _page(self, body: Body, limit: int, order_by: Mapping[str, Any] | None, offset: str | None) -> Part[RecordPage]:
@@ -125,13 +125,82 @@ def _with(body: Body, clause: str, condition: Condition) -> dict[str, Any]:
     return {**body, "filter": {**where, clause: [*where.get(clause, ()), condition]}}
 
 
-def _value(record: Record) -> OrderValue:
-    return record.order_value
+def by_id(id_: str) -> tuple[bool, int, str]:
+    """The index's order of ids, for sorting: integers, then UUIDs."""
+    number = id_.isdecimal()
+    return (not number, int(id_) if number else 0, id_)
 
 
-def _point(record: Record) -> tuple[bool, int, str]:
-    return paging.by_id(record.id)
+def _by_point(record: Record) -> tuple[bool, int, str]:
+    return by_id(record.id)
 
 
-def _document(record: Record) -> tuple[bool, int, str]:
-    return paging.by_id(document(record.id, record.payload))
+def _by_document(record: Record) -> tuple[bool, int, str]:
+    return by_id(document(record.id, record.payload))
+
+
+class LookupPage(NamedTuple):
+    """The indexes of a page's records, the position of a page that ends with each, and if there is a next page."""
+
+    indexes: list[int]
+    ends: list[After]
+    more: bool
+
+
+def records_to_ask(after: After, limit: int) -> int:
+    """The number of records of a lookup's request: those of its first value that were given, a page, and one more."""
+    return after.seen + limit + 1
+
+
+def find_page(
+    values: Sequence[OrderValue], after: After, limit: int, given: Set[int] = frozenset(), known: int = 0
+) -> LookupPage:
+    """The page in the records with these order values, which begin at `after.value`, without those `given` before.
+
+    `known` is the number of records that are known to have been given, whether they are still there or not. Of the
+    others, as many are passed over as were given of the first value. So where records of that value went away
+    meanwhile, others of it take their places: none is given twice.
+    """
+    page = LookupPage([], [], more=False)
+    unknown = after.seen - known
+    tied = 0
+    for index, value in enumerate(values):
+        tied = tied + 1 if index and value == values[index - 1] else 1
+        if index in given:
+            continue
+        if unknown > 0 and value == after.value:
+            unknown -= 1
+        elif len(page.indexes) == limit:
+            return page._replace(more=True)
+        else:
+            page.indexes.append(index)
+            page.ends.append(After(value, tied))
+    return page
+
+
+def wanted_order(asked: CanonicalQuery) -> Mapping[str, Any]:
+    """The order as Qdrant has it: the newest first, unless the lookup names another; where the page begins."""
+    order: dict[str, Any] = {"key": CREATED, "direction": "desc"}
+    if asked.event.order_by is not None and asked.shape is not Shape.SEARCH:
+        name = asked.event.order_by.field
+        order = {"key": ORDERED.get(name, name), "direction": asked.event.order_by.direction}
+    if asked.after.value is not None:
+        order["start_from"] = asked.after.value
+    return order
+
+
+def equal(key: str, kind: str, value: OrderValue) -> Mapping[str, Any]:
+    """The condition that the field, whose index is of this type, has this value."""
+    if kind == "integer":
+        return {"key": key, "match": {"value": value}}
+    bound = _moment(int(value)) if kind == "datetime" and value is not None else value
+    return {"key": key, "range": {"gte": bound, "lte": bound}}
+
+
+def _moment(microseconds: int) -> str:
+    """An order value as a time for Qdrant, also beyond Python's calendar: the Gregorian one repeats every 400 years."""
+    cycles, rest = divmod(microseconds, _CYCLE)
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=rest)
+    year = moment.year + 400 * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}{moment.isoformat(timespec='microseconds')[4:]}"

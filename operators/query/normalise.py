@@ -10,9 +10,9 @@ from operators.access.policy import Asked, identify, judge
 from operators.caching.keys import Scope, binding, is_readable
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.collection import Destinations
-from operators.query.cursor import Cursor, CursorCodec
+from operators.query.cursor import CursorCodec
 from operators.query.in_flight import Query
-from operators.query.paging import MOST_SEEN
+from operators.query.lookup import MOST_SEEN
 from operators.query.plan import Planner, RankingPlan
 from operators.wire.message import Headers
 from operators.wire.reply import Replies
@@ -26,10 +26,7 @@ _UNSAID: Final = {"recipe": None, "overrides": None, "reflection_boost": None, "
 
 
 class Normalised(NamedTuple):
-    """A query, the scope of its cached answers (all but text and vector that can change its answer), and warnings.
-
-    A query that is denied goes nowhere: its plan is its profile's.
-    """
+    """A query, the scope of its cached answers, and warnings. The plan of a query that is denied is its profile's."""
 
     query: Query
     scope: Scope
@@ -59,19 +56,22 @@ class Normaliser:
         source = identify(self.policies.identity, event.source, headers, topic)
         policy = self.policies.of(source)
         warnings: list[str] = []
-        query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent)
-        if reply.topic != query.reply_to or reply.partition is not None:
-            query = replace(query, reply_to=reply.topic, reply_partition=reply.partition)
-        denial = judge(policy, self.firewall, self._request(event, query))
+        query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent, reply=reply)
+        part, profile = event.collection, self.planner.profile(event)
+        asked = Asked(source, query.destination, part, query.namespace, OPERATION, profile)
+        denial = judge(policy, self.firewall, asked)
         if denial is not None:
             # Before anything that depends on what is configured: a refusal mustn't tell what there is.
             event = event.model_copy(update=_UNSAID)
         cursor = self.cursors.read(event.cursor) if event.cursor is not None else None
         if cursor is not None:
-            query = replace(query, now=_now(event, cursor), cursor=cursor)
+            if event.now not in {None, cursor.now}:
+                raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues a query of another now")
+            # A later page is ranked at the moment of the first, so that no documents change places in between.
+            query = replace(query, now=cursor.now, cursor=cursor)
             if query.after.seen > MOST_SEEN:
                 raise InputError(DeadLetterClass.CURSOR_INVALID, f"cursor: beyond {MOST_SEEN} equals in the order")
-        collection = self.destinations.collection(query.destination, query.collection) if denial is None else ""
+        collection = self.destinations.collection(query.destination, part) if denial is None else ""
         plan = self.planner.plan(event, query.destination, warnings, policy)
         query = plan.adapt(query)
         if query.shape is not Shape.SEARCH and plan.grouping is not None:
@@ -79,16 +79,12 @@ class Normaliser:
                 raise invalid("group_by", "only a search has groups, by text, vector or reflections", event.group_by)
             plan = replace(plan, grouping=None)
         scope = self._scope(event, query, plan, policy)
-        if cursor is not None and cursor.query != binding(scope, query.text, query.vector):
+        if cursor is not None and cursor.query != binding(scope, query.text, event.vector):
             if not is_readable(cursor.query):
                 raise InputError(DeadLetterClass.CURSOR_EXPIRED, "cursor: of another release; ask without it")
             raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues another query")
         visible = access_filter(self.firewall, policy, query.namespace) if denial is None else None
         return Normalised(Query(query, plan, collection, denial, visible), scope, warnings)
-
-    def _request(self, event: QueryEvent, query: CanonicalQuery) -> Asked:
-        profile = self.planner.profile(event)
-        return Asked(query.source, query.destination, query.collection, query.namespace, OPERATION, profile)
 
     def _scope(self, event: QueryEvent, query: CanonicalQuery, plan: RankingPlan, policy: SourcePolicy) -> Scope:
         # Those that a recipe makes nothing of bring a warning with them, as an unknown profile and a limit below 0 do.
@@ -115,10 +111,3 @@ class Normaliser:
     @cached_property
     def _firewall(self) -> str:
         return self.firewall.model_dump_json()
-
-
-def _now(event: QueryEvent, cursor: Cursor) -> float:
-    if event.now is not None and event.now != cursor.now:
-        raise InputError(DeadLetterClass.CURSOR_INVALID, "cursor: it continues a query of another now")
-    # A later page is ranked at the moment of the first, so that no documents change places in between.
-    return cursor.now

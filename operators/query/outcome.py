@@ -1,66 +1,158 @@
-"""The outcome of a query, the same in the flow and offline; and answers, which other queries may be given."""
+"""The outcome of a query, the same in the flow and offline: its ranked candidates become results.
 
-from collections.abc import Mapping, Sequence, Set
+One result stands for each group, in the order that the query asks for; those come first that earlier pages gave.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
-from operators.query.backend_answers import RerankScores
-from operators.query.cursor import After
+from operators.query.collection import ORDERED
+from operators.query.cursor import After, result_digest
 from operators.query.plan import RankingPlan
-from operators.query.results import Results
 from operators.query.returned import Around
-from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.candidate import Candidate, Leg, Payload
 from operators.ranking.distance import pick
+from operators.ranking.grouping import Group, Grouping, group
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
 from operators.ranking.relevance import Relevance
-from operators.ranking.run import Facts, Matches, ModelScores, Run
+from operators.ranking.run import Facts, Matches, ModelScores, Run, Steps, stamp
 from operators.text.passages import Hint
 from schemas.errors import Reason
-from schemas.filters import OrderBy
+from schemas.filters import OrderBy, value_at
 from schemas.recipes.stages import LlmRerank
-from schemas.result import VECTOR, RetrievalStage
+from schemas.result import VECTOR
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """The content of a page's cursors.
+def sort_candidates(candidates: Sequence[Candidate], order_by: OrderBy) -> list[Candidate]:
+    """The candidates by the values of an indexed field: numbers, and times as Unix seconds.
 
-    `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has for each result the position of a page
-    that ends with it, and `end` the position of the whole page's end.
+    Of several values the first in the order counts. Candidates of one value stay in the order of their ranks; those
+    without a value come last.
+    """
+    descending = order_by.direction == "desc"
+    valued, others = [], []
+    for candidate in candidates:
+        values = _values(candidate.payload, order_by)
+        if values:
+            valued.append(((max if descending else min)(values), candidate))
+        else:
+            others.append(candidate)
+    # Stable in reverse, too.
+    valued.sort(key=lambda each: each[0], reverse=descending)
+    return [candidate for _, candidate in valued] + others
+
+
+def own_time(payload: Payload, order_by: OrderBy | None) -> int | float | None:
+    """The index's own time of a candidate in ms, by which it is ordered; None without one, and in another order."""
+    own = payload.get(ORDERED[order_by.field]) if order_by is not None and order_by.field in ORDERED else None
+    return own if isinstance(own, int | float) else None
+
+
+def _values(payload: Payload, order_by: OrderBy) -> list[int | float]:
+    own, name = own_time(payload, order_by), order_by.field
+    if own is not None:
+        return [own / 1000]
+    value: Any = payload.get(name)
+    if value is None:
+        value = value_at(payload, name)
+    values = map(_order_value, value if isinstance(value, list) else [value])
+    return [each for each in values if each is not None]
+
+
+def _order_value(value: Any) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        # A time that says no offset is in UTC, and a date is its first moment.
+        moments = (stamp(f"{value}{rest}") for rest in ("", "Z", "T00:00:00Z"))
+        return next((moment for moment in moments if moment is not None), None)
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def is_given(candidate: Candidate, given: Set[bytes]) -> bool:
+    """True if a result was given that is this candidate: by its own id, or by the point's, as where texts are lost."""
+    return not given.isdisjoint({result_digest(candidate.document), result_digest(candidate.id)})
+
+
+@dataclass(frozen=True)
+class Results:
+    """The candidates as they are `ranked`, and what makes results of them; the same value gives the same results.
+
+    `given` has digests of results of earlier pages, `gone` the ids of documents that are not there any more. `picked`
+    are the results after a chat model's pick, the last step.
     """
 
-    now: float
-    ends: Sequence[After] = ()
-    end: After | None = None
+    ranked: Sequence[Candidate] = ()
+    grouping: Grouping | None = None
+    order_by: OrderBy | None = None
+    given: Set[bytes] = frozenset()
+    gone: Set[str] = frozenset()
+    picked: Sequence[Candidate] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A result event without the fields that are one query's own.
-
-    `records` has the fields by which the firewall judges each document in it: results may not have them.
-    """
-
-    event: Mapping[str, Any]
-    page: Page
-    records: Sequence[Mapping[str, Any]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CachedAnswer:
-    """An answer that was computed for another query, and the cache that had it; `asked` is the text of that query."""
-
-    stage: RetrievalStage
-    answer: Answer
-    asked: str | None
+    @cached_property
+    def candidates(self) -> Sequence[Candidate]:
+        """The candidates that are results, in their order."""
+        if self.picked:
+            return self.picked
+        best, before = self._grouped[0], self._before
+        if self.order_by is not None:
+            best = sort_candidates(best, self.order_by)
+        return sorted(best, key=lambda each: each.id not in before) if before else best
 
     @property
-    def served(self) -> Answer:
-        """The answer as it is served now."""
-        event = {**self.answer.event, "retrieval_stage": self.stage}
-        if self.stage is RetrievalStage.SEMANTIC_CACHE:
-            event["provenance"] = {**event["provenance"], "asked": self.asked}
-        return replace(self.answer, event=event)
+    def groups(self) -> Mapping[str, Group]:
+        """The group that a candidate stands for, by its id; none unless candidates are grouped."""
+        return self._grouped[1]
+
+    @property
+    def passed(self) -> int:
+        """The number of first candidates that are on earlier pages."""
+        return sum(each.id in self._before for each in self.candidates)
+
+    def first(self, count: int) -> list[Candidate]:
+        """The first candidates, and behind them those that are returned within their groups."""
+        first = list(self.candidates[:count])
+        return first + [each for best in first for each in self.further(best)] if self.grouping is not None else first
+
+    def further(self, candidate: Candidate) -> Sequence[Candidate]:
+        """The candidates that are returned within a candidate's group."""
+        return self.groups[candidate.id].further(self.grouping.size) if self.grouping is not None else ()
+
+    def lacks(self, given: Collection[bytes]) -> bool:
+        """True if one of the results that were given is no candidate any more."""
+        known = frozenset(given)
+        return sum(is_given(each, known) for each in self.ranked) < len(known)
+
+    def explain(self, id_: str, stages: Steps) -> Steps:
+        """The steps of a candidate's score with the one of its group, which goes before a chat model's pick."""
+        of = self.groups.get(id_)
+        if of is None or self.grouping is None:
+            return stages
+        name, _, score = self.grouping
+        values: dict[str, Any] = {"key": of.key, "count": len(of.candidates)}
+        if score != "max":
+            values["scores"] = [each.score for each in of.candidates]
+        scores = {"input": of.candidates[0].score, "output": of.best(score).score}
+        parameters = {"group_by": name, "group_score": score}
+        at = len(stages) - any(each["stage"] == LlmRerank.name for each in stages)
+        return [*stages[:at], {"stage": "group", **scores, "parameters": parameters, "values": values}, *stages[at:]]
+
+    @cached_property
+    def _grouped(self) -> tuple[Sequence[Candidate], Mapping[str, Group]]:
+        there = [each for each in self.ranked if each.id not in self.gone] if self.gone else self.ranked
+        return group(there, self.grouping) if self.grouping is not None else (there, {})
+
+    @cached_property
+    def _before(self) -> Set[str]:
+        """The ids of all candidates of the groups on earlier pages: a group is the same one, whichever is its best."""
+        if not self.given:
+            return frozenset()
+        ranked, grouping = self.ranked, self.grouping
+        of = [each.candidates for each in group(ranked, grouping)[1].values()] if grouping else zip(ranked)
+        return {one.id for each in of if any(is_given(one, self.given) for one in each) for one in each}
 
 
 @dataclass(slots=True)
@@ -70,9 +162,8 @@ class Outcome:
     `ranked`: the legs' candidates are, by `run`. `matches` says which candidates have which words of the query, None
     where that isn't known. `vectors` are the dense ones of the candidates that are compared with each other, `payloads`
     those of the fetched ones, `neighbours` those of the results that have some. `hints` says where texts without the
-    query's words say what it asks. `relevance` says how well each candidate fits, if that is known. `degraded` lists
-    the stages that were lost, and why; `removed` the documents that the post-filter check took out. `more`: an ordered
-    lookup has a further page.
+    query's words say what it asks. `degraded` lists the stages that were lost, and why; `removed` the documents that
+    the post-filter check took out. `more`: an ordered lookup has a further page.
     """
 
     legs: dict[str, Leg] = field(default_factory=dict)
@@ -80,7 +171,7 @@ class Outcome:
     run: Run = field(default_factory=lambda: Run(Facts()))
     results: Results = field(default_factory=Results)
     matches: Matches | None = None
-    rerank_scores: RerankScores | None = None
+    rerank_scores: ModelScores | None = None
     vectors: Vectors = field(default_factory=dict)
     payloads: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     neighbours: dict[str, Around] = field(default_factory=dict)
@@ -104,12 +195,8 @@ class Outcome:
         self.results, self.run = Results(ranked.candidates), ranked.run
 
     def finish(self, plan: RankingPlan, order_by: OrderBy | None, given: Set[bytes] = frozenset()) -> None:
-        """Rank the candidates to the end, with the reranker's scores and the first candidates' vectors, if any; those
-        that fit the query less than the plan wants are no results.
-        """
-        said = self.rerank_scores
-        model = ModelScores(*said[1:]) if said is not None else None
-        ranked, _ = second_phase(plan.recipe, Ranked([*self.candidates], self.run), model, self.vectors)
+        """Rank the candidates to the end; those that fit the query less than the plan wants are no results."""
+        ranked, _ = second_phase(plan.recipe, Ranked([*self.candidates], self.run), self.rerank_scores, self.vectors)
         found, least = Relevance(self.legs.get(VECTOR), self.run), plan.min_relevance
         # A relevance is no less than 0.
         if least > 0:
@@ -119,6 +206,21 @@ class Outcome:
 
     def pick(self, stage: LlmRerank) -> None:
         """Put the candidate first that the chat model selected of those that it read."""
-        if (said := self.rerank_scores) is not None:
-            model = ModelScores(said.scores, said.read, selects=True, unscored=said.unscored)
+        if (model := self.rerank_scores) is not None:
             self.results = replace(self.results, picked=pick(self.candidates, model, stage, self.run))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A result event without the fields that are one query's own; other queries may be given it.
+
+    `now` is the query's clock in Unix seconds. Of an ordered lookup, `ends` has for each result the position of a page
+    that ends with it, and `end` the position of the whole page's end. `records` has the fields by which the firewall
+    judges each document in the event: results may not have them.
+    """
+
+    event: Mapping[str, Any]
+    now: float
+    ends: Sequence[After] = ()
+    end: After | None = None
+    records: Sequence[Mapping[str, Any]] = ()

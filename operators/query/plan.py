@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from operators.caching.bounded import BoundedCache
 from operators.query.canonical import CanonicalQuery, Shape, shape
+from operators.query.cursor import After
 from operators.query.field_map import SAME, FieldMap
 from operators.query.returned import hide, is_hidden
 from operators.ranking.grouping import Grouping
@@ -15,7 +16,7 @@ from operators.ranking.run import Alike, Facts, Matches
 from operators.text.dates import TemporalExpression
 from operators.text.wishes import read_wishes, take_away
 from schemas.errors import DeadLetterClass, InputError, invalid, join_first, problem
-from schemas.query import DEFAULT_LIMIT, Order, QueryEvent, Returned, Wish
+from schemas.query import DEFAULT_LIMIT, Order, QueryEvent, Returned
 from schemas.recipes import MAX_DISTANCE, SHIPPED, Recipe, RecipeError
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import LlmRerank, Reflections, Temporal, Wishes
@@ -39,7 +40,6 @@ class RankingPlan:
     """The plan of one query's ranking. `picking`: the recipe's stage `llm_rerank`, if there is a chat model.
 
     `returned` are the parts of documents that its results have, None is all; `hidden` are fields that they never have.
-    `grouping`: the results of a search are groups; a lookup gives every document.
     """
 
     name: str
@@ -56,8 +56,9 @@ class RankingPlan:
     def extractor(self, asked: CanonicalQuery) -> str | None:
         """Which extractor reads the time in the query (`rules` or `chat`); None if no stage that runs uses it."""
         temporal = self.recipe.stage(Temporal)
-        wanted = isinstance(temporal, Temporal) and temporal.boost > 0 and not asked.reflections_only
-        return temporal.extractor if isinstance(temporal, Temporal) and wanted else None
+        if temporal is None or temporal.boost <= 0 or asked.event.reflections_only:
+            return None
+        return temporal.extractor
 
     def adapt(self, asked: CanonicalQuery) -> CanonicalQuery:
         """The query as this plan answers it: if the recipe needs no legs, a lookup becomes a ranked search.
@@ -66,15 +67,15 @@ class RankingPlan:
         Where the recipe has the stage `wishes`, their words are taken away from the text.
         """
         wishes = self.recipe.stage(Wishes)
-        if not isinstance(wishes, Wishes) or asked.shape is not Shape.SEARCH or asked.reflections_only:
+        if wishes is None or asked.shape is not Shape.SEARCH or asked.event.reflections_only:
             asked = replace(asked, understood=())
         elif asked.understood is None and asked.text is not None:
             text, understood = read_wishes(asked.text, wishes.kinds)
             asked = replace(asked, text=text, understood=understood)
         elif asked.text is not None:
             asked = replace(asked, text=take_away(asked.text, asked.understood or ()))
-        ranked = asked.shape is Shape.LOOKUP and asked.order_by is None and self.recipe.fusion.unasked
-        return replace(asked, shape=Shape.SEARCH) if ranked and not asked.continues_lookup else asked
+        ranked = asked.shape is Shape.LOOKUP and asked.event.order_by is None and self.recipe.fusion.unasked
+        return replace(asked, shape=Shape.SEARCH) if ranked and not isinstance(asked.position, After) else asked
 
     def reranks(self, asked: CanonicalQuery) -> int:
         """The number of candidates that the reranker reads. Reflections alone are ranked by cosine."""
@@ -83,11 +84,16 @@ class RankingPlan:
 
     def picks(self, asked: CanonicalQuery) -> int:
         """The number of top candidates that the chat model picks from; 0 with an order, or on later pages."""
-        wanted = self.picking is not None and self._by_model(asked) and asked.order_by is None and not asked.given
+        wanted = self.picking is not None and self._by_model(asked) and asked.event.order_by is None and not asked.given
         return self.picking.top_k if wanted and self.picking is not None else 0
 
     def _by_model(self, asked: CanonicalQuery) -> bool:
-        return asked.rerank and asked.text is not None and asked.shape is Shape.SEARCH and not asked.reflections_only
+        return (
+            asked.event.rerank
+            and asked.text is not None
+            and asked.shape is Shape.SEARCH
+            and not asked.event.reflections_only
+        )
 
     def facts(
         self,
@@ -99,35 +105,30 @@ class RankingPlan:
         alike: Alike | None = None,
     ) -> Facts:
         """The facts of the query for the recipe's stages; `now` in Unix seconds, None if it has no clock."""
+        understood = asked.understood or ()
+        if asked.event.order_by is not None:
+            # It goes before an order in words.
+            understood = tuple(each for each in understood if not isinstance(each, Order))
         return Facts(
             now=now,
-            cycle=asked.current_cycle,
+            cycle=asked.event.current_cycle,
             text=asked.text,
             temporal_expression=temporal_expression,
             matches=matches,
             alike=alike,
             include_reflections=self.include_reflections,
-            reflections_only=asked.reflections_only,
+            reflections_only=asked.event.reflections_only,
             decay=self.decay,
             decay_half_life=self.profile.half_life_days,
-            explain=asked.explain,
-            understood=self._wishes(asked),
+            explain=asked.event.explain,
+            understood=understood,
             visible=partial(hide, hidden=self.hidden),
         )
-
-    def _wishes(self, asked: CanonicalQuery) -> tuple[Wish, ...]:
-        """The wishes by which candidates are judged: the query's own order goes before one in words."""
-        understood = asked.understood or ()
-        return understood if asked.order_by is None else tuple(e for e in understood if not isinstance(e, Order))
 
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans queries under one configuration.
-
-    `allowed` is what queries may change unless their source's policy says otherwise, None: everything. `fields` are the
-    names by which a field can be hidden.
-    """
+    """Plans queries. `allowed` is what they may change unless their policies say otherwise, None: everything."""
 
     profiles: Mapping[str, Profile]
     recipes: Mapping[str, Recipe] = field(default_factory=lambda: SHIPPED)
@@ -185,7 +186,9 @@ class Planner:
             warnings.append(f"{picking.name}: no chat model is configured, the stage is skipped")
             picking = None
         reflections = chosen.stage(Reflections)
-        included = reflections.include_reflections if isinstance(reflections, Reflections) else True
+        included = reflections.include_reflections if reflections is not None else True
+        # What the first leaves open, the later ones say.
+        parts = [each for each in (event.returned, policy.returned, profile.returned) if each is not None]
         tiers = self.decay.of(destination, event.collection)
         return RankingPlan(
             name,
@@ -196,7 +199,7 @@ class Planner:
             event.include_reflections if event.include_reflections is not None else included,
             self._of(event, profile, "min_relevance"),
             self._grouping(event, profile),
-            _choose_parts(event.returned, policy.returned, profile.returned),
+            reduce(Returned.over, parts) if parts else None,
             hidden,
         )
 
@@ -219,12 +222,7 @@ class Planner:
             raise invalid("recipe", f"not configured; there are {', '.join(sorted(self.recipes))}", name)
         return recipe
 
-    def _override(
-        self,
-        recipe: Recipe,
-        overrides: Mapping[str, Any],
-        boost: float | None,
-    ) -> Recipe:
+    def _override(self, recipe: Recipe, overrides: Mapping[str, Any], boost: float | None) -> Recipe:
         key = (f"{recipe.name} {recipe.hash}", json.dumps((overrides, boost), sort_keys=True, separators=(",", ":")))
         known = self._overridden.get(key)
         if known is not None:
@@ -245,12 +243,6 @@ class Planner:
         if len(key[1]) <= _KEPT_BYTES:
             self._overridden.put(key, changed)
         return changed
-
-
-def _choose_parts(*by_weight: Returned | None) -> Returned | None:
-    """The parts that the first says, and those of the later ones where it says nothing; None if none says anything."""
-    given = [each for each in by_weight if each is not None]
-    return reduce(Returned.over, given) if given else None
 
 
 def _check(field: str, path: str, value: Any, allowed: Mapping[str, Between] | None) -> None:
@@ -278,14 +270,10 @@ def _check_seen(changes: Iterable[_Change], recipes: Sequence[Recipe], hidden: S
 
 
 def _changes(overrides: Mapping[str, Any], boost: float | None) -> Iterator[_Change]:
-    yield from ((f"overrides.{path}", path, value) for path, value in _flat(overrides))
-    if boost is not None:
-        yield _BOOST, f"{Reflections.name}.{_BOOST}", boost
-
-
-def _flat(overrides: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for stage, changes in overrides.items():
         if stage != MAX_DISTANCE and isinstance(changes, dict):
-            yield from ((f"{stage}.{name}", value) for name, value in changes.items())
+            yield from ((f"overrides.{stage}.{name}", f"{stage}.{name}", value) for name, value in changes.items())
         else:
-            yield stage, changes
+            yield f"overrides.{stage}", stage, changes
+    if boost is not None:
+        yield _BOOST, f"{Reflections.name}.{_BOOST}", boost

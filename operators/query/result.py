@@ -11,10 +11,8 @@ from operators.access.filters import fields_of
 from operators.access.firewall import GUARDED, AccessFilter
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight, Query
-from operators.query.outcome import Outcome
-from operators.query.paging import own_time
+from operators.query.outcome import Outcome, is_given, own_time
 from operators.query.plan import RankingPlan
-from operators.query.results import is_given
 from operators.query.returned import View, hide, is_hidden, share_of, wants_words
 from operators.query.search_bodies import depth
 from operators.ranking.candidate import Candidate, Leg, union
@@ -23,7 +21,6 @@ from operators.ranking.decay import resolve
 from operators.text.passages import Matcher
 from schemas.document import CONTENT, MARKS
 from schemas.errors import Reason
-from schemas.fields import rfc3339
 from schemas.filters import names_of
 from schemas.pool import encode
 from schemas.recipes.fusion import Decay
@@ -43,6 +40,7 @@ _WHY: Final = {
 LegRanks = Mapping[str, Mapping[str, tuple[int, float]]]
 
 _SEARCHED: Final = frozenset({"text", "vector"})
+_LOOKED_UP: Final = {Shape.FAST_PATH: RetrievalStage.FAST_PATH, Shape.LOOKUP: RetrievalStage.STRUCTURED}
 _ALONE: Final = {STRUCTURED: RetrievalStage.STRUCTURED, VECTOR: RetrievalStage.SEMANTIC}
 
 
@@ -66,10 +64,8 @@ def retrieval_stage(asked: Query, outcome: Outcome) -> RetrievalStage | None:
         return RetrievalStage.POLICY
     if not outcome.legs:
         return None
-    if asked.canonical.shape is Shape.FAST_PATH:
-        return RetrievalStage.FAST_PATH
-    if asked.canonical.shape is Shape.LOOKUP:
-        return RetrievalStage.STRUCTURED
+    if asked.canonical.shape is not Shape.SEARCH:
+        return _LOOKED_UP[asked.canonical.shape]
     with_hits = [name for name, leg in outcome.legs.items() if leg.ids]
     return _ALONE.get(with_hits[0], RetrievalStage.HYBRID_MERGE) if len(with_hits) == 1 else RetrievalStage.HYBRID_MERGE
 
@@ -94,31 +90,34 @@ def result(
 ) -> dict[str, Any]:
     """The result event, without its cursor, a recorded pool and its debug, which only the flow knows.
 
-    `provenance` has the caller's fields of it: config_hash, models, index_watermark, now, source. `matcher` finds the
-    query's words where passages are asked for.
+    `provenance` has the caller's fields of it; `matcher` finds the query's words where passages are asked for.
     """
     documents = documents_of(results, outcome)
     view, unseen = view_of(asked.plan, len(documents), matcher), _unseen(asked.plan)
-    lost = dict(outcome.degraded)
     canonical, plan = asked.canonical, asked.plan
     ids = {each.id for each in documents}
     leg_ranks = {leg.name: leg.ranks(ids) for leg in outcome.legs.values()}
     used = [leg.name for leg in outcome.legs.values() if leg.ids]
-    ranks = enumerate(results, asked.canonical.skip + 1)
+    ranks = enumerate(results, canonical.skip + 1)
+    # More may match than the total counts if a leg has more; of a lookup, if earlier or later pages do.
+    if canonical.shape is Shape.SEARCH:
+        more = any(leg.more for leg in outcome.legs.values())
+    else:
+        more = outcome.more or canonical.cursor is not None
     answer = {
         "schema_version": 1,
-        "query_id": canonical.query_id,
+        "query_id": canonical.event.query_id,
         "result_id": result_id,
         "status": status_of(asked, outcome),
         "profile": plan.name,
         "retrieval_stage": retrieval_stage(asked, outcome),
         "results": [_hit(rank, candidate, leg_ranks, outcome, view, unseen) for rank, candidate in ranks],
         "total": len(outcome.candidates),
-        "total_relation": TotalRelation.GTE if _more(asked, outcome) else TotalRelation.EQ,
-        "has_more": outcome.more or len(outcome.candidates) > asked.canonical.skip + len(results),
+        "total_relation": TotalRelation.GTE if more else TotalRelation.EQ,
+        "has_more": outcome.more or len(outcome.candidates) > canonical.skip + len(results),
         "next_cursor": None,
         "backends_used": used + outcome.run.backends,
-        **_semantic(lost),
+        **_semantic(dict(outcome.degraded)),
         "legs": [
             {"name": leg.name, "status": leg.status, "reason": leg.reason, "candidates": len(leg.ids)}
             for leg in outcome.legs.values()
@@ -127,7 +126,7 @@ def result(
         "warnings": [*outcome.warnings, *outcome.run.warnings()],
         "removed_by_firewall": len(outcome.removed),
         "provenance": {**provenance, "recipe": plan.recipe.name, "recipe_hash": plan.recipe.hash},
-        "metadata": canonical.metadata,
+        "metadata": canonical.event.metadata,
     }
     if asked.denial is not None:
         answer["denied"] = asked.denial._asdict()
@@ -137,42 +136,32 @@ def result(
         answer["reranked"] = True
     if outcome.rerank_scores is not None:
         unscored = len(outcome.rerank_scores.unscored)
-        answer["reranked_candidates"] = outcome.rerank_scores.read - unscored
+        answer["reranked_candidates"] = outcome.rerank_scores.top - unscored
         if unscored:
             answer["unscored_candidates"] = unscored
     return answer
 
 
-def _more(asked: Query, outcome: Outcome) -> bool:
-    """True if more may match than the total counts."""
-    if asked.canonical.shape is not Shape.SEARCH:
-        return outcome.more or asked.canonical.cursor is not None
-    return any(leg.more for leg in outcome.legs.values())
-
-
-def clock(now: float | None) -> str | None:
-    """A query's clock as results have it; `now` in Unix seconds."""
-    return rfc3339(now) if now is not None else None
-
-
-def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
-    """The candidate pool that the query was ranked from, by the documents' own ids where these tell them apart.
-
-    `now` is in Unix seconds, and written as such: ages come out again to the bit.
-    """
+def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
+    """The candidate pool that the query was ranked from, by the documents' own ids where these tell them apart."""
     hidden = asked.plan.hidden
     legs = [leg for leg in outcome.legs.values() if leg.status is LegStatus.OK]
     own = _own_ids(legs)
-    hits, before = union(legs), asked.canonical.given
+    hits, before, scores = union(legs), asked.canonical.given, outcome.rerank_scores
     contents = _number_contents(hits)
+    # Each candidate's digests are made for this: without results from before there is nothing to compare them with.
+    given = [id_ for id_, each in hits.items() if is_given(Candidate(id_, 0.0, each), before)] if before else []
+    times = [(id_, own_time(each, asked.canonical.event.order_by)) for id_, each in hits.items()]
 
     def show(id_: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         number = {CONTENT: contents[id_]} if id_ in contents else {}
-        return {**_without_own(hide(payload, hidden)), **number}
+        visible = hide(payload, hidden).items()
+        return {**{name: value for name, value in visible if name != "id" and not name.startswith("_")}, **number}
 
-    recorded: dict[str, Any] = {
+    parts: dict[str, Any] = {
         "query": asked.canonical.recorded,
-        "now": now,
+        # In Unix seconds: ages come out again to the bit.
+        "now": asked.canonical.now,
         "legs": [
             {
                 "name": leg.name,
@@ -184,28 +173,16 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             }
             for leg in legs
         ],
+        "skip": asked.canonical.skip or None,
+        "given": [own[id_] for id_ in given] or None,
+        "times": {own[id_]: time for id_, time in times if time is not None} or None,
     }
-    if asked.canonical.skip:
-        recorded["skip"] = asked.canonical.skip
-    # Each candidate's digests are made for this: without results from before there is nothing to compare them with.
-    if before and (
-        given := [own[id_] for id_, payload in hits.items() if is_given(Candidate(id_, 0.0, payload), before)]
-    ):
-        recorded["given"] = given
-    if times := {
-        own[id_]: time
-        for id_, payload in hits.items()
-        if (time := own_time(payload, asked.canonical.order_by)) is not None
-    }:
-        recorded["times"] = times
-    if outcome.rerank_scores is not None:
-        recorded["rerank"] = {own[id_]: score for id_, score in outcome.rerank_scores.scores.items()}
-        recorded["reranked_candidates"] = outcome.rerank_scores.read
-        recorded["measure"] = outcome.rerank_scores.measure
-        if outcome.rerank_scores.unscored:
-            recorded["unscored"] = sorted(own[id_] for id_ in outcome.rerank_scores.unscored)
+    if scores is not None:
+        parts["rerank"] = {own[id_]: score for id_, score in scores.scores.items()}
+        parts |= {"reranked_candidates": scores.top, "measure": scores.measure}
+        parts["unscored"] = sorted(own[id_] for id_ in scores.unscored) or None
     if outcome.matches is not None:
-        recorded["words"] = {
+        parts["words"] = {
             word: {
                 own[id_]: [name for name in fields if not is_hidden(name, hidden)]
                 for id_, fields in found.items()
@@ -213,12 +190,11 @@ def pool(asked: Query, outcome: Outcome, now: float | None) -> dict[str, Any]:
             }
             for word, found in outcome.matches.fields.items()
         }
-        recorded["atoms"] = outcome.matches.atoms
-    if alike := outcome.run.alike:
-        recorded["alike"] = {own[one]: {own[id_]: share for id_, share in of.items()} for one, of in alike.items()}
-    if outcome.vectors:
-        recorded["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()}
-    return recorded
+        parts["atoms"] = outcome.matches.atoms
+    alike = outcome.run.alike.items()
+    parts["alike"] = {own[one]: {own[id_]: share for id_, share in of.items()} for one, of in alike} or None
+    parts["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()} or None
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def reuse_pool(pool: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,17 +216,10 @@ def _own_ids(legs: Sequence[Leg]) -> dict[str, str]:
 
 
 def _number_contents(hits: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """A number for each hit with content: hits of the same content have the same one.
-
-    The numbers are a pool's own. The fingerprint would tell of fields that are hidden.
-    """
+    """A pool's own number for each content of a hit: the fingerprint would tell of fields that are hidden."""
     numbers: dict[int, int] = {}
     found = ((id_, identify_content(payload)) for id_, payload in hits.items())
     return {id_: numbers.setdefault(content, len(numbers)) for id_, content in found if content is not None}
-
-
-def _without_own(payload: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in payload.items() if name != "id" and not name.startswith("_")}
 
 
 def _semantic(lost: Mapping[str, Reason]) -> dict[str, Any]:
@@ -299,11 +268,8 @@ def _unseen(plan: RankingPlan) -> Set[str]:
     """The names of the stages whose values are made of hidden fields; marks are made of all searched fields."""
     if not plan.hidden:
         return frozenset()
-    return {
-        stage.name
-        for stage in plan.recipe.stages
-        if any(is_hidden(name, (*plan.hidden, MARKS)) for name in stage.reads)
-    }
+    hidden = *plan.hidden, MARKS
+    return {each.name for each in plan.recipe.stages if any(is_hidden(name, hidden) for name in each.reads)}
 
 
 def _hit(
@@ -344,32 +310,22 @@ def _member(
     return hit
 
 
-_CACHES: Final = {RetrievalStage.EXACT_CACHE: "exact", RetrievalStage.SEMANTIC_CACHE: "semantic"}
-
-
 def debug(query: InFlight) -> dict[str, Any]:
     """The steps of the query's way in their order, what each found and how long it took, up to now."""
-    cache = _CACHES[query.cache.cached.stage] if query.cache.cached is not None else None
+    asked, plan, cached = query.asked.canonical, query.asked.plan, query.cache.cached
+    stage, force = plan.recipe.fusion, None
+    if isinstance(stage, Decay) and asked.shape is Shape.SEARCH:
+        force = resolve((stage, *plan.decay), plan.profile.half_life_days)
     return {
         "stages_hit": list(dict.fromkeys(step.name for step in query.steps)),
         "candidates_per_stage": {step.name: step.candidates for step in query.steps if step.candidates is not None},
         "per_stage_latency_ms": {step.name: step.latency_ms for step in query.steps},
-        "cache_hit": cache is not None,
-        "cache_type": cache,
-        "decay": _decay(query),
+        "cache_hit": cached is not None,
+        "cache_type": cached.event["retrieval_stage"].removesuffix("_cache") if cached is not None else None,
+        "decay": {
+            "mode": force.mode if force is not None else "none",
+            "half_life_days": force.half_life if force is not None else None,
+            "over_sample_factor": math.ceil(depth(query) / asked.limit),
+        },
         "total_latency_ms": (time.monotonic() - query.message.clock) * 1000,
-    }
-
-
-def _decay(query: InFlight) -> dict[str, Any]:
-    asked = query.asked.canonical
-    plan = query.asked.plan
-    stage = plan.recipe.fusion
-    force = None
-    if isinstance(stage, Decay) and asked.shape is Shape.SEARCH:
-        force = resolve((stage, *plan.decay), plan.profile.half_life_days)
-    return {
-        "mode": force.mode if force is not None else "none",
-        "half_life_days": force.half_life if force is not None else None,
-        "over_sample_factor": math.ceil(depth(query) / asked.limit),
     }

@@ -75,10 +75,7 @@ class View:
     share: int = READ
 
     def document(self, text: str | None, payload: Payload, hints: Sequence[Hint] = ()) -> dict[str, Any]:
-        """The text and the payload that a result has, and its passages if they are asked for.
-
-        `hints` are those of a text without the query's words.
-        """
+        """A result's text, payload and passages as asked for; `hints` are those of a text without the query's words."""
         payload = hide(payload, self.hidden)
         if text is not None and is_hidden(TEXT, self.hidden):
             text = None
@@ -96,18 +93,22 @@ class View:
         elif size is not None and text is not None:
             parts["text"] = excerpt(text, found[0].around(size) if found else 0, size)
         if said.passages:
-            parts["passages"] = [_to_json(each) for each in found[: said.passages]]
+            parts["passages"] = [
+                {**each._asdict(), "highlights": [list(span) for span in each.highlights]}
+                for each in found[: said.passages]
+            ]
         return parts
 
     def neighbours(self, around: Around) -> dict[str, Any]:
         """The neighbours as a result has them."""
-        before, behind = ([self._neighbour(payload) for payload in side] for side in around)
-        return {"before": before, "after": behind}
+        unseen = is_hidden(TEXT, self.hidden)
 
-    def _neighbour(self, payload: Payload) -> dict[str, Any]:
-        text = payload.get(TEXT)
-        seen = isinstance(text, str) and not is_hidden(TEXT, self.hidden)
-        return {"id": payload["id"], "text": text if seen else None}
+        def show(payload: Payload) -> dict[str, Any]:
+            text = payload.get(TEXT)
+            return {"id": payload["id"], "text": text if isinstance(text, str) and not unseen else None}
+
+        before, behind = around
+        return {"before": [*map(show, before)], "after": [*map(show, behind)]}
 
     def best(self, text: str) -> str:
         """The best passage of a text."""
@@ -127,7 +128,7 @@ class View:
 _NO_WORDS: Final = Matcher("", lambda _: ())
 
 
-def divide(own: tuple[str, Payload], around: Iterable[tuple[str, Payload]], most: int) -> Around:
+def split_neighbours(own: tuple[str, Payload], around: Iterable[tuple[str, Payload]], most: int) -> Around:
     """At most `most` neighbours before a document, and as many behind it: of its group, by their present order.
 
     Of equal places the point's id decides, as in the index. A neighbour without an id of its own has the point's.
@@ -156,10 +157,6 @@ def share_of(documents: int) -> int:
 def wants_words(returned: Returned | None) -> bool:
     """True if passages are to be found."""
     return returned is not None and bool(returned.passages or isinstance(returned.text, int))
-
-
-def _to_json(passage: Passage) -> dict[str, Any]:
-    return {**passage._asdict(), "highlights": [list(each) for each in passage.highlights]}
 
 
 def _drop(value: Any, names: Sequence[str]) -> Any:

@@ -11,10 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from operators.access import filters
 from operators.access.filters import Ask
-from operators.query.backend_answers import Hits, point_id
-from operators.query.keyword_filter import Ending, Endings
-from operators.query.paging import OrderValue
+from operators.query.backend_answers import Hits, OrderValue, point_id
 from operators.ranking.grouping import first_of_groups, key_of
+from operators.text.lexer import PhrasePrefix
 from operators.wire.message import Trace
 from schemas.document import words_key
 from schemas.errors import BackendError, Reason
@@ -22,6 +21,12 @@ from schemas.filters import FieldFilter, NoneOf
 
 Body = Mapping[str, Any]
 Condition = Mapping[str, Any]
+
+Ending = tuple[PhrasePrefix, str]
+"""A phrase that ends in a prefix, and the column that it is looked for in."""
+
+Endings = Mapping[Ending, Sequence[str]]
+"""The words that each prefix may stand for."""
 
 
 class QueryBatch(NamedTuple):
@@ -91,11 +96,14 @@ class Search:
 
 
 def nearest(bodies: Sequence[Body]) -> Program:
-    """The hits of one search; of two, behind those of the first with a score of 0 what only the second matches."""
-    [first, *others] = yield QueryBatch(bodies)
+    """The hits of one search; of two, behind those what the second alone matches. A filter alone scores 0."""
+    [hits, *others] = yield QueryBatch(bodies)
+    if "query" not in bodies[0]:
+        hits = hits._replace(scores=[0.0] * len(hits.ids))
     for other in others:
-        first = _append(first, other, bodies[-1]["limit"])
-    return Found(first)
+        hits = hits.and_further(other._replace(scores=[0.0] * len(other.ids)))
+        hits = hits.at(range(min(len(hits.ids), bodies[-1]["limit"])))
+    return Found(hits)
 
 
 def all_matching(body: Body) -> Program:
@@ -105,40 +113,14 @@ def all_matching(body: Body) -> Program:
     return Found(hits, whole=len(hits.ids) >= number)
 
 
-def list_matching(bodies: Sequence[Body]) -> Program:
-    """The documents that match a filter alone, each with a score of 0."""
-    found = yield from nearest(bodies)
-    hits = found.hits
-    return found._replace(hits=hits._replace(scores=[0.0] * len(hits.ids)))
-
-
-def _append(hits: Hits, others: Hits, limit: int) -> Hits:
-    known = set(hits.ids)
-    new = others.at([rank for rank, id_ in enumerate(others.ids) if id_ not in known])
-    versions = [*hits.versions, *new.versions] if others.versions else []
-    scores = hits.scores + [0.0] * len(new.ids)
-    return Hits((hits.ids + new.ids)[:limit], scores[:limit], (hits.payloads + new.payloads)[:limit], versions[:limit])
-
-
 COUNTED: Final = 10_000
 """Most words that are counted for the endings of a phrase; the rarest beyond them are not looked for."""
 
 _CUT: Final = "a phrase that ends in a prefix has more endings than are looked for: only the commonest are"
 
 
-class Counted(NamedTuple):
-    """The endings of phrases; `cut`: there may be more of them."""
-
-    endings: Endings
-    cut: bool
-
-
-def count_endings(wanted: Mapping[Ending, Condition], most: int) -> Generator[Words, Any, Counted]:
-    """The words that each prefix at the end of a phrase may stand for.
-
-    `wanted` has the filter of the documents that may hold one. The `most` commonest words of these documents that begin
-    so are the endings.
-    """
+def count_endings(wanted: Mapping[Ending, Condition], most: int) -> Generator[Words, Any, tuple[Endings, bool]]:
+    """The `most` commonest words for each prefix at a phrase's end; true if there may be more."""
     counted = yield Words([(words_key(column), where) for (_, column), where in wanted.items()], COUNTED)
     endings: dict[Ending, list[str]] = {}
     cut = False
@@ -149,7 +131,7 @@ def count_endings(wanted: Mapping[Ending, Condition], most: int) -> Generator[Wo
         )
         endings[ending] = [word for _, word in fitting[:most]]
         cut = cut or words.cut or len(fitting) > most
-    return Counted(endings, cut)
+    return endings, cut
 
 
 def with_endings(wanted: Mapping[Ending, Condition], most: int, search: Callable[[Endings], Program]) -> Program:
@@ -159,51 +141,27 @@ def with_endings(wanted: Mapping[Ending, Condition], most: int, search: Callable
     return found._replace(warnings=(*found.warnings, _CUT)) if cut else found
 
 
-class Narrowing(NamedTuple):
-    """The conditions of a further search for groups, and its limit."""
-
-    limit: int
-    must: Sequence[Condition] = ()
-    must_not: Sequence[Condition] = ()
-
-    def body(self, body: Body) -> Body:
-        """The search, narrowed."""
-        if not self.must and not self.must_not:
-            return body
-        where = body["filter"]
-        clauses = {
-            "must": [*where.get("must", ()), *self.must],
-            "must_not": [*where.get("must_not", ()), *self.must_not],
-        }
-        return {**body, "limit": self.limit, "filter": {**where, **clauses}}
-
+Narrow = Callable[[Body], Body]
+"""Changes a search's body so that it finds no group again; at first it changes nothing."""
 
 _ROUNDS: Final = 4
 """Further requests of a search for groups at most; each is asked for four times as many candidates as the last."""
 
-_LEAVES: Final = 6
+LEAVES: Final = 6
 """Conditions at most by which the groups that are found are left out."""
 
 
 class Groups(NamedTuple):
-    """The number of groups by a field that a search is to find; `indexed` as in `Capabilities`.
-
-    One request gives `most` candidates at most.
-    """
+    """The groups by a field that a search is to find, `wanted` of them; one request gives at most `most` candidates."""
 
     field: str
     wanted: int
     most: int
     indexed: Mapping[str, frozenset[Ask]] | None
 
-    @staticmethod
-    def fit(where: Condition, most: int | None) -> bool:
-        """True if a filter of at most `most` conditions has room for those that leave groups out."""
-        return most is None or filters.count(where) + _LEAVES <= most
-
-    def search(self, limit: int, start: Callable[[Narrowing], Program]) -> Program:
+    def search(self, limit: int, start: Callable[[Narrow], Program]) -> Program:
         """The hits of a search, and of further ones until they are of enough groups, or all groups are found."""
-        found = yield from start(Narrowing(limit))
+        found = yield from start(lambda body: body)
         hits, last = found.hits, len(found.hits.ids)
         count = last
         for _ in range(_ROUNDS):
@@ -222,8 +180,8 @@ class Groups(NamedTuple):
     def _first(self, hits: Hits) -> list[int]:
         return first_of_groups(hits.payloads, self.field)
 
-    def _beyond(self, found: Hits, limit: int) -> Narrowing:
-        """The narrowing to candidates of none of the groups that are found."""
+    def _beyond(self, found: Hits, limit: int) -> Narrow:
+        """Leave out all groups that are found."""
 
         def others(keys: list[Any]) -> FieldFilter:
             return filters.on_index(NoneOf(field=self.field, op="none_of", value=keys), self.indexed)
@@ -245,17 +203,21 @@ class Groups(NamedTuple):
             of_others = others(keys)
             several = {"key": of_others.field, "values_count": {"gt": 1}}
             must = [{"should": [filters.condition(of_others), several]}]
-        return Narrowing(limit, must, [{"has_id": alone}] if alone else [])
+        must_not = [{"has_id": alone}] if alone else []
+
+        def narrow(body: Body) -> Body:
+            where = body["filter"]
+            clauses = {"must": [*where.get("must", ()), *must], "must_not": [*where.get("must_not", ()), *must_not]}
+            return {**body, "limit": limit, "filter": {**where, **clauses}}
+
+        return narrow
 
     def _extend(self, hits: Hits, further: Hits) -> Hits:
         """The hits, best first, with those further ones that it takes to reach the wanted number of groups."""
         if not further.ids:
             return hits
         # Not every value of a key is left out: a keyword index does not hold 2.0 where the key is 2.
-        known = set(hits.ids)
-        new = further.at([rank for rank, id_ in enumerate(further.ids) if id_ not in known])
-        versions = [*hits.versions, *new.versions] if hits.versions and further.versions else ()
-        both = Hits(hits.ids + new.ids, hits.scores + new.scores, hits.payloads + new.payloads, versions)
+        both = hits.and_further(further)
         first = self._first(both)
         room = first[self.wanted - 1] + 1 if len(first) >= self.wanted else len(both.ids)
         # An approximate search may find later what is better.

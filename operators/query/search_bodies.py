@@ -1,37 +1,34 @@
-"""Bodies of searches: what each kind of leg asks Qdrant for a query."""
+"""Bodies of searches: what each kind of leg asks Qdrant for a query.
 
-from collections.abc import Callable, Mapping
+An expression of the keyword syntax becomes a condition of the filter. Words and phrases are matched on the columns'
+text indexes, prefixes on the keyword arrays of the columns' words. No index tells which words follow a phrase, so the
+endings of a phrase that ends in a prefix are looked up first, and each makes a phrase. Without a column any of them may
+hold it; no phrase goes from one into another.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from operators.access import filters
-from operators.query import paging
+from operators.query import search
 from operators.query.canonical import Shape
-from operators.query.collection import MOST, Destinations
+from operators.query.collection import MADE_FROM, MOST, ORDERED, Destinations
+from operators.query.cursor import Offset
 from operators.query.in_flight import InFlight
-from operators.query.keyword_filter import Endings, exclusions, open_endings
-from operators.query.keyword_filter import conditions as keyword_conditions
-from operators.query.lookup import look_up
-from operators.query.paging import FIELDS, equal, wanted_order
+from operators.query.lookup import equal, look_up, records_to_ask, wanted_order
 from operators.query.returned import is_hidden
-from operators.query.search import (
-    Body,
-    Condition,
-    Groups,
-    Narrowing,
-    Program,
-    Search,
-    all_matching,
-    list_matching,
-    nearest,
-    with_endings,
-)
+from operators.query.search import LEAVES, Body, Condition, Ending, Endings, Groups, Narrow, Program, Search
 from operators.ranking.reflections import recency_weight
+from operators.text.expression import All, Expression, Not, all_leaves
+from operators.text.expression import Any as AnyOf
+from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word
 from operators.text.terms import SparseVector
+from schemas import document
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.recipes.fusion import Weighted
 from schemas.recipes.recipe import STAGES
-from schemas.recipes.stages import Composite, RecipeStage
+from schemas.recipes.stages import Composite
 from schemas.result import KEYWORD
 
 ENDINGS: Final = 256
@@ -46,9 +43,9 @@ BEYOND: Final = 3
 _ALONE: Final = frozenset({TYPE, "created_at", "updated_at", "cycle"})
 """The fields of reflections that ranking reads."""
 
-_SIGNALS: Final[tuple[RecipeStage, ...]] = (Weighted(graph_weight=1.0), Composite(recency=1.0, importance=1.0))
 _RECORDED: Final = frozenset().union(
-    *(stage.model_construct().reads for stage in STAGES.values()), *(stage.reads for stage in _SIGNALS)
+    *(stage.model_construct().reads for stage in STAGES.values()),
+    *(stage.reads for stage in (Weighted(graph_weight=1.0), Composite(recency=1.0, importance=1.0))),
 ) - {CONTENT}
 """The fields that any recipe reads: a recorded pool has all of them, or what was read from them."""
 
@@ -66,12 +63,12 @@ class Draft(NamedTuple):
     common: Body
     groups: Groups | None
 
-    def search(self, start: Callable[[Narrowing], Program], *, alone: bool = False) -> Search:
+    def search(self, start: Callable[[Narrow], Program], *, alone: bool = False) -> Search:
         """A search for the groups, or for the limit alone."""
         query, groups, limit = self.query, self.groups, self.common["limit"]
         namespace = query.asked.canonical.namespace if alone else None
         if groups is None:
-            return Search(lambda: start(Narrowing(limit)), query.trace, namespace)
+            return Search(lambda: start(lambda body: body), query.trace, namespace)
         return Search(lambda: groups.search(limit, start), query.trace, namespace)
 
 
@@ -79,8 +76,8 @@ class Draft(NamedTuple):
 class Bodies:
     """Writes the searches of a leg, by its kind, under one configuration.
 
-    `vectors` has the name of each leg's vector in the collections. `hnsw_ef`: how many candidates the vector legs look
-    at in Qdrant's index, None: as many as Qdrant takes by itself.
+    `vectors` has the name of each leg's vector in the collections, `kinds` the type of each field's index. `hnsw_ef`:
+    how many candidates the vector legs look at in Qdrant's index, None: as many as Qdrant takes by itself.
     """
 
     vectors: Mapping[str, str | None]
@@ -91,28 +88,37 @@ class Bodies:
 
     def draft(self, query: InFlight) -> Draft:
         """The parts that the query's searches have in common."""
-        seen = self._seen(query)
-        common = {"limit": depth(query), "with_payload": _select_fields(query)}
-        return Draft(query, seen, _without_excluded(query, seen), common, _groups(query, seen))
+        seen, limit, wanted = self._seen(query), depth(query), _fields_to_read(query)
+        selected: Any
+        if query.asked.canonical.understood:
+            # Wishes may read any field that the documents brought.
+            selected = {"exclude": sorted({*document.index_keys(query.retrieval.columns)} - wanted)}
+        else:
+            selected = sorted(wanted)
+        common = {"limit": limit, "with_payload": selected}
+        return Draft(query, seen, _without_excluded(query, seen), common, _groups(query, seen, limit))
 
     def dense(self, leg: str, draft: Draft, vector: Any) -> Search:
         """The nearest documents by the query's vector."""
-        query, asked = draft.query, draft.query.asked.canonical
-        capabilities = query.retrieval.capabilities
-        body = {"query": vector, **_using(self.vectors[leg]), "filter": draft.wanted, **draft.common}
-        if asked.reflections_only and capabilities.exact:
+        query, plan, asked = draft.query, draft.query.asked.plan, draft.query.asked.canonical
+        capabilities, only = query.retrieval.capabilities, asked.event.reflections_only
+        # The vector without a name is the one that is searched where none is named.
+        using = {"using": name} if (name := self.vectors[leg]) else {}
+        body = {"query": vector, **using, "filter": draft.wanted, **draft.common}
+        if only and capabilities.exact:
             body["params"] = {"exact": True}
         elif self.hnsw_ef is not None:
             most = capabilities.limits.get("search_max_hnsw_ef", self.hnsw_ef)
             body["params"] = {"hnsw_ef": min(self.hnsw_ef, most)}
-        if _wants_all(query):
-            return Search(lambda: all_matching(body), query.trace, asked.namespace)
-        return draft.search(lambda narrowing: nearest([narrowing.body(body)]))
+        if only and capabilities.most >= MOST and recency_weight(plan.recipe, asked.event.current_cycle) > 0:
+            # The best may be far from the query.
+            return Search(lambda: search.all_matching(body), query.trace, asked.namespace)
+        return draft.search(lambda narrow: search.nearest([narrow(body)]))
 
     def sparse(self, leg: str, draft: Draft, vector: SparseVector) -> Search:
         """The documents that share most with a sparse vector of the query's text."""
         body = _by_terms(vector, self.vectors[leg], draft.wanted, draft.common)
-        return draft.search(lambda narrowing: nearest([narrowing.body(body)]))
+        return draft.search(lambda narrow: search.nearest([narrow(body)]))
 
     def keyword(self, leg: str, draft: Draft, _: object) -> Search:
         """The best documents by BM25, and with a keyword expression those alone that match it."""
@@ -121,26 +127,26 @@ class Bodies:
             return draft.search(self._by_keywords(leg, draft, draft.seen))
         expression, columns = parsed.expression, query.retrieval.filtered
 
-        def search(endings: Endings) -> Callable[[Narrowing], Program]:
-            return self._by_keywords(leg, draft, _narrow(draft.seen, keyword_conditions(expression, columns, endings)))
+        def search_with(endings: Endings) -> Callable[[Narrow], Program]:
+            return self._by_keywords(leg, draft, _and(draft.seen, keyword_conditions(expression, columns, endings)))
 
         open_ = open_endings(expression, columns)
         if not open_:
-            return draft.search(search({}))
-        wanted = {ending: _narrow(draft.seen, where) for ending, where in open_.items()}
+            return draft.search(search_with({}))
+        wanted = {ending: _and(draft.seen, where) for ending, where in open_.items()}
         capabilities, most = query.retrieval.capabilities, ENDINGS
         if capabilities.conditions is not None:
             # Each ending is one condition of the search.
             without = keyword_conditions(expression, columns, dict.fromkeys(wanted, ()))
-            others = filters.count(_narrow(draft.seen, without))
+            others = filters.count(_and(draft.seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
 
-        def start(narrowing: Narrowing) -> Program:
-            return with_endings(wanted, most, lambda endings: search(endings)(narrowing))
+        def start(narrow: Narrow) -> Program:
+            return search.with_endings(wanted, most, lambda endings: search_with(endings)(narrow))
 
         return draft.search(start, alone=True)
 
-    def _by_keywords(self, leg: str, draft: Draft, seen: Condition) -> Callable[[Narrowing], Program]:
+    def _by_keywords(self, leg: str, draft: Draft, seen: Condition) -> Callable[[Narrow], Program]:
         """The search by the query's terms, and for documents that match its expression and hold none of its terms."""
         query, retrieval = draft.query, draft.query.retrieval
         bodies: list[Body] = []
@@ -151,11 +157,9 @@ class Bodies:
         elif retrieval.terms is not None:
             counted = self._corpus(query, leg)
             bodies = [_by_terms(retrieval.terms, self.vectors[leg], seen, draft.common, counted)]
-        scored = bool(bodies)
         if retrieval.uncovered and leg == KEYWORD:
             bodies.append({"filter": seen, **draft.common})
-        search = nearest if scored else list_matching
-        return lambda narrowing: search([narrowing.body(body) for body in bodies])
+        return lambda narrow: search.nearest([narrow(body) for body in bodies])
 
     def listing(self, _: str, draft: Draft, __: object) -> Search:
         """The documents that the filter matches, in the query's order, or the newest."""
@@ -169,19 +173,17 @@ class Bodies:
         most = query.retrieval.capabilities.most
         if order["key"] == CREATED and (undated or hidden):
             # Nothing tells which are the newest: all records are of one value, and come by id.
-            return draft.search(lambda narrowing: look_up(narrowing.body(body), most))
+            return draft.search(lambda narrow: look_up(narrow(body), most))
         ordered = {"order_by": order, **body}
         if asked.shape is Shape.SEARCH:
-            return draft.search(lambda narrowing: look_up(narrowing.body(ordered), None))
+            return draft.search(lambda narrow: look_up(narrow(ordered), most))
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
         if orders is not None:
-            kind = orders[FIELDS.get(key, key)]
+            kind = orders[MADE_FROM.get(key, key)]
         return Search(lambda: look_up(ordered, most, lambda value: equal(key, kind, value)), query.trace)
 
     def _corpus(self, query: InFlight, leg: str) -> Condition | None:
-        """The documents over which a term's rarity is counted, none of them hidden; None: all of the collection, or
-        none, since Qdrant counts none for this vector.
-        """
+        """The documents over which a term's rarity is counted, none of them hidden; None: as the collection does."""
         if query.retrieval.capabilities.vectors.get("sparse" if leg == KEYWORD else "sparse_context") == "none":
             return None
         must = self._scope(query) if self.idf_of_namespace else []
@@ -190,10 +192,9 @@ class Bodies:
         return {"must": must} if must else None
 
     def _scope(self, query: InFlight) -> list[Condition]:
-        return [
-            _tenant(query),
-            *self.destinations.conditions(query.asked.canonical.destination, query.asked.collection),
-        ]
+        asked = query.asked.canonical
+        tenant = {"key": NAMESPACE, "match": {"value": asked.namespace}}
+        return [tenant, *self.destinations.conditions(asked.destination, query.asked.collection)]
 
     def _seen(self, query: InFlight) -> Mapping[str, Any]:
         asked = query.asked.canonical
@@ -201,27 +202,21 @@ class Bodies:
         if query.retrieval.capabilities.expires:
             # By the flow's own clock: a query's `now` brings nothing back.
             must.append({"must_not": [{"key": EXPIRES, "range": {"lte": round(query.message.received * 1000)}}]})
-        scopes = ((SUBJECT, asked.subject), (ACTOR_TYPE, asked.actor_type))
+        scopes = ((SUBJECT, asked.event.subject), (ACTOR_TYPE, asked.event.actor_type))
         must += [{"key": key, "match": {"value": value}} for key, value in scopes if value is not None]
         indexed = query.retrieval.capabilities.indexed
-        must += [filters.condition(filters.on_index(each, indexed)) for each in asked.filters]
+        must += [filters.condition(filters.on_index(each, indexed)) for each in asked.event.filters]
         guard = query.asked.access_filter
         # The place has the namespace already.
         if guard is not None and guard.hides:
             must += guard.conditions(indexed)
         reflections = {"key": TYPE, "match": {"value": REFLECTION}}
-        if query.asked.canonical.reflections_only:
+        if asked.event.reflections_only:
             return {"must": [*must, reflections]}
         # Where filters need an index, and the type has none, there are no reflections to leave out.
         if query.asked.plan.include_reflections or (indexed is not None and TYPE not in indexed):
             return {"must": must}
         return {"must": must, "must_not": [reflections]}
-
-
-def _wants_all(query: InFlight) -> bool:
-    """True if the best may be far from the query: reflections alone, by recency too, in a collection that gives all."""
-    asked, most = query.asked.canonical, query.retrieval.capabilities.most
-    return asked.reflections_only and most >= MOST and recency_weight(query.asked.plan.recipe, asked.current_cycle) > 0
 
 
 def _by_terms(
@@ -232,15 +227,15 @@ def _by_terms(
     return {"query": sparse, "using": using, "filter": seen, **common, **params}
 
 
-def _groups(query: InFlight, seen: Condition) -> Groups | None:
+def _groups(query: InFlight, seen: Condition, limit: int) -> Groups | None:
     """The groups that the query's legs are to find; None if one request of each has to do."""
     grouping, able = query.asked.plan.grouping, query.retrieval.capabilities
     # All reflections are ranked in any case.
-    if grouping is None or query.asked.canonical.reflections_only:
+    if grouping is None or query.asked.canonical.event.reflections_only:
         return None
-    if not Groups.fit(seen, able.conditions):
+    if able.conditions is not None and filters.count(seen) + LEAVES > able.conditions:
         return None
-    return Groups(grouping.field, max(1, depth(query) // PER_GROUP), able.most, able.indexed)
+    return Groups(grouping.field, max(1, limit // PER_GROUP), able.most, able.indexed)
 
 
 def _without_excluded(query: InFlight, seen: Condition) -> Condition:
@@ -252,18 +247,15 @@ def _without_excluded(query: InFlight, seen: Condition) -> Condition:
     return {**seen, "must_not": [*seen.get("must_not", ()), *excluded]} if excluded else seen
 
 
-def _narrow(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
+def _and(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
     return {**seen, "must": [*seen["must"], condition]}
 
 
 def depth(query: InFlight) -> int:
-    """The number of candidates that each leg is asked for: on each page of a query as many as on the first.
-
-    Never more than the collection gives to one search; a lookup gets more in several requests.
-    """
-    if query.asked.canonical.shape is not Shape.SEARCH:
-        asked = query.asked.canonical
-        return paging.records_to_ask(asked.after, asked.limit + len(asked.given))
+    """The number of candidates that each leg is asked for: the same on each page, at most what a search may give."""
+    asked = query.asked.canonical
+    if asked.shape is not Shape.SEARCH:
+        return records_to_ask(asked.after, asked.limit + len(asked.given))
     return min(wanted_depth(query), query.retrieval.capabilities.most)
 
 
@@ -271,10 +263,10 @@ def wanted_depth(query: InFlight) -> int:
     """The number of candidates that a search would ask each leg for in a collection that gives them."""
     asked, plan = query.asked.canonical, query.asked.plan
     page = asked.limit
-    if asked.reflections_only:
+    if asked.event.reflections_only:
         return MOST
-    if asked.pool_depth is not None:
-        return min(asked.pool_depth, MOST)
+    if isinstance(asked.position, Offset):
+        return min(asked.position.depth, MOST)
     wanted = max(page, plan.profile.over_sample)
     if plan.recipe.distance or plan.picking is not None:
         wanted = max(wanted, BEYOND * page)
@@ -283,44 +275,112 @@ def wanted_depth(query: InFlight) -> int:
     return min(wanted, MOST)
 
 
-def fields(query: InFlight) -> frozenset[str]:
+def _fields_to_read(query: InFlight) -> frozenset[str]:
     """The payload fields that ranking, the post-filter check, or a recorded pool needs."""
     asked = query.asked.canonical
     # Documents of equal value go by their own ids.
     wanted = frozenset({"id"})
     if asked.shape is Shape.SEARCH:
         wanted |= query.asked.plan.recipe.reads
-        if asked.reflections_only:
+        if asked.event.reflections_only:
             wanted |= _ALONE
-        if asked.order_by is not None:
-            wanted |= paging.order_fields(asked.order_by)
+        if (order_by := asked.event.order_by) is not None:
+            wanted |= {order_by.field, ORDERED.get(order_by.field, order_by.field)}
     if query.asked.plan.grouping is not None:
         wanted |= {query.asked.plan.grouping.field}
         if query.retrieval.capabilities.expires:
             wanted |= {EXPIRES}
-    if asked.recorded is not None:
+    if asked.event.record:
         wanted |= _RECORDED
     return wanted | query.asked.access_filter.reads if query.asked.access_filter is not None else wanted
-
-
-def _select_fields(query: InFlight) -> Any:
-    wanted = fields(query)
-    return query.retrieval.all_but(wanted) if query.asked.canonical.understood else sorted(wanted) or False
-
-
-def _using(vector: str | None) -> dict[str, str]:
-    # The vector without a name is the one that is searched where none is named.
-    return {"using": vector} if vector else {}
 
 
 def vector_of(query: InFlight) -> Any:
     """The query's vector, its own before the embedder's; None without one, and for a zero vector."""
     asked = query.asked.canonical
-    if asked.vector is not None:
-        return asked.vector if any(asked.vector) else None
+    if asked.event.vector is not None:
+        return asked.event.vector if any(asked.event.vector) else None
     embedding = query.retrieval.embedding
     return embedding.vector if embedding is not None and embedding.directed else None
 
 
-def _tenant(query: InFlight) -> Condition:
-    return {"key": NAMESPACE, "match": {"value": query.asked.canonical.namespace}}
+def keyword_conditions(expression: Expression, fields: Sequence[str], endings: Endings | None) -> Condition:
+    """The condition that matches exactly what the expression does; `fields` are the columns to look in.
+
+    Without `endings` a phrase that ends in a prefix matches all documents that may hold it.
+    It is nested at most twice the expression's depth and two levels, so 82 for an expression of `parse`.
+    """
+    match expression:
+        case All(parts):
+            return {"must": [keyword_conditions(part, fields, endings) for part in parts]}
+        case AnyOf(parts):
+            return {"should": [keyword_conditions(part, fields, endings) for part in parts]}
+        case Not(wanted, unwanted):
+            return {
+                "must": [keyword_conditions(wanted, fields, endings)],
+                "must_not": [keyword_conditions(part, fields, endings) for part in unwanted],
+            }
+        case Phrase(()):
+            return _NOTHING
+    columns = fields if expression.columns is None else [name for name in expression.columns if name in fields]
+    matches = [match for column in columns for match in _matches(expression, column, endings)]
+    if not matches:
+        return _NOTHING
+    return matches[0] if len(matches) == 1 else {"should": matches}
+
+
+def exclusions(expression: Expression, fields: Sequence[str]) -> list[Condition]:
+    """The conditions of what no match of the expression has: of an open phrase, its words and a word that begins so."""
+    match expression:
+        case All(parts):
+            return [each for part in parts for each in exclusions(part, fields)]
+        case AnyOf(parts):
+            of_each = [exclusions(part, fields) for part in parts]
+            return [{"must": [{"should": each} for each in of_each]}] if all(of_each) else []
+        case Not(wanted, unwanted):
+            return [*(keyword_conditions(part, fields, None) for part in unwanted), *exclusions(wanted, fields)]
+    return []
+
+
+def open_endings(expression: Expression, fields: Sequence[str]) -> dict[Ending, Condition]:
+    """The endings that must be known, each with the condition of all documents that may hold one of them."""
+    return {
+        (leaf, column): _may_hold(column, leaf.words, leaf.prefix)
+        for leaf in all_leaves(expression)
+        if isinstance(leaf, PhrasePrefix)
+        for column in fields
+        if leaf.columns is None or column in leaf.columns
+    }
+
+
+def _matches(leaf: Word | Phrase | Prefix | PhrasePrefix, column: str, endings: Endings | None) -> Iterator[Condition]:
+    match leaf:
+        case Word(text):
+            yield _text(column, (text,))
+        case Phrase(words):
+            yield _text(column, words)
+        case Prefix(text):
+            yield _prefix(column, text)
+        case PhrasePrefix(words, prefix) if endings is None:
+            yield _may_hold(column, words, prefix)
+        case PhrasePrefix(words):
+            yield from (_text(column, (*words, ending)) for ending in endings[leaf, column])
+
+
+def _text(column: str, words: Sequence[str]) -> Condition:
+    return {
+        "key": document.text_key(column),
+        "match": {"phrase": " ".join(words)} if len(words) > 1 else {"text": words[0]},
+    }
+
+
+def _may_hold(column: str, words: Sequence[str], prefix: str) -> Condition:
+    return {"must": [_text(column, words), _prefix(column, prefix)]}
+
+
+def _prefix(column: str, text: str) -> Condition:
+    return {"key": document.words_key(column), "match": {"prefix": text.lower()}}
+
+
+_NOTHING: Final[Condition] = {"has_id": []}
+"""An empty list of conditions would match everything."""

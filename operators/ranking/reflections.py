@@ -94,8 +94,7 @@ def recency_weight(recipe: Recipe, cycle: int | None) -> float:
 
 
 def _stage(recipe: Recipe) -> Reflections:
-    stage = recipe.stage(Reflections)
-    return stage if isinstance(stage, Reflections) else Reflections()
+    return recipe.stage(Reflections) or Reflections()
 
 
 def _newest_reflections(legs: Sequence[Leg], stage: Reflections, run: Run) -> list[Candidate]:

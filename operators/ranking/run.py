@@ -73,7 +73,7 @@ class ModelScores(NamedTuple):
 
     A candidate of these without a score is irrelevant to the model, unless it is `unscored`: the model was not asked.
     `selects`: the model only said which is the best. `measure`: what a score is; `similarity`: late
-    interaction's; `order`: it says only who is better.
+    interaction's; `order`: it says only who is better. `model` is its name.
     """
 
     scores: Mapping[str, float]
@@ -81,6 +81,7 @@ class ModelScores(NamedTuple):
     selects: bool = False
     unscored: frozenset[str] = frozenset()
     measure: Measure = "share"
+    model: str = ""
 
 
 class Unit(NamedTuple):

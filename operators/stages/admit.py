@@ -10,8 +10,8 @@ from operators.access.filters import check_indexes, condition, count, on_fields
 from operators.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
-from operators.query.keyword_filter import exclusions
 from operators.query.returned import is_hidden
+from operators.query.search_bodies import exclusions
 from operators.text.expression import parse
 from operators.text.passages import Matcher
 from operators.text.terms import QueryWord, query_vector, trigrams_of_query
@@ -50,7 +50,7 @@ class Admission:
         collection's strict mode.
         """
         query.started = time.monotonic()
-        asked = query.asked.canonical
+        asked, event = query.asked.canonical, query.asked.canonical.event
         query.passed(RetrievalStage.POLICY.value)
         if query.asked.denial is not None:
             query.answered = True
@@ -64,17 +64,17 @@ class Admission:
             capabilities = capabilities.without("dense_context", "sparse_context")
         query.retrieval.capabilities = capabilities
         _check_visible(query)
-        if asked.order_by is not None:
-            _check_order(asked.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
+        if event.order_by is not None:
+            _check_order(event.order_by.field, self.ordered if capabilities.orders is None else {*capabilities.orders})
         if query.asked.plan.grouping is not None:
             self._check_group(query.asked.plan.grouping.field, capabilities.groups)
         self._check_neighbours(query)
-        for place, each in on_fields(asked.filters, "filters"):
+        for place, each in on_fields(event.filters, "filters"):
             if (reason := self.fields.refusal(each)) is not None:
                 raise invalid(f"{place}.field", reason, each.field)
         if capabilities.indexed is not None:
-            check_indexes(asked.filters, capabilities.indexed)
-        conditions = sum(count(condition(each)) for each in asked.filters) if capabilities.conditions is not None else 0
+            check_indexes(event.filters, capabilities.indexed)
+        conditions = sum(count(condition(each)) for each in event.filters) if capabilities.conditions is not None else 0
         if capabilities.conditions is not None and conditions > capabilities.conditions:
             most = f"the collection's strict mode allows {capabilities.conditions} conditions (filter_max_conditions)"
             raise invalid("filters", most, conditions)
@@ -86,7 +86,7 @@ class Admission:
         searchable = query.retrieval.terms is not None or query.retrieval.uncovered
         if searchable and self.unembedded is not None and self.unembedded(query):
             query.lose("embed", Reason.NO_EMBEDDER)
-        if query.asked.canonical.vector is not None and not any(query.asked.canonical.vector):
+        if event.vector is not None and not any(event.vector):
             query.outcome.warnings.append("the vector is zero: the vector leg is not asked")
         return query
 
@@ -156,13 +156,13 @@ def _check_visible(query: InFlight) -> None:
     hidden = query.asked.plan.hidden
     if not hidden:
         return
-    asked, grouping = query.asked.canonical, query.asked.plan.grouping
-    used = {f"{place}.field": each.field for place, each in on_fields(asked.filters, "filters")}
-    used |= {"order_by.field": asked.order_by.field} if asked.order_by is not None else {}
+    event, grouping = query.asked.canonical.event, query.asked.plan.grouping
+    used = {f"{place}.field": each.field for place, each in on_fields(event.filters, "filters")}
+    used |= {"order_by.field": event.order_by.field} if event.order_by is not None else {}
     # The query's own, its profile's or the default: its values are the keys of the groups.
     used |= {"group_by": grouping.field} if grouping is not None else {}
-    used |= {SUBJECT: SUBJECT} if asked.subject is not None else {}
-    used |= {ACTOR_TYPE: ACTOR_TYPE} if asked.actor_type is not None else {}
+    used |= {SUBJECT: SUBJECT} if event.subject is not None else {}
+    used |= {ACTOR_TYPE: ACTOR_TYPE} if event.actor_type is not None else {}
     for where, name in used.items():
         if is_hidden(name, hidden):
             raise invalid(where, "the policy of the query's source hides this field", name)

@@ -37,7 +37,7 @@ from operators.query.canonical import CanonicalQuery, Shape
 from operators.query.cursor import MOST_GIVEN, After
 from operators.query.in_flight import InFlight
 from operators.query.legs import legs
-from operators.query.outcome import Answer, CachedAnswer, Page
+from operators.query.outcome import Answer
 from operators.query.search_bodies import vector_of
 from operators.text.times import temporal_expression
 from operators.wire.message import Origin
@@ -90,7 +90,6 @@ class Answers:
         asked, cache = query.asked.canonical, query.cache
         if generation > self._generation:
             self._renew(generation)
-        cache.watermark = watermark
         cache.generation = generation
         bucket = int(asked.now // self._clock_bucket) if _depends_on_time(query) else None
         retrieval = query.retrieval
@@ -105,7 +104,7 @@ class Answers:
         # Without a watermark nothing says when the namespace changes.
         if not watermark or generation < self._generation or asked.shape is Shape.FAST_PATH:
             return query
-        cache.key = exact_key(cache.scope, asked.text, asked.vector)
+        cache.key = exact_key(cache.scope, asked.text, asked.event.vector)
         if "exact" in query.asked.plan.profile.caches:
             cached = self._exact.get(cache.key, self._clock())
             query.passed(RetrievalStage.EXACT_CACHE.value)
@@ -184,15 +183,14 @@ class Answers:
         return hit
 
     def _serve(self, query: InFlight, stage: RetrievalStage, cached: bytes) -> bool:
-        cached_answer, until = _read(cached, stage)
+        answer, until = _read(cached, stage)
         if _is_past(until):
             return False
         access_filter = query.asked.access_filter
         # A cached answer with a record that the query may not see is as good as none.
-        records = cached_answer.answer.records
-        if find_forbidden(access_filter, map(str, range(len(records))), records):
+        if find_forbidden(access_filter, map(str, range(len(answer.records))), answer.records):
             return False
-        query.cache.cached = cached_answer
+        query.cache.cached = answer
         query.answered = True
         return True
 
@@ -201,8 +199,8 @@ class Answers:
         cursor = query.asked.canonical.cursor
         if cursor is None:
             return
-        known = cache.watermark is not None and cursor.state is not None
-        strict = query.asked.canonical.cursor_policy == "strict"
+        known = cache.scope.watermark is not None and cursor.state is not None
+        strict = query.asked.canonical.event.cursor_policy == "strict"
         changed = known and cursor.state != state(cache.scope)
         if changed and strict:
             raise InputError(DeadLetterClass.CURSOR_EXPIRED, _EXPIRED)
@@ -213,7 +211,7 @@ class Answers:
             cache.scope = replace(cache.scope, page=f"{cache.scope.page} continued")
         if changed:
             query.outcome.warnings.append(_CONTINUED)
-        if not known or not cache.watermark:
+        if not known or not cache.scope.watermark:
             query.outcome.warnings.append(
                 "the index may have changed since the cursor's page: its watermark isn't known"
             )
@@ -234,7 +232,7 @@ def _depends_on_time(query: InFlight) -> bool:
     recipe = query.asked.plan.recipe
     if asked.shape is not Shape.SEARCH:
         return False
-    return recipe.timed or asked.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))
+    return recipe.timed or asked.event.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))
 
 
 def _names_time(asked: CanonicalQuery) -> bool:
@@ -244,7 +242,7 @@ def _names_time(asked: CanonicalQuery) -> bool:
 def _kind(query: InFlight) -> bytes:
     """The part of the semantic cache with answers for the query: those to queries whose vector is of the same kind."""
     asked = query.asked.canonical
-    own, text = asked.vector is not None, asked.text is not None
+    own, text = asked.event.vector is not None, asked.text is not None
     return scope_key(query.cache.scope, "own" if own and not text else "both" if own else "embedded")
 
 
@@ -267,12 +265,12 @@ def _likeness(query: InFlight) -> Likeness | None:
     if expert or dated or query.outcome.degraded:
         return None
     where = direction(vector)
-    return Likeness(where, _fingerprint(asked), same=asked.vector is not None) if where is not None else None
+    return Likeness(where, _fingerprint(asked), same=asked.event.vector is not None) if where is not None else None
 
 
 def _fingerprint(asked: CanonicalQuery) -> bytes:
     text = asked.text or ""
-    if asked.vector is None:
+    if asked.event.vector is None:
         return digest_parts(*(_bytes(word) for word in wording(text)))
     return digest_parts(_bytes(text))
 
@@ -301,12 +299,14 @@ def _is_past(until: int | None) -> bool:
 def _write(answer: Answer, asked: str | None, until: int | None) -> bytes:
     event = {name: value for name, value in answer.event.items() if name not in _OWN}
     # A copy: orjson's own bytes have been a larger buffer, whose rest nothing else fits into.
-    return bytes(memoryview(orjson.dumps((event, answer.page, answer.records, asked, until))))
+    return bytes(memoryview(orjson.dumps((event, answer.now, answer.ends, answer.end, answer.records, asked, until))))
 
 
-def _read(cached: bytes, stage: RetrievalStage) -> tuple[CachedAnswer, int | None]:
-    """The answer, and the time in ms until which it may be served."""
-    event, page, records, asked, until = orjson.loads(cached)
-    end = After(**page["end"]) if page["end"] is not None else None
-    answer = Answer(event, Page(page["now"], [After(**each) for each in page["ends"]], end), records)
-    return CachedAnswer(stage, answer, asked), until
+def _read(cached: bytes, stage: RetrievalStage) -> tuple[Answer, int | None]:
+    """The answer as the cache of this stage serves it, and the time in ms until which it may be served."""
+    event, now, ends, end, records, asked, until = orjson.loads(cached)
+    event["retrieval_stage"] = stage
+    if stage is RetrievalStage.SEMANTIC_CACHE:
+        event["provenance"]["asked"] = asked
+    last = After(**end) if end is not None else None
+    return Answer(event, now, [After(**each) for each in ends], last, records), until

@@ -7,8 +7,8 @@ from operators.query.normalise import Normaliser
 from operators.query.outcome import Outcome
 from operators.telemetry.traces import Signals
 from operators.wire.message import Message, check_headers, sent_at
-from operators.wire.parsing import check_plain, parse
-from operators.wire.reply import MAX_RETURNED, MAX_RETURNED_BYTES, fits
+from operators.wire.parsing import check_plain, parse_message
+from operators.wire.reply import MAX_RETURNED, MAX_RETURNED_BYTES, headers_fit
 from schemas.errors import DeadLetterClass, InputError
 from schemas.event import check_dimension, validate
 from schemas.query import MAX_QUERY_PARTS, QueryEvent
@@ -29,10 +29,10 @@ class Decoder:
     def __call__(self, message: Message) -> InFlight:
         """The query that the message asks. Raises InputError."""
         check_headers(message, self.limits.max_message_bytes)
-        parsed = parse(message, self.limits.max_message_bytes, MAX_QUERY_PARTS)
+        parsed = parse_message(message, self.limits.max_message_bytes, MAX_QUERY_PARTS)
         if parsed.envelope is None:
             check_plain(parsed.event)
-        if not fits(message.headers):
+        if not headers_fit(message.headers):
             parsed.warnings.append(
                 f"headers: more than {MAX_RETURNED} or {MAX_RETURNED_BYTES} bytes: they may be missing on the result"
             )

@@ -43,16 +43,16 @@ def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
     an embedding.
     """
     asked, plan = query.asked.canonical, query.asked.plan
-    if asked.vector is not None or asked.text is None or not plan.profile.semantic:
+    if asked.event.vector is not None or asked.text is None or not plan.profile.semantic:
         return False
     searched = reads_of(Embeddings.name, plan.recipe.fusion.legs)
-    return asked.reflections_only or searched or (tokens and plan.reranks(asked) > 0)
+    return asked.event.reflections_only or searched or (tokens and plan.reranks(asked) > 0)
 
 
 def needs_encoding(query: InFlight) -> bool:
     """True if the query has a text, and its plan gives weight to a leg that reads it encoded, in this collection."""
     asked, plan = query.asked.canonical, query.asked.plan
-    if asked.text is None or is_blank(asked.text) or asked.reflections_only or not plan.profile.semantic:
+    if asked.text is None or is_blank(asked.text) or asked.event.reflections_only or not plan.profile.semantic:
         return False
     return reads_of(Encodings.name, plan.recipe.fusion.legs, query.retrieval.capabilities)
 

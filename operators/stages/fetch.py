@@ -19,7 +19,7 @@ from operators.clients.qdrant.client import AllBut, QdrantClient
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.query.result import documents_of, page
-from operators.query.returned import divide
+from operators.query.returned import split_neighbours
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Vectors
 from operators.runtime.dispatcher import Bounds
@@ -122,7 +122,7 @@ class Comparing(PointStage[NDArray[np.float16]]):
     def missing(self, query: InFlight) -> list[str]:
         asked = query.asked.canonical
         first = query.outcome.candidates[: query.asked.plan.recipe.compared]
-        if asked.shape is not Shape.SEARCH or asked.reflections_only or len(first) <= 1:
+        if asked.shape is not Shape.SEARCH or asked.event.reflections_only or len(first) <= 1:
             return []
         return [candidate.id for candidate in first]
 
@@ -161,7 +161,7 @@ class Neighbouring(PointStage[Mapping[str, Any]]):
         most = _neighbours_of(query)
         for own, payload in self._results(query):
             around = [(id_, seen[id_]) for id_ in payload[NEIGHBOURS] if id_ in seen and id_ != own]
-            query.outcome.neighbours[own] = divide((own, payload), around, most)
+            query.outcome.neighbours[own] = split_neighbours((own, payload), around, most)
 
     @override
     def missing(self, query: InFlight) -> list[str]:

@@ -24,8 +24,8 @@ from operators.query.backend_answers import Hits
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEGS, legs
-from operators.query.paging import find_page
-from operators.query.results import is_given
+from operators.query.lookup import find_page
+from operators.query.outcome import is_given
 from operators.query.search import Found
 from operators.query.search_bodies import depth, wanted_depth
 from operators.ranking.candidate import Candidate, Leg, document, in_tie_order, union
@@ -192,7 +192,7 @@ def _tell_limits(query: InFlight) -> None:
         query.outcome.warnings.append(_UNMATCHED)
     if not any(leg.more for leg in query.outcome.legs.values()):
         return
-    if query.asked.canonical.reflections_only:
+    if query.asked.canonical.event.reflections_only:
         ranked = max(len(leg.ids) for leg in query.outcome.legs.values())
         query.outcome.warnings.append(f"there may be more reflections than the {ranked} that were ranked")
     elif most < wanted:
@@ -249,7 +249,7 @@ def fuse_legs(query: InFlight) -> InFlight:
     legs = _answered(query)
     if asked.shape is Shape.SEARCH:
         fuzzy = any(leg.name == FUZZY for leg in legs)
-        reads = MARKS in plan.recipe.reads or asked.recorded is not None
+        reads = MARKS in plan.recipe.reads or asked.event.record
         if fuzzy or (reads and outcome.matches is None):
             outcome.matches = _matches(query, legs)
         if fuzzy and not find_misspelt(legs, outcome.matches):
@@ -264,7 +264,7 @@ def fuse_legs(query: InFlight) -> InFlight:
         facts = plan.facts(asked, asked.now, query.retrieval.temporal_expression, outcome.matches)
         outcome.rank(first_phase(plan.recipe, legs, facts))
     else:
-        outcome.rank(keep_order(legs, explain=asked.explain))
+        outcome.rank(keep_order(legs, explain=asked.event.explain))
     candidates = len(outcome.candidates)
     query.trace.child(
         "fuse", query.started, {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": candidates}

@@ -18,14 +18,15 @@ from operators.delivery.way_out import WayOut
 from operators.query.canonical import Shape
 from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, Offset, result_digest
 from operators.query.in_flight import InFlight
-from operators.query.outcome import Answer, Page
-from operators.query.paging import MOST_SEEN
-from operators.query.result import clock, debug, page, pool, records_of, result, reuse_pool
+from operators.query.lookup import MOST_SEEN
+from operators.query.outcome import Answer
+from operators.query.result import debug, page, pool, records_of, result, reuse_pool
 from operators.query.search_bodies import depth
 from operators.runtime.stage import Batches, defect
 from operators.stages.answers import Answers
 from operators.stages.backend_stage import Queries
 from operators.wire.message import Rejected, result_id
+from schemas.fields import rfc3339
 from schemas.result import RetrievalStage
 
 log = structlog.stdlib.get_logger(__name__)
@@ -44,11 +45,8 @@ class Publisher:
 
     def answer(self, query: InFlight) -> Answer:
         """The query's whole answer; `own` adds the fields of one query."""
-        retrieval = query.retrieval
-        origin = query.message.origin
-        asked, outcome = query.asked, query.outcome
-        results = page(asked, outcome)
-        mark = query.cache.watermark
+        retrieval, origin, asked, outcome = query.retrieval, query.message.origin, query.asked, query.outcome
+        results, mark = page(asked, outcome), query.cache.scope.watermark
         provenance = {
             "config_hash": self.way_out.config_hash,
             "models": {
@@ -57,12 +55,12 @@ class Publisher:
                 "reranker": outcome.rerank_scores.model if outcome.rerank_scores is not None else None,
             },
             "index_watermark": list(mark) if mark is not None else None,
-            "now": clock(asked.canonical.now),
+            "now": rfc3339(asked.canonical.now),
             "source": {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         }
         event = result(asked, outcome, result_id(origin), results, provenance, retrieval.matcher)
-        if asked.canonical.recorded is not None:
-            event["pool"] = pool(asked, outcome, asked.canonical.now)
+        if asked.canonical.event.record:
+            event["pool"] = pool(asked, outcome)
         recipe = asked.plan.recipe.name
         if outcome.run.off_scale and recipe not in self.off_scale:
             self.off_scale.add(recipe)
@@ -71,7 +69,7 @@ class Publisher:
         query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.run.aged)
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
         records = records_of(results, outcome, asked.access_filter)
-        return Answer(event, Page(asked.canonical.now, ends, retrieval.end), records)
+        return Answer(event, asked.canonical.now, ends, retrieval.end, records)
 
     def own(self, query: InFlight, answer: Answer) -> dict[str, Any]:
         """The answer's event with this query's own fields, whichever query it was computed for."""
@@ -79,41 +77,40 @@ class Publisher:
         event = answer.event
         own = {
             **event,
-            "query_id": asked.query_id,
+            "query_id": asked.event.query_id,
             "result_id": result_id(query.message.origin),
             "warnings": list(dict.fromkeys([*query.outcome.warnings, *event["warnings"]])),
-            "metadata": asked.metadata,
+            "metadata": asked.event.metadata,
         }
-        recorded = asked.recorded
-        if recorded is not None and (cache.cached is not None or not cache.leads):
-            own["pool"] = reuse_pool(event["pool"], recorded)
-        if asked.debug:
+        if asked.event.record and (cache.cached is not None or not cache.leads):
+            own["pool"] = reuse_pool(event["pool"], asked.recorded)
+        if asked.event.debug:
             own["debug"] = debug(query)
         if event["has_more"]:
             own["next_cursor"] = self.next_cursor(query, answer, len(event["results"]))
             if own["next_cursor"] is None:
                 own["warnings"].append(f"no page leads beyond {MOST_SEEN} documents that are equal in the order")
-            if cache.cached is not None and cache.cached.stage is RetrievalStage.SEMANTIC_CACHE:
+            if cache.cached is not None and cache.cached.event["retrieval_stage"] is RetrievalStage.SEMANTIC_CACHE:
                 own["warnings"].append("answered by a similar query's page: further pages may repeat results of it")
         return own
 
     def next_cursor(self, query: InFlight, answer: Answer, given: int) -> str | None:
         """The cursor after a number of results of a page; None if no cursor leads on from there."""
-        asked, cache, page = query.asked.canonical, query.cache, answer.page
+        asked, cache = query.asked.canonical, query.cache
         position: Offset | After
         if asked.shape is Shape.SEARCH:
             position = Offset(asked.skip + given, depth(query))
         else:
             # What was removed from a page is behind it: a whole page goes on where it ended before.
-            end = page.end if given == len(page.ends) else page.ends[given - 1]
+            end = answer.end if given == len(answer.ends) else answer.ends[given - 1]
             if end is None or end.seen > MOST_SEEN:
                 return None
             position = end
-        bound = binding(cache.scope, asked.text, asked.vector)
-        known = state(cache.scope) if cache.watermark is not None else None
+        bound = binding(cache.scope, asked.text, asked.event.vector)
+        known = state(cache.scope) if cache.scope.watermark is not None else None
         earlier, continued = (asked.cursor.given, asked.cursor.continued) if asked.cursor is not None else ((), False)
         results = *earlier, *(result_digest(hit["id"]) for hit in answer.event["results"][:given])
-        return self.cursors.write(Cursor(bound, known, page.now, position, results[-MOST_GIVEN:], continued))
+        return self.cursors.write(Cursor(bound, known, answer.now, position, results[-MOST_GIVEN:], continued))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +130,7 @@ class Finaliser:
             return [record for each in (item, *alike) for record in refuse(each)]
         cached = item.cache.cached
         try:
-            answer = cached.served if cached is not None else publisher.answer(item)
+            answer = cached if cached is not None else publisher.answer(item)
         except Exception as error:  # noqa: BLE001  reported and accounted for
             return [record for each in (item, *waiters) for record in refuse(defect("publish", each, error))]
         try:

@@ -18,10 +18,11 @@ from typing_extensions import override
 from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.candidates import LEAST, Candidates, room
-from operators.query.backend_answers import PartialScores, RerankScores, Scores, SomeScores, refused_of
+from operators.query.backend_answers import PartialScores, Scores, SomeScores, refused_of
 from operators.query.canonical import Shape
 from operators.query.in_flight import InFlight
 from operators.ranking.content import content, is_blank
+from operators.ranking.run import ModelScores
 from operators.runtime.batching.policy import BatchingPolicy
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
 from operators.runtime.event_loop import EventLoopThread
@@ -113,7 +114,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         known, unread = self._known(asked.namespace, text, documents)
         if self.cache is not None or self.verdicts is not None:
             query.trace.looked_up("rerank", len(known), len(unread))
-        embedding, watermark = query.retrieval.embedding, query.cache.watermark
+        embedding, watermark = query.retrieval.embedding, query.cache.scope.watermark
         able = query.retrieval.capabilities
         stage = query.asked.plan.recipe.reranking
         context = stage.context if stage is not None and not self.picking and able.has("dense_context") else 0.0
@@ -192,7 +193,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         # In the candidates' order, however the reranker or a cache gave them: a result is the same to the byte.
         scores = {each.id: answer[each.id] for each in result.candidates[:read] if each.id in answer}
         unscored = self._without_score(query, read, answer)
-        result.rerank_scores = RerankScores(self.reranker.model, scores, read, self.selects, unscored, self.measure)
+        result.rerank_scores = ModelScores(scores, read, self.selects, unscored, self.measure, self.reranker.model)
         if self.picking and picking is not None:
             result.pick(picking)
 
@@ -288,7 +289,7 @@ def rank(query: InFlight) -> InFlight:
     if asked.shape is not Shape.SEARCH or not outcome.ranked:
         return query
     query.started = monotonic()
-    outcome.finish(plan, asked.order_by)
+    outcome.finish(plan, asked.event.order_by)
     # A page that passed over as many as were given would miss one for each that has expired.
     cursor = asked.cursor
     if cursor is not None and (cursor.continued or (query.may_lack_given and outcome.results.lacks(cursor.given))):

@@ -29,6 +29,7 @@ _TRACESTATE: Final = "tracestate"
 _TRACE: Final = (_TRACEPARENT, _TRACESTATE)
 
 _REQUIRED: Final = ("specversion", "id", "source", "type")
+_DATA: Final = ("data", "data_base64")
 
 _NAME: Final = re.compile(r"[a-z0-9]+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
@@ -93,10 +94,8 @@ def from_headers(headers: Headers) -> CloudEvent:
 
 def from_envelope(envelope: Mapping[str, Any]) -> CloudEvent:
     """The event of an envelope without its data. Raises InputError `invalid` or `unsupported_version`."""
-    attributes = {
-        name: value for name, value in envelope.items() if value is not None and name not in ("data", "data_base64")
-    }
-    return _check(Mode.STRUCTURED, attributes)
+    given = envelope.items()
+    return _check(Mode.STRUCTURED, {name: value for name, value in given if value is not None and name not in _DATA})
 
 
 def _check(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
@@ -115,9 +114,8 @@ def _check(mode: Mode, attributes: Mapping[str, Any]) -> CloudEvent:
         raise InputError(DeadLetterClass.UNSUPPORTED_VERSION, reason, field("specversion"))
     for name in _REQUIRED:
         if name not in attributes:
-            raise InputError(
-                DeadLetterClass.INVALID, f"{field(name)}: required by CloudEvents, and missing", field(name)
-            )
+            reason = f"{field(name)}: required by CloudEvents, and missing"
+            raise InputError(DeadLetterClass.INVALID, reason, field(name))
     for name, value in attributes.items():
         if not _NAME.fullmatch(name):
             raise invalid("an attribute's name", "not of a to z and 0 to 9", name)
@@ -158,10 +156,7 @@ def _is_json(content_type: str) -> bool:
 
 
 def trace_headers(mode: Mode | None, headers: Headers, document: Mapping[str, Any]) -> Headers:
-    """The headers that name the trace to continue: the message's own, else those of the distributed-tracing extension.
-
-    The envelope may be broken; of a structured one it is `document`.
-    """
+    """The headers that name the trace to continue: the message's own, or its envelope's, a broken one's, too."""
     if mode is None or any(fold(name) == _TRACEPARENT for name, _ in headers):
         return headers
     if mode is Mode.BINARY:

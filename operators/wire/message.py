@@ -89,9 +89,11 @@ def result_id(origin: Origin) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as it was read. `timestamp` is Kafka's, negative if there is none, `received` this process's wall
-    clock, both in seconds; `clock` is this process's monotonic clock at that moment. Not `legible`: it had headers that
-    can't be read.
+    """One message as it was read.
+
+    `timestamp` is Kafka's, negative if there is none, `received` this process's wall clock, both in seconds; `clock` is
+    its monotonic clock at that moment. Not `legible`: it had headers that can't be read. `deserialised` is the JSON of
+    a value that is none, or of a message without a value that of its key; dead letters keep the original.
     """
 
     origin: Origin
@@ -103,8 +105,6 @@ class Message:
     clock: float
     legible: bool = True
     deserialised: bytes | None = None
-    """The JSON of a value that is none; of a message without a value, that of its key. Dead letters keep the original.
-    """
 
     answered: ClassVar = False
 
@@ -139,10 +139,7 @@ class Message:
 
 
 def check_headers(message: Message, most: int) -> None:
-    """Raise InputError `invalid` for headers that can't be read, `too_large` for more than `most` bytes of a message.
-
-    A value that is too large by itself is not spoken of here.
-    """
+    """Raise InputError `invalid` for headers that can't be read, `too_large` over `most` bytes with the value."""
     if not message.legible:
         raise InputError(DeadLetterClass.INVALID, f"headers: expected at most {MAX_HEADERS:,}, with names in UTF-8")
     if len(message.value or b"") <= most < message.size:
@@ -159,7 +156,7 @@ def sent_at(message: Message) -> float:
 
 
 class Cause(NamedTuple):
-    """Why a message is refused: its class, the stage that rejected it, the field that is wrong, and the reason."""
+    """The cause of a refusal: its class, the stage that rejected the message, the field that is wrong, the reason."""
 
     kind: DeadLetterClass
     stage: str
@@ -169,9 +166,7 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A refused message; `field` names the wrong field, `trace` is its query's, if it was one. Only the last stage does
-    something for it: it writes the dead letter.
-    """
+    """A refused message, which the last stage makes a dead letter; `trace` is its query's, if it was one."""
 
     answered: ClassVar = True
 

@@ -58,7 +58,7 @@ class Parsed:
         return value if isinstance(value, str) else None
 
 
-def parse(message: Message, max_bytes: int, max_parts: int) -> Parsed:
+def parse_message(message: Message, max_bytes: int, max_parts: int) -> Parsed:
     """The event in a message of at most so many bytes and parts. Raises InputError."""
     warnings: list[str] = []
 

@@ -37,8 +37,6 @@ MAX_CORRELATION_BYTES: Final = 512
 
 _FIELD: Final = "reply_to"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_INTERNAL: Final = "__"
-"""The beginning of the names of Kafka's own topics, to which a broker lets no client write."""
 
 _OWN: Final = ("traceparent", "tracestate", "baggage", names.CONTENT_TYPE)
 _OF_VALUE: Final = ("__typeid__", "__contenttypeid__", "contenttype", "content-encoding", "__value_schema_id")
@@ -68,11 +66,7 @@ def _error(name: str, what: str, value: str | bytes) -> InputError:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """Chooses places and headers under one configuration.
-
-    `topics` are the names and the patterns of the topics that queries may choose, as far as `policies` let their
-    sources.
-    """
+    """Chooses places and headers; queries may choose the `topics`, names and patterns, that their policies allow."""
 
     topics: Sequence[str]
     settings: ReplySettings
@@ -81,10 +75,7 @@ class Replies:
     def choose(
         self, named: str | None, headers: Headers, event_source: str | None = None, read_from: str = ""
     ) -> ReplyTo:
-        """The place that the field and the headers of a query name, which was read from a topic.
-
-        Raises InputError `invalid`.
-        """
+        """The place that a query names by its field or headers. Raises InputError `invalid`."""
         topic, named_by = named, _FIELD
         if (header := _find(headers, self.settings.topic_headers)) is not None:
             name, value = header
@@ -117,29 +108,30 @@ class Replies:
             for header in headers
             if (name := fold(header[0])) not in stays and not name.startswith(_PREFIXES) and not matches(name, withheld)
         )
-        return own if fits(own) else correlating(own)
+        return own if headers_fit(own) else correlating(own)
 
     def _admits(self, topic: str) -> bool:
         if topic in self.topics:
             return True
-        name = _TOPIC.fullmatch(topic) is not None and topic not in {".", ".."} and not topic.startswith(_INTERNAL)
+        # To Kafka's own topics, which begin so, a broker lets no client write.
+        name = _TOPIC.fullmatch(topic) is not None and topic not in {".", ".."} and not topic.startswith("__")
         return name and matches(topic, self.topics)
 
 
-def fits(headers: Headers) -> bool:
+def headers_fit(headers: Headers) -> bool:
     """True if the headers are few and small enough to return."""
     bytes_ = sum(len(name.encode()) + len(content) for name, content in headers)
     return len(headers) <= MAX_RETURNED and bytes_ <= MAX_RETURNED_BYTES
 
 
 def correlating(headers: Headers) -> Headers:
-    """The headers that hold a correlation id, as far as they are within the bounds."""
+    """The headers that hold a correlation id, within the bounds."""
     small = tuple(
         (name, content)
         for name, content in headers
         if fold(name) in _CORRELATION and len(name) + len(content) <= MAX_CORRELATION_BYTES
     )
-    return small if fits(small) else ()
+    return small if headers_fit(small) else ()
 
 
 def refused_result(parsed: Parsed, origin: Origin, config_hash: str, cause: Cause) -> dict[str, Any]:
@@ -197,15 +189,10 @@ def _read_topic(name: str, value: bytes) -> str:
 
 def _read_partition(name: str, value: bytes) -> int:
     number = -1
-    if value.isdigit() and len(value) <= _MOST_DIGITS:
+    if value.isdigit() and len(value) <= 10:
         number = int(value)
-    elif len(value) == _INTEGER:
+    elif len(value) == 4:
         number = int.from_bytes(value, signed=True)
-    if not 0 <= number <= _MOST_PARTITION:
+    if not 0 <= number < 2**31:
         raise _error(name, "not a partition's number, in four bytes or in digits", value)
     return number
-
-
-_INTEGER: Final = 4
-_MOST_DIGITS: Final = 10
-_MOST_PARTITION: Final = 2**31 - 1

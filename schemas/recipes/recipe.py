@@ -249,6 +249,7 @@ class Recipe:
         return temporal is not None and temporal.extractor == "chat"
 
     def stage(self, kind: type[Stage]) -> Stage | None:
+        """The recipe's stage of that kind."""
         return next((stage for stage in self.stages if isinstance(stage, kind)), None)
 
     @cached_property

@@ -16,7 +16,7 @@ from flows.process.embedded import Embedded
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.watermark_reader import WatermarkReader
 from operators.query.in_flight import InFlight
-from operators.query.outcome import Answer, Page
+from operators.query.outcome import Answer
 from operators.runtime.stage import async_stage
 from operators.stages.answers import Watermark
 from operators.stages.lookup import Lookup, Watermarks
@@ -79,7 +79,7 @@ def looked_up(
     """Identical queries through the operator, to which there is a kept answer: those that go on, those answered."""
     kept = answers()
     first = kept.look_up(query(100), MARK)
-    kept.put(first, Answer(KEPT, Page(0.0)))
+    kept.put(first, Answer(KEPT, 0.0))
     kept.finish(first.message.origin)
     if batches is None:
         batches = [[query(1), query(2)], [query(3)], [query(4)], [query(5)]]
@@ -92,9 +92,11 @@ def looked_up(
 def test_while_the_reader_hangs_every_query_goes_on_alone() -> None:
     """After its patience each goes on to be computed, without a watermark: neither kept answers nor leaders count."""
     on, answered = looked_up(Hanging(), 0.05)
-    assert sorted(each.asked.canonical.query_id for each in on) == ["q1", "q2", "q3", "q4", "q5"]
+    assert sorted(each.asked.canonical.event.query_id for each in on) == ["q1", "q2", "q3", "q4", "q5"]
     assert not answered
-    assert all(each.cache.watermark is None and each.cache.key is None and each.cache.cached is None for each in on)
+    assert all(
+        each.cache.scope.watermark is None and each.cache.key is None and each.cache.cached is None for each in on
+    )
 
 
 def test_with_a_reader_that_knows_the_kept_answer_serves() -> None:
@@ -126,7 +128,7 @@ class Unindexed(Hanging):
 def test_in_a_namespace_without_a_watermark_no_query_waits() -> None:
     """Nothing is cached there: each goes on at once. Until the topic is read, it is not known that there is none."""
     on, answered = looked_up(Unindexed(), 60.0, [[query(1)]])
-    assert [each.cache.watermark for each in on] == [None]
+    assert [each.cache.scope.watermark for each in on] == [None]
     assert not answered
 
 
@@ -135,7 +137,7 @@ def test_while_the_reader_is_behind_no_watermark_counts() -> None:
     reader = Unindexed()
     reader.behind = True
     on, answered = looked_up(reader, 0.05, [[query(1)]])
-    assert [each.cache.watermark for each in on] == [None]
+    assert [each.cache.scope.watermark for each in on] == [None]
     assert not answered
 
 

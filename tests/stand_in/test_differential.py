@@ -27,7 +27,7 @@ from operators.indexing.apply import Writer
 from operators.query.cursor import After, Cursor
 from operators.query.in_flight import InFlight
 from operators.query.legs import Searches
-from operators.query.paging import find_page
+from operators.query.lookup import find_page
 from operators.query.search import Found
 from operators.runtime.dispatcher import Bounds
 from operators.stages.leg import SearchLeg

@@ -69,7 +69,7 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     for leg in pool.legs:
         for rank, hit in enumerate(leg.hits):
             offered.setdefault(hit.id, {}).setdefault(leg.name, (rank, hit.score))
-    read_by_model = outcome.rerank_scores.read if outcome.rerank_scores is not None else 0
+    read_by_model = outcome.rerank_scores.top if outcome.rerank_scores is not None else 0
     scored = set(outcome.rerank_scores.scores) if outcome.rerank_scores is not None else set()
     grouping = outcome.results.grouping
     grouped_by = grouping.field if grouping is not None else None

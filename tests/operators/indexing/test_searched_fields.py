@@ -16,7 +16,7 @@ from operators.collections.making import ensure
 from operators.collections.notes import metadata
 from operators.indexing.point import payload, point
 from operators.query.backend_answers import Hits
-from operators.query.keyword_filter import conditions
+from operators.query.search_bodies import keyword_conditions
 from operators.ranking.content import content, field_texts, fingerprint
 from operators.ranking.marks import find_matches
 from operators.runtime.event_loop import EventLoopThread
@@ -147,7 +147,7 @@ def test_expressions_look_in_searched_fields(tmp_path: Path) -> None:
             for text, wanted in MATCHES.items():
                 expression = parse(text, settings.column_names).expression
                 assert expression is not None, text
-                where = {"must": [conditions(expression, analyser.columns, {})]}
+                where = {"must": [keyword_conditions(expression, analyser.columns, {})]}
                 [hits] = calls.run(client.query_batch("documents", [{"filter": where, "limit": 9}], timeout=60), 60)
                 assert isinstance(hits, Hits), text
                 assert {names[id_] for id_ in hits.ids} == wanted, text
@@ -162,7 +162,7 @@ def test_a_column_that_the_collection_lacks_matches_nothing() -> None:
     """A collection that was made without the field has no index of it to look in."""
     expression = parse("sku:qc OR sea", {"sku": "sku"}).expression
     assert expression is not None
-    found = conditions(expression, ("title", "text"), {})
+    found = keyword_conditions(expression, ("title", "text"), {})
     assert {"has_id": []} in found["should"]
     assert "_sku_texts" not in str(found)
 

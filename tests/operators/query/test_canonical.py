@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
 from operators.query.cursor import After, Cursor, Offset
+from operators.wire.reply import ReplyTo
 from schemas.filters import Eq, OrderBy
 from schemas.query import QueryEvent
 
@@ -25,31 +26,17 @@ def asked(at: Cursor | None = None, **fields: Any) -> CanonicalQuery:
 def test_what_the_event_does_not_say_is_filled_in() -> None:
     """Destination, namespace, clock and page size have their defaults; the rest is nothing."""
     assert asked(text="t") == CanonicalQuery(
-        query_id="q",
+        event=QueryEvent(query_id="q", text="t"),
         source="shop",
         destination="default",
-        collection=None,
         namespace="public",
-        subject=None,
-        actor_type=None,
         text="t",
-        vector=None,
-        filters=(),
-        order_by=None,
         limit=20,
-        cursor=None,
         now=5.0,
-        own_clock=False,
-        current_cycle=None,
         shape=Shape.SEARCH,
-        reflections_only=False,
-        rerank=True,
-        explain=False,
-        debug=False,
-        recorded=None,
-        reply_to=None,
-        reply_partition=None,
-        metadata=None,
+        cursor=None,
+        reply=ReplyTo(None, None),
+        understood=None,
     )
 
 
@@ -64,10 +51,11 @@ def test_what_the_event_says_is_kept() -> None:
         "limit": 7,
     }
     query = asked(**said, filters=[YEAR], order_by=ORDER)
-    assert {name: getattr(query, name) for name in said} == said
-    assert query.filters == (Eq(field="year", op="eq", value=2024),)
-    assert query.order_by == OrderBy(field="year", direction="desc")
-    assert asked(vector=[0.5, 1.0]).vector == [0.5, 1.0]
+    assert {name: getattr(query.event, name) for name in said} == said
+    assert (query.destination, query.namespace, query.limit) == ("d", "n", 7)
+    assert query.event.filters == [Eq(field="year", op="eq", value=2024)]
+    assert query.event.order_by == OrderBy(field="year", direction="desc")
+    assert asked(vector=[0.5, 1.0]).event.vector == [0.5, 1.0]
 
 
 @pytest.mark.parametrize(("limit", "size"), [(0, 20), (1, 1), (200, 200), (201, 200)])

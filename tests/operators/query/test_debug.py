@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from operators.query.in_flight import InFlight, Step
-from operators.query.outcome import Answer, CachedAnswer, Page
+from operators.query.outcome import Answer
 from operators.query.plan import Planner
 from operators.query.result import debug
 from schemas.recipes.fusion import DecayTier
@@ -54,7 +54,7 @@ def test_steps_are_noted_only_to_be_told() -> None:
 def test_a_kept_answer_names_its_cache(stage: RetrievalStage, cache: str) -> None:
     """Whoever is answered from a cache is told from which."""
     asked = query(debug=True)
-    asked.cache.cached = CachedAnswer(stage, Answer({}, Page(0.0)), None)
+    asked.cache.cached = Answer({"retrieval_stage": stage}, 0.0)
     said = told(asked)
     assert (said["cache_hit"], said["cache_type"]) == (True, cache)
 

@@ -1,13 +1,13 @@
 """Expressions as filters: the JSON by hand, and what the engine takes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any as Json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.query.keyword_filter import conditions, exclusions, open_endings
+from operators.query.search_bodies import exclusions, keyword_conditions, open_endings
 from operators.text.expression import DEEPEST, MOST, Expression, parse
 from operators.text.lexer import PhrasePrefix
 from schemas.document import COLUMNS
@@ -25,9 +25,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
         yield made
 
 
-def condition(text: str) -> dict[str, Json]:
+def condition(text: str) -> Mapping[str, Json]:
     """The condition of an expression's text that has no endings."""
-    return conditions(expression(text), COLUMNS, {})
+    return keyword_conditions(expression(text), COLUMNS, {})
 
 
 def expression(text: str) -> Expression:
@@ -82,7 +82,7 @@ def test_the_endings_of_a_phrase_by_hand() -> None:
         }
     }
     high = {"key": "title", "match": {"text": "high"}}
-    assert conditions(asked, COLUMNS, {ending: ["lantern", "land"]}) == {
+    assert keyword_conditions(asked, COLUMNS, {ending: ["lantern", "land"]}) == {
         "should": [
             {
                 "should": [
@@ -93,7 +93,7 @@ def test_the_endings_of_a_phrase_by_hand() -> None:
             high,
         ]
     }
-    assert conditions(asked, COLUMNS, {ending: []}) == {"should": [{"has_id": []}, high]}
+    assert keyword_conditions(asked, COLUMNS, {ending: []}) == {"should": [{"has_id": []}, high]}
 
 
 @pytest.mark.parametrize(

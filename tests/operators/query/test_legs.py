@@ -19,7 +19,7 @@ SOUNDS = LegSpec(
     lambda query: query.retrieval.encoding,
     Bodies.sparse,
     able=lambda able: able.has("learned"),
-    unready=lambda _: Reason.NO_TERMS,
+    unready=Reason.NO_TERMS,
 )
 WEIGHED: dict[str, Any] = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"sounds": 2.0}}}}
 

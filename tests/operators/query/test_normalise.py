@@ -15,8 +15,8 @@ from operators.caching import keys
 from operators.caching.keys import exact_key, state
 from operators.query.collection import Destinations
 from operators.query.cursor import After, Cursor, CursorCodec, Offset
+from operators.query.lookup import MOST_SEEN
 from operators.query.normalise import Normalised, Normaliser
-from operators.query.paging import MOST_SEEN
 from operators.query.plan import Planner
 from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.query import QueryEvent
@@ -49,7 +49,7 @@ def refusal(normalise: Normaliser = NORMALISE, **fields: Any) -> tuple[DeadLette
 
 def key_of(query: Normalised) -> bytes:
     """Under what its answer would be kept."""
-    return exact_key(query.scope, query.query.canonical.text, query.query.canonical.vector)
+    return exact_key(query.scope, query.query.canonical.text, query.query.canonical.event.vector)
 
 
 # The query

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.query.backend_answers import OrderValue
 from operators.query.cursor import After
-from operators.query.paging import LookupPage, OrderValue, find_page, records_to_ask, sort_candidates
+from operators.query.lookup import LookupPage, find_page, records_to_ask
+from operators.query.outcome import sort_candidates
 from operators.ranking.candidate import Candidate
 from schemas.filters import OrderBy
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.caching.keys import state
-from operators.query.backend_answers import RerankScores
 from operators.query.cursor import After
 from operators.query.in_flight import InFlight
 from operators.query.result import pool
 from operators.query.returned import READ
 from operators.ranking.candidate import Leg
 from operators.ranking.grouping import Grouping
+from operators.ranking.run import ModelScores
 from operators.stages.fuse import fuse_legs
 from operators.text.passages import Matcher
 from schemas.errors import Reason
@@ -114,13 +114,13 @@ def test_a_refusal_says_why_and_nothing_else() -> None:
 def test_the_next_page_begins_where_this_one_ends() -> None:
     """The cursor is the query's, in its state: with it the same query gets the next ranks; the last page has none."""
     first = found(count=12, limit=5)
-    first.cache.watermark = ("0:7",)
+    first.cache.scope = replace(first.cache.scope, watermark=("0:7",))
     pages = [published(first)]
     while (cursor := pages[-1]["next_cursor"]) is not None:
         assert CURSORS.read(cursor).state == state(first.cache.scope)
         asked = found(count=12, limit=5, cursor=cursor)
         assert bound(asked) == bound(first)
-        asked.cache.watermark = ("0:7",)
+        asked.cache.scope = replace(asked.cache.scope, watermark=("0:7",))
         pages.append(published(asked))
     assert [[hit["rank"] for hit in page["results"]] for page in pages] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10], [11, 12]]
     assert [hit["id"] for page in pages for hit in page["results"]] == [f"doc-{n}" for n in range(12)]
@@ -220,13 +220,13 @@ def test_a_verdict_is_recorded_by_the_documents_own_ids() -> None:
     """A reranker's scores stand beside the legs; without a verdict there are none, an empty one is one."""
     asked = ranked(record=True)
     assert "rerank" not in recorded(asked)
-    asked.outcome.rerank_scores = RerankScores("model", {"p3": 0.5, "p0": -2.0}, 2)
+    asked.outcome.rerank_scores = ModelScores({"p3": 0.5, "p0": -2.0}, 2, model="model")
     assert recorded(asked)["rerank"] == {"doc-3": 0.5, "doc-0": -2.0}
-    asked.outcome.rerank_scores = RerankScores("model", {}, 2)
+    asked.outcome.rerank_scores = ModelScores({}, 2, model="model")
     assert recorded(asked)["rerank"] == {}
     assert recorded(asked)["reranked_candidates"] == 2
     assert "unscored" not in recorded(asked)
-    asked.outcome.rerank_scores = RerankScores("model", {"p3": 0.5}, 2, unscored=frozenset({"p0"}))
+    asked.outcome.rerank_scores = ModelScores({"p3": 0.5}, 2, unscored=frozenset({"p0"}), model="model")
     assert recorded(asked)["unscored"] == ["doc-0"]
     assert CandidatePool.model_validate(recorded(asked)).unscored == ["doc-0"]
 
@@ -246,7 +246,7 @@ def test_documents_of_one_id_are_told_apart() -> None:
         keyword(("p0", 3.0), ("p2", 2.0), ("p3", 2.0), ("p1", 1.0), payloads=payloads),
     ]
     asked = ranked(legs, record=True)
-    asked.outcome.rerank_scores = RerankScores("model", {"p0": 1.0, "p1": 2.0, "p3": 3.0}, 3)
+    asked.outcome.rerank_scores = ModelScores({"p0": 1.0, "p1": 2.0, "p3": 3.0}, 3, model="model")
     found = recorded(asked)
     assert [[hit["id"] for hit in each["hits"]] for each in found["legs"]] == [["p1", "p0"], ["p0", "p2", "y", "p1"]]
     assert found["rerank"] == {"p0": 1.0, "p1": 2.0, "y": 3.0}
@@ -265,7 +265,7 @@ def test_no_two_points_become_one(first: list[str], second: list[str], own: dict
     ]
     asked = query(record=True)
     asked.outcome.legs = {each.name: each for each in legs}
-    found = [[hit["id"] for hit in each["hits"]] for each in pool(asked.asked, asked.outcome, None)["legs"]]
+    found = [[hit["id"] for hit in each["hits"]] for each in pool(asked.asked, asked.outcome)["legs"]]
     called = dict(zip([*first, *second], [id_ for ids in found for id_ in ids], strict=True))
     assert len(set(called.values())) == len(called)
     assert found == [[called[id_] for id_ in ids] for ids in (first, second)]

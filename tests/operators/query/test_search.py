@@ -4,7 +4,7 @@ import pytest
 
 from operators.clients.qdrant.requests import Limits
 from operators.query.backend_answers import Hits
-from operators.query.search import Body, Count, Found, Program, QueryBatch, all_matching, list_matching, nearest
+from operators.query.search import Body, Count, Found, Program, QueryBatch, all_matching, nearest
 
 BODY: Body = {"filter": {"must": []}, "limit": 2}
 
@@ -40,14 +40,15 @@ def test_no_search_asks_for_more_hits_than_the_collection_gives() -> None:
 
 def test_what_matches_without_a_score_comes_behind() -> None:
     """Each document once, as many as were asked for."""
-    program = nearest([BODY, BODY])
-    assert next(program) == QueryBatch([BODY, BODY])
+    bodies = [{**BODY, "query": [1.0]}, BODY]
+    program = nearest(bodies)
+    assert next(program) == QueryBatch(bodies)
     found = end(program, [hits("a"), hits("a", "b", "c")])
     assert (found.hits.ids, found.hits.scores) == (["a", "b"], [1.0, 0.0])
 
 
 def test_a_filter_alone_gives_no_scores() -> None:
     """None, whatever numbers the server gives."""
-    program = list_matching([BODY])
+    program = nearest([BODY])
     next(program)
     assert end(program, [hits("a", "b")]).hits.scores == [0.0, 0.0]

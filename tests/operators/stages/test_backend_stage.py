@@ -45,12 +45,12 @@ class Spelling(BackendStage[str, str]):
 
     def on_unasked(self, item: InFlight) -> InFlight:
         """Note it."""
-        self.heard.append(("unasked", item.asked.canonical.query_id))
+        self.heard.append(("unasked", item.asked.canonical.event.query_id))
         return item
 
     def on_loss(self, query: InFlight) -> None:
         """Note it."""
-        self.heard.append(("lost", query.asked.canonical.query_id))
+        self.heard.append(("lost", query.asked.canonical.event.query_id))
 
     def span(self, query: InFlight) -> tuple[str, Attributes]:
         """None in particular."""

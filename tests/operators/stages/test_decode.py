@@ -98,7 +98,7 @@ def test_poison_ends_as_its_class(value: Any, kind: DeadLetterClass) -> None:
 def test_half_an_emoji_is_replaced_and_said(escaped: str, text: str) -> None:
     """Whatever stands around it; what only looks like an escape, and a whole one, stay as they are."""
     query = DECODE(message(rb'{"query_id": "q", "metadata": {"m": "%b"}, "text": "t"}' % escaped.encode()))
-    assert query.asked.canonical.metadata == {"m": text}
+    assert query.asked.canonical.event.metadata == {"m": text}
     assert query.outcome.warnings == ["half of a surrogate pair was replaced by U+FFFD"]
 
 
@@ -129,7 +129,7 @@ def test_the_limits_themselves_are_allowed() -> None:
         assert DECODE(message({"query_id": "q", "text": text})).asked.canonical.text == "ü" * 500
     query = b'{"query_id": "q", "text": "t"}'
     assert DECODE(message(query + b" " * (10_000 - len(query)))).asked.canonical.text == "t"
-    assert DECODE(message(nested(MAX_DEPTH - 2))).asked.canonical.metadata
+    assert DECODE(message(nested(MAX_DEPTH - 2))).asked.canonical.event.metadata
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_text_that_looks_like_keys_is_a_text(text: str) -> None:
     """Quotes, colons and backslashes in strings, and one key in several objects, are no repeated keys."""
     metadata = {text: text, "a": {"a": [{"a": text}, {"a": text}]}, "query_id": text}
     query = DECODE(message({"query_id": "q", "text": text, "metadata": metadata}))
-    assert (query.asked.canonical.text, query.asked.canonical.metadata) == (text, metadata)
+    assert (query.asked.canonical.text, query.asked.canonical.event.metadata) == (text, metadata)
 
 
 json_values = st.recursive(
@@ -231,7 +231,7 @@ def decoded(value: bytes) -> None:
     except InputError as error:
         refusal = error
     else:
-        assert query.asked.canonical.query_id
+        assert query.asked.canonical.event.query_id
         assert math.isfinite(query.deadline)
         return
     assert refusal.kind in Kind
@@ -295,7 +295,7 @@ def test_the_text_is_composed() -> None:
     """A decomposed text is searched for in NFC; a recorded pool has what was sent."""
     sent = unicodedata.normalize("NFD", "Größe が")
     asked = DECODE(message({"query_id": "q", "text": sent, "record": True})).asked.canonical
-    assert asked.recorded is not None
+    assert asked.event.record
     assert (asked.text, asked.recorded["text"]) == ("Größe が", sent)
 
 

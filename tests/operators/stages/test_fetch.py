@@ -18,7 +18,7 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.making import ensure
 from operators.query.backend_answers import Hits
 from operators.query.in_flight import InFlight
-from operators.query.results import Results
+from operators.query.outcome import Results
 from operators.query.search import Found
 from operators.ranking.candidate import Candidate, union
 from operators.ranking.content import fingerprint

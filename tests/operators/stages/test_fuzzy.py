@@ -43,7 +43,9 @@ def asked(**event: Any) -> InFlight:
     each.retrieval.capabilities = capable(fuzzy=True)
     each.retrieval.words, each.retrieval.columns = WORDS, ["text"]
     each.retrieval.terms = each.retrieval.trigrams = SparseVector([7], [1.0])
-    each.retrieval.searches = {leg: Search(lambda: nearest([{}]), each.trace) for leg in ("keyword", "fuzzy")}
+    each.retrieval.searches = {
+        leg: Search(lambda: nearest([{"query": []}]), each.trace) for leg in ("keyword", "fuzzy")
+    }
     return each
 
 
@@ -133,7 +135,7 @@ def test_through_the_engine_it_is_asked_for_misspelt_queries_alone() -> None:
     """One whose words were all found passes it by, and so do what was answered and what has no trigrams."""
     spelt, misspelt, without, answered = (asked() for _ in range(4))
     misspelt.retrieval.words = [*WORDS, QueryWord("lmap", [8], len(TERMS), 1)]
-    without.retrieval.searches = {"keyword": Search(lambda: nearest([{}]), without.trace)}
+    without.retrieval.searches = {"keyword": Search(lambda: nearest([{"query": []}]), without.trace)}
     without.retrieval.words, without.retrieval.trigrams = misspelt.retrieval.words, None
     answered.retrieval.searches, answered.answered = None, True
     keyword = Scripted("keyword", NOBODY, Bounds(30, 64, 8), hits=hits({"a": [1, 2, 3, 5]}))

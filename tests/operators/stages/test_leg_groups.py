@@ -43,7 +43,7 @@ def search(limit: int, wanted: int, most: int = 1000) -> Search:
     """The nearest documents, and how many groups they shall be of."""
     body = {"query": [1.0, 0.0], "using": "dense", "filter": {"must": []}, "limit": limit, "with_payload": ["parent"]}
     groups = Groups("parent", wanted, most, None)
-    return Search(lambda: groups.search(limit, lambda narrowing: nearest([narrowing.body(body)])), TRACE)
+    return Search(lambda: groups.search(limit, lambda narrow: nearest([narrow(body)])), TRACE)
 
 
 def asked(transport: httpx.AsyncBaseTransport, wanted: Search) -> Found | BackendError:
@@ -127,7 +127,7 @@ def test_a_strict_collection_is_asked_for_values_that_its_index_answers() -> Non
     """Strict mode refuses a filter by integers on an index of keywords: such documents are left out by their ids."""
     groups = Groups("parent", 9, 1000, {"parent": frozenset({Ask.KEYWORD})})
     found = Hits(["1", "2", "3"], [0.9, 0.8, 0.7], [{"parent": "a"}, {"parent": 5}, {}])
-    program = groups.search(3, lambda narrowing: nearest([narrowing.body({"filter": {"must": []}, "limit": 3})]))
+    program = groups.search(3, lambda narrow: nearest([narrow({"query": [], "filter": {"must": []}, "limit": 3})]))
     next(program)
     further = program.send([found])
     assert isinstance(further, QueryBatch)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
-from operators.query.results import Results
+from operators.query.outcome import Results
 from operators.query.returned import share_of
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds

@@ -17,9 +17,8 @@ from operators.caching.keys import state
 from operators.query.backend_answers import Embedding
 from operators.query.cursor import Cursor, Offset
 from operators.query.in_flight import InFlight
-from operators.query.outcome import Answer, Page
+from operators.query.outcome import Answer, Results
 from operators.query.result import records_of
-from operators.query.results import Results
 from operators.ranking.candidate import Candidate
 from operators.ranking.grouping import Grouping
 from operators.stages.answers import Answers
@@ -33,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 
 MARK = ("0:7",)
 EVENT = {"status": "ok", "results": [], "warnings": [], "provenance": {}}
-ANSWER = Answer(EVENT, Page(0.0))
+ANSWER = Answer(EVENT, 0.0)
 
 
 def asked(offset: int, **event: Any) -> InFlight:
@@ -214,7 +213,7 @@ def test_a_vector_of_ones_own_is_served_to_itself_alone() -> None:
 def told(query: InFlight) -> Any:
     """The text of the query that the answer was computed for, as the answer says it."""
     assert query.cache.cached is not None
-    return query.cache.cached.served.event["provenance"]["asked"]
+    return query.cache.cached.event["provenance"]["asked"]
 
 
 def test_only_what_is_whole_and_computed_is_kept() -> None:
@@ -223,7 +222,7 @@ def test_only_what_is_whole_and_computed_is_kept() -> None:
         kept = answers()
         first = kept.look_up(asked(0), MARK)
         first.outcome.removed = removed
-        kept.put(first, Answer(event, Page(0.0)))
+        kept.put(first, Answer(event, 0.0))
         assert not kept.look_up(asked(1), MARK).answered
 
 
@@ -256,7 +255,7 @@ def taken() -> float:
     before = resident()
     for offset in range(9000):
         asked = kept.look_up(query(offset, text=f"text {offset}"), MARK)
-        kept.put(asked, Answer({**EVENT, "results": [{"text": "x" * sizes.randrange(200, 8000)}]}, Page(0.0)))
+        kept.put(asked, Answer({**EVENT, "results": [{"text": "x" * sizes.randrange(200, 8000)}]}, 0.0))
         kept.finish(asked.message.origin)
     return (resident() - before) / exact.size
 
@@ -296,7 +295,7 @@ def test_no_watermark_is_known_only_where_the_topic_is_read(reached: bool, known
     waiting = asked(0)
     assert not lookup.wants(waiting)
     lookup.on_unasked(waiting)
-    assert waiting.cache.watermark == known
+    assert waiting.cache.scope.watermark == known
 
 
 def test_a_cached_answer_with_a_forbidden_document_in_a_group_is_none() -> None:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from operators.access.firewall import AccessFilter
-from operators.query.outcome import Answer, Page
+from operators.query.outcome import Answer, Results
 from operators.query.result import page, records_of
-from operators.query.results import Results
-from operators.query.returned import divide
+from operators.query.returned import split_neighbours
 from operators.ranking.candidate import Candidate
 from operators.ranking.grouping import Grouping
 from operators.runtime.dispatcher import Bounds
@@ -84,7 +83,7 @@ def test_an_expired_document_is_no_neighbour(monkeypatch: pytest.MonkeyPatch) ->
         kept, again = answers(), query(1)
         first = kept.look_up(query(), ("0:7",))
         first.outcome.neighbours = asked.outcome.neighbours
-        kept.put(first, Answer({"status": "ok", "results": []}, Page(0.0)))
+        kept.put(first, Answer({"status": "ok", "results": []}, 0.0))
         kept.finish(first.message.origin)
         # It may have waited since it was received.
         with monkeypatch.context() as clock:
@@ -103,7 +102,7 @@ def test_nobody_asks_for_nothing(event: dict[str, Any]) -> None:
 def test_equal_places_are_in_the_order_of_ids() -> None:
     """As in the index, and a neighbour's own id goes before the point's."""
     around = [("z", payload(3)), ("a", payload(3, id="own"))]
-    before, behind = divide(("m", payload(3)), around, 2)
+    before, behind = split_neighbours(("m", payload(3)), around, 2)
     assert [each["id"] for each in before] == ["own"]
     assert [each["id"] for each in behind] == ["z"]
 

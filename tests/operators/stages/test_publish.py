@@ -12,11 +12,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from structlog.testing import capture_logs
 
 from operators.delivery.output_record import OutputRecord
-from operators.query.backend_answers import RerankScores
 from operators.query.in_flight import InFlight
 from operators.query.result import status_of
 from operators.ranking.fusion import score
 from operators.ranking.pipeline import Ranked
+from operators.ranking.run import ModelScores
 from operators.stages.publish import Publisher
 from operators.wire.message import result_id
 from schemas.errors import Reason
@@ -213,7 +213,7 @@ def test_a_reranker_is_named_only_if_it_took_part() -> None:
     """Provenance names the reranker of a reranked answer; an answer that wasn't has no such field."""
     assert "reranked" not in published(found())
     asked = found()
-    asked.outcome.rerank_scores = RerankScores("cohere", {}, 3)
+    asked.outcome.rerank_scores = ModelScores({}, 3, model="cohere")
     asked.outcome.run.reranked = True
     event = published(asked)
     assert event["reranked"] is True

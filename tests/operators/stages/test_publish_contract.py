@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.results import Results
+from operators.query.outcome import Results
 from operators.ranking.candidate import Candidate, Leg
 from schemas.errors import InputError, Reason
 from schemas.result import KEYWORD, VECTOR, LegStatus

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.backend_answers import RerankScores
 from operators.query.canonical import Shape
 from operators.query.cursor import result_digest
 from operators.query.in_flight import InFlight
-from operators.query.results import Results
+from operators.query.outcome import Results
 from operators.ranking.candidate import Candidate
 from operators.ranking.grouping import Grouping
+from operators.ranking.run import ModelScores
 from operators.stages.fuse import fuse_legs
 from operators.stages.rerank import rank
 from schemas.filters import OrderBy
@@ -35,7 +35,7 @@ def found(**event: Any) -> InFlight:
     leg = structured(*payloads, payloads=payloads) if lookup else vector(*hits, payloads=payloads)
     asked.outcome.legs = {leg.name: leg}
     asked = fuse_legs(asked)
-    asked.outcome.rerank_scores = RerankScores("model", {"a": 0.1, "b": 0.9, "c": 0.2}, 3)
+    asked.outcome.rerank_scores = ModelScores({"a": 0.1, "b": 0.9, "c": 0.2}, 3, model="model")
     return asked
 
 

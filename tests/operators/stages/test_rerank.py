@@ -12,8 +12,8 @@ from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.query.backend_answers import Embedding, PartialScores, Scores, SomeScores, refused_of
 from operators.query.in_flight import InFlight
+from operators.query.outcome import Results
 from operators.query.result import result, status_of
-from operators.query.results import Results
 from operators.ranking.candidate import Candidate
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Run

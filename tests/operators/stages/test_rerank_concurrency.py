@@ -216,8 +216,8 @@ def through(
     for one, before in zip(queries, fused, strict=True):
         said = one.outcome.rerank_scores
         assert one.outcome.run.reranked is (said is not None)
-        assert ranking(one) == (before if said is None else alone(before, one, said.read, said.unscored))
-        whole = len(before) == 1 or (said is not None and said.read == min(TOP, len(before)))
+        assert ranking(one) == (before if said is None else alone(before, one, said.top, said.unscored))
+        whole = len(before) == 1 or (said is not None and said.top == min(TOP, len(before)))
         assert [stage for stage, _ in one.outcome.degraded] == ["rerank"] * (not whole)
     return [one for one in queries if not one.outcome.degraded]
 
@@ -282,4 +282,4 @@ def test_who_has_no_time_takes_nobody_elses() -> None:
         one.deadline = 0.02
     with stage("vllm_score", 0, seconds=(0.005, 0.1, 0.12)) as (_, _, reranking, calls):
         reranked = through(queries, reranking, calls, 0.1, 10)
-    assert [one.asked.canonical.query_id for one in queries if one not in reranked and one not in hurried] == []
+    assert [one.asked.canonical.event.query_id for one in queries if one not in reranked and one not in hurried] == []

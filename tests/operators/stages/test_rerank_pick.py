@@ -8,11 +8,12 @@ import pytest
 
 from operators.clients.rerankers import Capacity, Reads, Reranker, RerankRequest
 from operators.clients.rerankers.listwise import ChatSelector
-from operators.query.backend_answers import RerankScores, Scores
+from operators.query.backend_answers import Scores
 from operators.query.in_flight import InFlight
+from operators.query.outcome import Results
 from operators.query.plan import Planner
 from operators.query.result import status_of
-from operators.query.results import Results
+from operators.ranking.run import ModelScores
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import async_stage, sync_stage
@@ -127,7 +128,9 @@ def through(asked: list[InFlight], both: Seats, calls: EventLoopThread) -> None:
             "pick", sync_stage("rank", async_stage("rerank", up, both.rerank, calls), rank), both.pick, calls
         ),
     )
-    assert sorted(each.asked.canonical.query_id for each in left) == [each.asked.canonical.query_id for each in asked]
+    assert sorted(each.asked.canonical.event.query_id for each in left) == [
+        each.asked.canonical.event.query_id for each in asked
+    ]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +213,7 @@ def test_a_selection_is_said(rerank_scores: Scores) -> None:
     """An answer names the model that was asked, and says that it was reranked, also if the model selected nothing."""
     asked = BOTH.pick.on_result(query(), rerank_scores)
     assert asked.outcome.run.reranked
-    assert asked.outcome.rerank_scores == RerankScores("chat", rerank_scores, 3)
+    assert asked.outcome.rerank_scores == ModelScores(rerank_scores, 3, model="chat")
     assert asked.outcome.degraded == []
 
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from operators.query.backend_answers import RerankScores, Scores
+from operators.query.backend_answers import Scores
 from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Candidate
+from operators.ranking.run import ModelScores
 from tests.operators.ranking.pools import scores
 from tests.operators.stages.test_rerank_pick import FUSED, query
 
@@ -15,7 +16,7 @@ def by_scores(asked: InFlight, rerank_scores: Scores) -> list[Candidate]:
     """The query's candidates in the order that the scores give those that its plan has reranked."""
     plan, outcome = asked.asked.plan, asked.outcome
     read = plan.reranks(asked.asked.canonical) or plan.picks(asked.asked.canonical)
-    outcome.rerank_scores = RerankScores("m", rerank_scores, read)
+    outcome.rerank_scores = ModelScores(rerank_scores, read, model="m")
     outcome.finish(plan, None)
     if plan.picking is not None:
         outcome.pick(plan.picking)

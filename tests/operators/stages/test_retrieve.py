@@ -14,7 +14,7 @@ from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant.requests import UNLIMITED
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.in_flight import InFlight
-from operators.query.results import Results
+from operators.query.outcome import Results
 from operators.query.search import Found, QueryBatch, Search, nearest
 from operators.ranking.candidate import Candidate
 from operators.runtime.batching.policy import Waiting
@@ -132,7 +132,7 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
 def test_a_search_that_counts_first_is_in_no_other_searchs_call() -> None:
     """Each is a call by itself, made for its namespace; the others are batched as ever."""
     together = Together(3)
-    search = Search(lambda: nearest([{}]), query().trace)
+    search = Search(lambda: nearest([{"query": []}]), query().trace)
     apart = replace(search, alone="red")
     assert [together.tenant(each) for each in (search, apart)] == [None, "red"]
     for waiting, taken in (([search] * 5, 3), ([search] * 2, 2), ([apart] * 5, 1)):

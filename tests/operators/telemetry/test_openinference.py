@@ -2,10 +2,9 @@
 
 import pytest
 
-from operators.query.backend_answers import RerankScores
-from operators.query.outcome import Outcome
-from operators.query.results import Results
+from operators.query.outcome import Outcome, Results
 from operators.ranking.candidate import Candidate
+from operators.ranking.run import ModelScores
 from operators.telemetry.traces import RERANKED, reranker_attributes
 from tests.operators.recorded import Recorded
 
@@ -14,7 +13,9 @@ def outcome(count: int, *, scored: bool = True) -> Outcome:
     """Candidates d0, d1, ..., of which the model likes the last one best."""
     candidates = [Candidate(f"d{place}", 1.0 - place / count) for place in range(count)]
     scores = {candidate.id: float(place) for place, candidate in enumerate(candidates)}
-    return Outcome(results=Results(candidates), rerank_scores=RerankScores("minilm", scores, count) if scored else None)
+    return Outcome(
+        results=Results(candidates), rerank_scores=ModelScores(scores, count, model="minilm") if scored else None
+    )
 
 
 def test_the_first_documents_in_and_the_best_out_are_named() -> None:

@@ -16,9 +16,8 @@ from operators.collections.making import ensure
 from operators.indexing.document import DocumentInFlight
 from operators.indexing.point import point
 from operators.query.backend_answers import Hits
-from operators.query.keyword_filter import conditions, open_endings
-from operators.query.search import Counted, count_endings
-from operators.query.search_bodies import ENDINGS
+from operators.query.search import Endings, count_endings
+from operators.query.search_bodies import ENDINGS, keyword_conditions, open_endings
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
 from operators.text.expression import Expression, Parsed
@@ -94,7 +93,7 @@ class Index:
             found[owner] |= self._found(hits)
         return found
 
-    def counted(self, expression: Expression) -> Counted:
+    def counted(self, expression: Expression) -> tuple[Endings, bool]:
         """The endings of the expression's phrases, among all documents."""
         program = count_endings(open_endings(expression, COLUMNS), ENDINGS)
         words = next(program)
@@ -104,15 +103,15 @@ class Index:
         ]
         with pytest.raises(StopIteration) as ended:
             program.send(facets)
-        counted: Counted = ended.value.value
+        counted: tuple[Endings, bool] = ended.value.value
         return counted
 
     def _filtered(self, parsed: Parsed) -> dict[str, Any]:
         where = {}
         if parsed.expression is not None:
-            counted = self.counted(parsed.expression)
-            assert not counted.cut
-            where = {"must": [conditions(parsed.expression, COLUMNS, counted.endings)]}
+            endings, cut = self.counted(parsed.expression)
+            assert not cut
+            where = {"must": [keyword_conditions(parsed.expression, COLUMNS, endings)]}
         return {"filter": where, "limit": max(len(self._numbers), 1), "with_payload": False}
 
     def _found(self, hits: Hits) -> set[int]:

@@ -12,7 +12,7 @@ from operators.query.in_flight import InFlight
 from operators.stages.decode import Decoder
 from operators.wire.cloud_event import CloudEvent, Mode, content_mode, from_envelope, in_kind
 from operators.wire.message import Headers, Message
-from operators.wire.parsing import parse
+from operators.wire.parsing import parse_message
 from schemas.errors import DeadLetterClass, InputError
 from tests.operators.samples import decoder, message
 
@@ -60,14 +60,14 @@ def refused(sent: Message) -> tuple[DeadLetterClass, str]:
 def test_the_bindings_binary_example() -> None:
     """The Kafka binding's example of binary mode is read, attribute by attribute; the value is the data."""
     query = DECODE(binary())
-    assert query.asked.canonical.query_id == "q"
+    assert query.asked.canonical.event.query_id == "q"
     assert query.envelope == CloudEvent(Mode.BINARY, "1234-1234-1234", "/mycontext/subcontext", None)
 
 
 def test_the_bindings_structured_example() -> None:
     """Its example of structured mode, with data of JSON, is the same event."""
     query = DECODE(structured(datacontenttype="application/json"))
-    assert query.asked.canonical.query_id == "q"
+    assert query.asked.canonical.event.query_id == "q"
     assert query.envelope == CloudEvent(Mode.STRUCTURED, "1234-1234-1234", "/mycontext/subcontext", None)
 
 
@@ -290,7 +290,7 @@ def test_what_is_written_is_read_again(attributes: dict[str, str], data: dict[st
     headers, document = in_kind(mode, attributes, data)
     assert content_mode(headers) is mode
     written = CloudEvent(mode, attributes["id"], attributes["source"], attributes.get("correlationid"))
-    parsed = parse(message(document, headers=headers), 10_000, 100)
+    parsed = parse_message(message(document, headers=headers), 10_000, 100)
     assert (parsed.envelope, parsed.event) == (written, data)
     trace = tuple((name, attributes[name].encode()) for name in ("traceparent", "tracestate") if name in attributes)
     assert parsed.trace[-len(trace) :] == trace or not trace

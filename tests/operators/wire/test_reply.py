@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.wire.reply import MAX_RETURNED, MAX_RETURNED_BYTES, Replies, fits
+from operators.wire.reply import MAX_RETURNED, MAX_RETURNED_BYTES, Replies, headers_fit
 from schemas.errors import DeadLetterClass, InputError
 from schemas.settings.delivery import ReplySettings
 from schemas.settings.policies import IdentitySettings, PolicySettings
@@ -134,7 +134,7 @@ def test_too_many_headers_do_not_return(many: list[tuple[str, bytes]]) -> None:
     """Only a correlation id does then, if it is short."""
     long = ("correlation-id", b"x" * 600)
     headers = (*many, ("kafka_correlationId", b"7"), long)
-    assert not fits(headers)
+    assert not headers_fit(headers)
     assert REPLIES.returning(headers, ()) == (("kafka_correlationId", b"7"),)
     assert REPLIES.returning((("x-request-id", b""),) * (MAX_RETURNED + 1), ()) == ()
 

@@ -21,8 +21,7 @@ from operators.collections.making import ensure
 from operators.query.collection import Capabilities, Destinations
 from operators.query.cursor import After, Cursor
 from operators.query.legs import Searches
-from operators.query.lookup import look_up
-from operators.query.paging import by_id, find_page
+from operators.query.lookup import by_id, find_page, look_up
 from operators.query.search import Search
 from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
@@ -147,6 +146,6 @@ def test_a_lookup_that_fails_is_an_error(tmp_path: Path) -> None:
     """Nothing of a lookup is kept if one of its requests fails."""
     with Engine(tmp_path) as engine:
         body = {"order_by": {"key": "x"}, "filter": {"must": []}, "with_payload": False, "limit": 1}
-        search = Search(lambda: look_up(body, None), query().trace)
+        search = Search(lambda: look_up(body, 1), query().trace)
         [found] = asyncio.run(Runner(EngineClient(engine)).run("nowhere", [search], 30))
         assert isinstance(found, BackendError)
