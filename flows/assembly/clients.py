@@ -36,8 +36,7 @@ from operators.collections.catalogue import Catalogue
 from operators.collections.gaps import is_searchable
 from operators.collections.requirements import vectors
 from operators.runtime.event_loop import EventLoopThread
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
 from schemas.settings import (
     ChatSettings,

@@ -57,7 +57,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
-from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import Instruments
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from aiohttp import web
 from flows.assembly.clients import Clients, InProcess, embedder
 from operators.clients.http.transport import proxy_for
 from operators.clients.rerankers.listwise import FORM
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from schemas.errors import BackendError, ConfigError
 from schemas.settings import load
 from tests.missing import missing

@@ -18,8 +18,7 @@ import logging
 from opentelemetry.trace import NoOpTracerProvider
 from flows.process import logs
 from operators.runtime.dispatcher import defect_of_call
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from operators.telemetry.traces import QueryTrace
 from schemas.settings import TelemetrySettings
 
@@ -104,7 +103,6 @@ EXPORTS = """
 import os, sys
 from flows.process import logs
 from operators.telemetry.export import metric_export, tracer_provider
-from operators.telemetry.instruments import Instruments
 from schemas.settings import TelemetrySettings
 
 logs.configure(TelemetrySettings(log_level=sys.argv[1], log_format="json"))
