@@ -205,7 +205,7 @@ def count(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequen
 def open_client(settings: Settings, in_process: InProcess) -> Iterator[Ask]:
     """Have a client of Qdrant asked on a loop of its own, until the block ends."""
     calls = EventLoopThread(Wakeup())
-    client = clients.qdrant(settings, lambda: in_process.engine, in_process.metrics("indexing"))
+    client = clients.qdrant(settings, in_process, in_process.metrics("indexing"))
     try:
         yield lambda work, timeout: calls.run(work(client), timeout)
     finally:

@@ -97,9 +97,9 @@ def measure(settings: RerankSettings) -> Measure:
     return "logit" if settings.kind in {"onnx", "nim"} else "share"
 
 
-def normaliser(settings: Settings) -> Normaliser:
-    """Makes events canonical queries. Raises ConfigError for a secret that cannot be used."""
-    return Normaliser(
+def decoder(settings: Settings, signals: Signals) -> Decoder:
+    """Turns messages into queries. Raises ConfigError for a secret that cannot be used."""
+    normaliser = Normaliser(
         destinations(settings.qdrant),
         settings.defaults,
         settings.policies,
@@ -109,17 +109,8 @@ def normaliser(settings: Settings) -> Normaliser:
         replies(settings),
         settings.config_hash(),
     )
-
-
-def decoder(settings: Settings, signals: Signals) -> Decoder:
-    """Turns messages into queries. Raises ConfigError for a secret that cannot be used."""
-    return Decoder(
-        settings.limits,
-        settings.qdrant.dimension,
-        settings.telemetry.record_content,
-        signals,
-        normaliser(settings),
-    )
+    record_content = settings.telemetry.record_content
+    return Decoder(settings.limits, settings.qdrant.dimension, record_content, signals, normaliser)
 
 
 def document_decoder(settings: Settings) -> DocumentDecoder:

@@ -17,12 +17,12 @@ from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
 from opentelemetry.trace import TracerProvider
 
-from flows.assembly import indexing as indexing_assembly
-from flows.assembly import search as search_assembly
-from flows.assembly.clients import Clients, InProcess
+from flows.assembly import Resources
+from flows.assembly.clients import Clients, InProcess, Ping
 from flows.assembly.collections import ensure_collections
-from flows.assembly.delivery import Replication, replication
-from flows.assembly.resources import Ping, Resources
+from flows.assembly.delivery import Replication
+from flows.assembly.indexing import IndexingParts
+from flows.assembly.search import Parts
 from flows.indexing import indexing
 from flows.search import search
 from operators.delivery import topics as topics_of_broker
@@ -47,7 +47,7 @@ def freeze_heap() -> None:
 class Replica:
     """Feeds a flow. `watchdog` is how long, in seconds, the engine's worker may stand still.
 
-    `resources` are closed when the flow has ended.
+    `resources` are closed when the flow has ended. `pings` are true for each backend that answers.
     """
 
     def __init__(
@@ -55,9 +55,11 @@ class Replica:
         replication: Replication,
         flow: Dataflow,
         resources: Resources,
+        pings: Mapping[str, Ping],
         watchdog: float,
         watermarks: WatermarkReader | None = None,
     ) -> None:
+        self.pings = pings
         self._replication = replication
         self._flow = flow
         self._resources = resources
@@ -115,11 +117,6 @@ class Replica:
         """True if it is stable, or has ended."""
         return self._ended or self.stable()
 
-    @property
-    def pings(self) -> Mapping[str, Ping]:
-        """For each backend that can be asked: true if it answers."""
-        return self._resources.pings
-
 
 def search_replica(
     settings: Settings, in_process: InProcess, provider: TracerProvider | None = None, *, embedded: bool = False
@@ -129,26 +126,12 @@ def search_replica(
     metrics = in_process.metrics("search")
     clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
-        writes = topics.listed_replies
-        follows = [topics.watermarks]
-        tells = settings.delivery.refusals == "result_and_dead_letter"
-        member = replication(
-            settings,
-            kafka,
-            topics.queries,
-            writes,
-            follows,
-            provider,
-            metrics,
-            resources,
-            tells=tells,
-            embedded=embedded,
-        )
+        member = Replication(settings, kafka, topics.queries, provider, metrics, resources, embedded=embedded)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         metrics.table("watermarks", lambda: watermarks.namespaces)
-        parts = search_assembly.search_parts(settings, clients, member, watermarks)
-        clients.register(resources, member.calls, settings.qdrant, parts.admission.catalogue)
-        return Replica(member, search(parts), resources.keep(), settings.delivery.watchdog, watermarks)
+        parts = Parts(settings, clients, member, watermarks)
+        pings = clients.register(resources, member.calls, settings.qdrant, parts.admission.catalogue)
+        return Replica(member, search(parts), resources.pop_all(), pings, settings.delivery.watchdog, watermarks)
 
 
 def indexing_replica(
@@ -156,20 +139,15 @@ def indexing_replica(
 ) -> Replica:
     """A replica of the indexing flow, in the group that its collections note, or else in the indexing flow's own.
 
-    It makes the collections that do not exist.
-
-    Raises ConfigError, DeliveryError and BackendError.
+    It makes the collections that do not exist. Raises ConfigError, DeliveryError and BackendError.
     """
     group = ensure_collections(settings, in_process).group or settings.kafka.indexing.group_id
-    kafka, topics = settings.kafka.model_copy(update={"group_id": group}), settings.kafka.topics
+    kafka, topic = settings.kafka.model_copy(update={"group_id": group}), settings.kafka.topics.documents
     metrics = in_process.metrics("indexing")
     clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
-        writes = [topics.watermarks]
-        member = replication(
-            settings, kafka, topics.documents, writes, [], provider, metrics, resources, tells=False, embedded=embedded
-        )
-        partitions = PARTITIONS if embedded else topics_of_broker.partitions(kafka, topics.documents)
-        parts = indexing_assembly.indexing_parts(settings, clients, member, group, partitions)
-        clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
-        return Replica(member, indexing(parts), resources.keep(), settings.delivery.watchdog)
+        member = Replication(settings, kafka, topic, provider, metrics, resources, embedded=embedded)
+        partitions = PARTITIONS if embedded else topics_of_broker.partitions(kafka, topic)
+        parts = IndexingParts(settings, clients, member, group, partitions)
+        pings = clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
+        return Replica(member, indexing(parts), resources.pop_all(), pings, settings.delivery.watchdog)

@@ -31,7 +31,7 @@ async def embed(section: dict[str, Any]) -> int | BackendError:
     settings = load(
         None, {"qdrant": {"url": "http://q", "dimension": 2}, "rerank": {"kind": "none"}, "embedder": section}
     )
-    client = embedder(settings, lambda: InProcess(settings).minilm, METRICS)
+    client = embedder(settings, InProcess(settings), METRICS)
     assert client is not None
     try:
         return len(await client.embed(["a text"], purpose="query", timeout=10.0))
