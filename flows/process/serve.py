@@ -14,7 +14,7 @@ from prometheus_client import disable_created_metrics
 from flows.assembly.clients import InProcess
 from flows.process.health import Check, Health, announce, end_process, lasting, watch
 from flows.process.replica import Build, Replica, freeze_heap
-from flows.process.signals import StopSignals
+from flows.process.supervision import StopSignals
 from operators.telemetry.export import PATIENCE, close_traces, metric_export, tracer_provider
 from schemas.errors import BackendError, DeliveryError
 from schemas.settings import Settings

@@ -17,7 +17,7 @@ import structlog
 from bytewax.dataflow import Dataflow
 
 from flows.process import health, logs
-from flows.process.signals import StopSignals
+from flows.process.supervision import StopSignals
 from operators.telemetry import remove_invalid
 from schemas.settings import load
 

@@ -22,8 +22,7 @@ from flows.cli.evaluate.evaluation import Judgements, variants
 from flows.cli.output import Json, emit, say, stderr
 from flows.cli.rank import PoolRanker, ReadPool, find_recipe
 from operators.evaluation.comparison import Comparison, Verdict, compare
-from operators.evaluation.halves import By, Halves, JudgedQuery, halves
-from operators.evaluation.metrics import TABLE, by_query, mean, relevant
+from operators.evaluation.metrics import TABLE, By, Halves, JudgedQuery, by_query, halves, mean, relevant
 from operators.evaluation.search import (
     BestSetting,
     Dimension,
