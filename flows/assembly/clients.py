@@ -76,14 +76,13 @@ Ping = Callable[[], bool]
 """True if a backend answers now."""
 
 
-class InProcess:
+class InProcess(Resources):
     """The parts that flows of a process share: its metrics, and, made on demand, Qdrant's engine and the models."""
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__()
         self._settings = settings
-        self._resources = Resources()
         self.instruments = Instruments()
-        """The process's metrics."""
 
     def metrics(self, flow: str) -> FlowMetrics:
         """The metrics of this flow."""
@@ -94,7 +93,7 @@ class InProcess:
         """Qdrant's engine on the configured directory. Raises ConfigError if another process has it."""
         assert self._settings.qdrant.path is not None
         engine = Engine(self._settings.qdrant.path.expanduser())
-        self._resources.register("qdrant engine", engine.close)
+        self.register("qdrant engine", engine.close)
         return engine
 
     @cached_property
@@ -106,7 +105,7 @@ class InProcess:
         """MiniLM; its graph is built at the first time. Raises ConfigError without the weights."""
         precision = chosen(self._settings.embedder.precision)
         model = MiniLM(self._settings.cache_dir.expanduser(), precision=precision, cores=self._cores)
-        self._resources.register("minilm", lambda: asyncio.run(model.aclose()))
+        self.register("minilm", lambda: asyncio.run(model.aclose()))
         return model
 
     @cached_property
@@ -122,12 +121,8 @@ class InProcess:
             cores=self._cores,
             documents=section.documents,
         )
-        self._resources.register("cross-encoder", lambda: asyncio.run(model.aclose()))
+        self.register("cross-encoder", lambda: asyncio.run(model.aclose()))
         return model
-
-    def close(self) -> None:
-        """Close what was made, the last first."""
-        self._resources.close()
 
 
 @dataclass(frozen=True)
@@ -158,10 +153,10 @@ class Clients:
     def register(
         self, resources: Resources, calls: EventLoopThread, settings: QdrantSettings, catalogue: Catalogue
     ) -> Mapping[str, Ping]:
-        """Have the connections closed on the loop that opens them; the check of Qdrant's used collections, by name.
+        """Have the connections closed on the loop that opens them; the checks of backends, by name.
 
-        The key must open them all, and their vectors must fit: a server that is up helps nobody whose collection is
-        missing, forbidden or of another dimension.
+        Qdrant's key must open all collections that are used, and their vectors must fit: a server that is up helps
+        nobody whose collection is missing, forbidden or of another dimension.
         """
         for name, client in self.connections.items():
             resources.register(name, partial(_close, client, calls))

@@ -19,7 +19,7 @@ from operators.delivery.ledger import Ledger
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.producers import AcknowledgedProducer, FencedProducer
 from operators.delivery.reply_topics import ReplyTopics
-from operators.delivery.schema_registry import SchemaRegistry
+from operators.delivery.schema_registry import Deserialiser, SchemaRegistry
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
@@ -53,7 +53,7 @@ _CLOSE_TIMEOUT: Final = 10.0
 class Replication:
     """One member of a consumer group, and what its flow runs on; it starts only if every topic that it needs exists.
 
-    `longest_try` is how many seconds one try to deliver may take. `registry` has the schemas of events, if any has.
+    `longest_try` is how many seconds one try to deliver may take.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Replication:
         self.wakeup = Wakeup()
         self.calls = calls = EventLoopThread(self.wakeup)
         resources.register("calls", calls.close)
-        self.registry = registry = SchemaRegistry(kafka.schema_registry) if kafka.schema_registry.url else None
+        self._registry = registry = SchemaRegistry(kafka.schema_registry) if kafka.schema_registry.url else None
         if registry is not None:
             resources.register("schema registry", lambda: calls.run(registry.aclose(), _CLOSE_TIMEOUT))
         self.client = client = kafka_client(kafka)
@@ -127,6 +127,10 @@ class Replication:
         metrics.watch(
             lambda: ledger.in_flight, lambda: ledger.credit, lambda: time.monotonic() - loop.moved_at, delivery.watchdog
         )
+
+    def deserialiser(self, max_bytes: int, *, ordered: bool) -> Deserialiser | None:
+        """The stage that reads events by their schemas, if there is a registry of them."""
+        return Deserialiser(self._registry, max_bytes, ordered=ordered) if self._registry is not None else None
 
 
 def _look(kafka: KafkaSettings, names: Sequence[str], *, embedded: bool) -> dict[str, topics.TopicState | None]:

@@ -10,7 +10,6 @@ from flows.assembly.clients import Clients, InProcess, try_embedder
 from flows.assembly.collections import CollectionLog, choice
 from flows.assembly.delivery import Replication
 from operators.collections.catalogue import Catalogue
-from operators.delivery.schema_registry import Deserialiser
 from operators.indexing.apply import DocumentEmbedder, DocumentEncoder, DocumentStage, Writer
 from operators.indexing.context import ContextWriter
 from operators.indexing.copying import Copier
@@ -53,11 +52,7 @@ class IndexingParts:
     def __init__(self, settings: Settings, made: Clients, member: Replication, group: str, partitions: int) -> None:
         self.consumer_loop, self.delivery = member.consumer_loop, member.delivery
         self.wakeup, self.calls, self.way_out = member.wakeup, member.calls, member.way_out
-        self.deserialiser = (
-            Deserialiser(member.registry, settings.limits.max_document_bytes, ordered=True)
-            if member.registry is not None
-            else None
-        )
+        self.deserialiser = member.deserialiser(settings.limits.max_document_bytes, ordered=True)
         self.decoder = query.document_decoder(settings)
         self.watermarks, self.partitions = settings.kafka.topics.watermarks, partitions
         seen = CollectionLog(settings, {"alias", "terms"}).seen

@@ -1,6 +1,7 @@
 """The parts that decide about queries and documents before any backend is called, made of the settings."""
 
 from operators.access.filters import ORDERING
+from operators.delivery import credentials
 from operators.indexing.decode import DocumentDecoder
 from operators.query.collection import Destinations
 from operators.query.cursor import CursorCodec
@@ -53,10 +54,7 @@ def bodies(settings: QdrantSettings) -> Bodies:
 
 def cursors(settings: Settings) -> CursorCodec:
     """Writes and reads cursors. Raises ConfigError for a secret that cannot be used."""
-    try:
-        secret = settings.cursor.secret("signing_secret")
-    except OSError as error:
-        raise ConfigError(f"cursor.signing_secret_file: {error.strerror}") from error
+    secret = credentials.secret(settings.cursor, "cursor", "signing_secret")
     if secret is not None and len(secret) < MIN_SECRET:
         raise ConfigError(f"cursor.signing_secret_file: at least {MIN_SECRET} characters are expected")
     return CursorCodec(secret.encode() if secret is not None else None)

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -26,7 +26,6 @@ from operators.clients.qdrant.programs import Runner
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.listwise import ChatSelector
 from operators.collections.catalogue import Catalogue
-from operators.delivery.schema_registry import Deserialiser
 from operators.query.field_map import FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEGS, Searches
@@ -60,8 +59,6 @@ from schemas.settings.policies import Check
 
 log = structlog.stdlib.get_logger(__name__)
 
-_CONTEXT_VECTORS: Final = ("dense_context", "sparse_context")
-
 
 class Parts:
     """The search flow's parts, made of the settings; None for a stage whose backend is not configured.
@@ -73,28 +70,24 @@ class Parts:
         _warn(settings)
         self.consumer_loop, self.delivery = member.consumer_loop, member.delivery
         self.wakeup, self.calls = member.wakeup, member.calls
-        self.deserialiser = (
-            Deserialiser(member.registry, settings.limits.max_message_bytes, ordered=False)
-            if member.registry is not None
-            else None
-        )
+        self.deserialiser = member.deserialiser(settings.limits.max_message_bytes, ordered=False)
         self.decoder = query.decoder(settings, member.signals)
 
         index, bounds, metrics = settings.qdrant, _bounds(settings.qdrant), member.signals.metrics
         embedder, encoder, nearby = clients.embedder, clients.sparse_encoder, index.context
         seen, hides = CollectionLog(settings).seen, settings.firewall.enabled
         catalogue = Catalogue(clients.qdrant, index, seen, hides=hides, choice=choice(settings))
-        known = _read(catalogue, member.calls, index.timeout)
-        vectors = [catalogue.of(name).has(vector) for name in index.physical for vector in _CONTEXT_VECTORS]
-        context = nearby.on or not known or any(vectors)
-        configured = dict.fromkeys(CONTEXT_LEGS, context)
+        known = _read(catalogue, self.calls, index.timeout)
+        able = [catalogue.of(name) for name in index.physical]
+        context = any(each.has(vector) for each in able for vector in ("dense_context", "sparse_context"))
+        configured = dict.fromkeys(CONTEXT_LEGS, nearby.on or not known or context)
         configured |= {LEARNED: encoder is not None, FUZZY: index.vectors.fuzzy is not None}
         built = [leg for leg in LEGS.values() if configured.get(leg.name, True)]
         if embedder is not None:
-            try_embedder(embedder, settings, member.calls)
+            try_embedder(embedder, settings, self.calls)
         policy_files = PolicyFiles(settings.policies, _policy_check(settings, clients.qdrant.fields), metrics)
         if settings.policies.files:
-            member.calls.keep("policies", partial(asyncio.to_thread, policy_files.read))
+            self.calls.keep("policies", partial(asyncio.to_thread, policy_files.read))
         payloads = PayloadCache(settings.cache.payload_mib * MIB, TTL) if settings.cache.payload_mib else None
         if payloads is not None:
             metrics.table("payloads", payloads.__len__)
@@ -123,13 +116,10 @@ class Parts:
         self.legs = [SearchLeg(leg.name, runner, bounds) for leg in built if not leg.last]
         self.fuzzy = next((Fuzzy(leg.name, runner, bounds) for leg in built if leg.last), None)
         self.comparing = Comparing(client, index.vectors.dense, bounds)
-        fetching = partial(
-            Fetching, client, bounds=bounds, cache=payloads, fields=AllBut(index_keys(index.search_fields))
-        )
-        self.texts = (
-            fetching(depth=partial(candidates_to_rerank, self.reranking)) if self.reranking is not None else None
-        )
-        self.page = fetching(depth=partial(candidates_to_fetch, self.picking))
+        rest = AllBut(index_keys(index.search_fields))
+        to_rerank = partial(candidates_to_rerank, self.reranking) if self.reranking is not None else None
+        self.texts = Fetching(client, to_rerank, bounds, payloads, rest) if to_rerank is not None else None
+        self.page = Fetching(client, partial(candidates_to_fetch, self.picking), bounds, payloads, rest)
         self.neighbours = Neighbouring(client, bounds) if nearby.on else None
         self.locating = Locating(embedder, _bounds(settings.embedder)) if isinstance(embedder, MiniLM) else None
 
@@ -173,26 +163,25 @@ def reranking(settings: Settings, reranker: Reranker | None, metrics: FlowMetric
     """The rerank stage, if there is a reranker."""
     if reranker is None:
         return None
-    section = settings.rerank
+    section, chat = settings.rerank, settings.rerank.kind == "chat"
     timeout, calls = section.timeout, section.calls
     if reranker.reads == "tokens":
         # A query whose documents' token vectors are computed would keep others from their calls: it bounds them itself.
         calls = 0
-    if section.kind == "chat":
+    if chat:
         timeout, calls = settings.chat.timeout, settings.chat.max_concurrency
-    compares, kept = section.kind == "chat", section.cache
     # Those of late interaction depend on the namespace's token frequencies, and change with the index.
-    lasting = section.kind != "late_interaction"
+    cached = section.cache if section.kind != "late_interaction" else 0
     return Reranking(
         reranker,
         Bounds(timeout, section.documents, calls),
         selects=query.selects(section),
         max_doc_chars=section.max_doc_chars,
-        compares=compares,
+        compares=chat,
         omits=section.omitted == "drop",
         measure=query.measure(section),
-        cache=ScoreCache(kept) if kept and lasting and not compares else None,
-        verdicts=VerdictCache(kept) if kept and lasting else None,
+        cache=ScoreCache(cached) if cached and not chat else None,
+        verdicts=VerdictCache(cached) if cached else None,
         load=metrics.load("rerank", calls),
     )
 
@@ -201,16 +190,11 @@ def picking(settings: Settings, chat: ChatModel | None, metrics: FlowMetrics) ->
     """The pick stage, if there is a chat model: for recipes with the stage `llm_rerank`."""
     if chat is None:
         return None
-    calls = settings.chat.max_concurrency
-    bounds = Bounds(settings.chat.timeout, 1, calls)
+    verdicts = VerdictCache(settings.rerank.cache) if settings.rerank.cache else None
+    load = metrics.load("pick", settings.chat.max_concurrency)
+    bounds = Bounds(settings.chat.timeout, 1, settings.chat.max_concurrency)
     return Reranking(
-        ChatSelector(chat),
-        bounds,
-        picking=True,
-        selects=True,
-        compares=True,
-        verdicts=VerdictCache(settings.rerank.cache) if settings.rerank.cache else None,
-        load=metrics.load("pick", calls),
+        ChatSelector(chat), bounds, picking=True, selects=True, compares=True, verdicts=verdicts, load=load
     )
 
 
@@ -243,7 +227,6 @@ def candidates_to_fetch(picking: Reranking | None, query: InFlight) -> int:
 
 
 def _warn(settings: Settings) -> None:
-    """Say what protects less than it may seem to."""
     if settings.cursor.signing_secret is None and settings.cursor.signing_secret_file is None:
         log.warning("cursor.signing_secret isn't set: cursors are checksummed, and not signed")
     selecting = sorted(name for name, recipe in settings.recipes.items() if recipe.picking is not None)
@@ -310,10 +293,7 @@ def _policy_check(settings: Settings, fields: FieldMap) -> Check:
 
 
 def _read(catalogue: Catalogue, calls: EventLoopThread, timeout: float) -> bool:
-    """Read what the collections are, if Qdrant says it in time, and have it read again behind the queries.
-
-    True if Qdrant has said it of all.
-    """
+    """Read the collections now, and again behind the queries. True if Qdrant has described all of them in time."""
     try:
         return not calls.run(catalogue.read(timeout), timeout)
     except TimeoutError:

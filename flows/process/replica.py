@@ -11,8 +11,10 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
+import structlog
 from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
 from opentelemetry.trace import TracerProvider
@@ -30,6 +32,8 @@ from operators.delivery.embedded_broker import PARTITIONS
 from operators.delivery.watermark_reader import WatermarkReader
 from schemas.settings import Settings
 
+log = structlog.stdlib.get_logger(__name__)
+
 Build = Callable[[Settings, InProcess, TracerProvider], "Replica"]
 
 _GC_THRESHOLDS: Final = (200_000, 20, 100)
@@ -44,28 +48,20 @@ def freeze_heap() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
+@dataclass(eq=False)
 class Replica:
     """Feeds a flow. `watchdog` is how long, in seconds, the engine's worker may stand still.
 
     `resources` are closed when the flow has ended. `pings` are true for each backend that answers.
     """
 
-    def __init__(
-        self,
-        replication: Replication,
-        flow: Dataflow,
-        resources: Resources,
-        pings: Mapping[str, Ping],
-        watchdog: float,
-        watermarks: WatermarkReader | None = None,
-    ) -> None:
-        self.pings = pings
-        self._replication = replication
-        self._flow = flow
-        self._resources = resources
-        self._watchdog = watchdog
-        self._watermarks = watermarks
-        self._ended = False
+    replication: Replication
+    flow: Dataflow
+    resources: Resources
+    pings: Mapping[str, Ping]
+    watchdog: float
+    watermarks: WatermarkReader | None = None
+    _ended: bool = field(default=False, init=False)
 
     def run(self) -> None:
         """Feed the flow, and run it until `stop`. Raises what ended it otherwise."""
@@ -75,43 +71,46 @@ class Replica:
     @contextmanager
     def feeding(self) -> Iterator[Dataflow]:
         """The flow, which is fed as long as the block lasts that runs it. Raises what ended it, other than `stop`."""
-        loop, delivery = self._replication.consumer_loop, self._replication.delivery
-        if self._watermarks is not None:
-            self._watermarks.start()
-            self._resources.register("watermarks", self._watermarks.close)
-            loop.start(delivery.flush, delivery.advance, self._watermarks.ask)
-        else:
-            loop.start(delivery.flush, delivery.advance)
-        self._resources.register("consumer loop", loop.close)
+        loop, delivery = self.replication.consumer_loop, self.replication.delivery
+        asks = []
+        if self.watermarks is not None:
+            self.watermarks.start()
+            self.resources.register("watermarks", self.watermarks.close)
+            asks.append(self.watermarks.ask)
+        loop.start(delivery.flush, delivery.advance, *asks)
+        self.resources.register("consumer loop", loop.close)
         delivery.start()
         try:
-            with self._replication.calls.attend():
-                yield self._flow
+            with self.replication.calls.attend():
+                yield self.flow
             loop.check()
             delivery.close()
+        except BaseException as error:
+            log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
+            raise
         finally:
-            self._resources.close()
+            self.resources.close()
             self._ended = True
 
     def stop(self) -> None:
         """Drain, then end `run`. From any thread."""
-        self._replication.consumer_loop.stop()
+        self.replication.consumer_loop.stop()
 
     def live(self) -> bool:
         """True if the engine's worker has moved lately, or has ended."""
-        return self._ended or time.monotonic() - self._replication.consumer_loop.moved_at < self._watchdog
+        return self._ended or time.monotonic() - self.replication.consumer_loop.moved_at < self.watchdog
 
     def delivering(self) -> bool:
         """True if the delivery isn't stuck in one try."""
-        return self._replication.delivery.stuck_for() < self._replication.longest_try
+        return self.replication.delivery.stuck_for() < self.replication.longest_try
 
     def committing(self) -> bool:
         """True if no failure of the delivery has lasted for longer than one try may take."""
-        return self._replication.delivery.failing_for() < self._replication.longest_try
+        return self.replication.delivery.failing_for() < self.replication.longest_try
 
     def stable(self) -> bool:
         """True if the group has this member and no rebalance is under way."""
-        return self._replication.consumer_loop.stable()
+        return self.replication.consumer_loop.stable()
 
     def stable_until_end(self) -> bool:
         """True if it is stable, or has ended."""

@@ -89,7 +89,6 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
 def _run(replica: Replica, traces: TracerProvider) -> None:
     try:
         replica.run()
-    except Exception as error:  # noqa: BLE001  whatever ended the flow ends the process
-        log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
+    except Exception:  # noqa: BLE001  whatever ended the flow, which is logged, ends the process
         close_traces(traces)
         end_process()

@@ -19,13 +19,15 @@ from opentelemetry.trace import NoOpTracerProvider
 from flows.process import logs
 from operators.runtime.dispatcher import defect_of_call
 from operators.telemetry.metrics import FlowMetrics, Instruments
-from operators.telemetry.traces import QueryTrace
+from operators.telemetry.traces import Signals
+from operators.wire.message import Message, Origin
 from schemas.settings import TelemetrySettings
 
 logs.configure(TelemetrySettings(log_format="{{}}"))
 headers = [("traceparent", b"{CANARY}"), ("tracestate", b"{CANARY}"), ("baggage", b"{CANARY}")]
 metrics = FlowMetrics(Instruments(), "search")
-QueryTrace(NoOpTracerProvider().get_tracer("x"), metrics, headers, "queries", 0.0, 0.0, {{{{}}}})
+message = Message(Origin("queries", 0, 0, 0), None, None, (), 0.0, 0.0, 0.0)
+Signals(NoOpTracerProvider().get_tracer("x"), metrics, "rankstream").trace(message, headers, {{{{}}}})
 defect_of_call(KeyError("{CANARY}"))
 logging.getLogger("library").warning("a line of %s", "a library")
 """
