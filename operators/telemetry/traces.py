@@ -37,6 +37,14 @@ DEAD_LETTER: Final = "dead_letter"
 """The status of a message that gets no result."""
 
 
+def _carrier(headers: Headers) -> dict[str, list[str]]:
+    """The headers' values by name, as propagators read them; the case of ASCII's letters doesn't count."""
+    found: dict[str, list[str]] = {}
+    for name, value in headers:
+        found.setdefault(fold(name), []).append(value.decode("latin-1"))
+    return found
+
+
 def wall_ns(clock: float) -> int:
     """A moment of this process's monotonic clock as Unix nanoseconds."""
     return time.time_ns() - int((time.monotonic() - clock) * 1e9)
@@ -55,10 +63,7 @@ class QueryTrace:
         self._sent = message.sent
         self._status = DEAD_LETTER
         self._exemplar: dict[str, str] | None = None
-        carrier: dict[str, list[str]] = {}
-        for name, value in headers:
-            carrier.setdefault(fold(name), []).append(value.decode("latin-1"))
-        parent = propagate.extract(carrier, context=Context())
+        parent = propagate.extract(_carrier(headers), context=Context())
         topic = origin.topic
         messaging: Attributes = {
             "messaging.system": "kafka",
