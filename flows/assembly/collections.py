@@ -36,7 +36,7 @@ _BUILDING: Final = 3600.0
 Answer = TypeVar("Answer")
 
 
-class Ask(Protocol):
+class AskQdrant(Protocol):
     """Has a client of Qdrant asked, and waits for so many seconds."""
 
     def __call__(self, work: Callable[[QdrantClient], Coroutine[Any, Any, Answer]], timeout: float) -> Answer:
@@ -171,7 +171,7 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[MakingStep]
             yield step
 
 
-def count(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequence[Filter]]) -> list[int]:
+def count_points(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequence[Filter]]) -> list[int]:
     """The numbers of points that each of these filters matches in the collection of that name of the configuration.
 
     Of one that isn't there, 0. Raises BackendError.
@@ -192,7 +192,7 @@ def count(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequen
 
 
 @contextmanager
-def open_client(settings: Settings, in_process: InProcess) -> Iterator[Ask]:
+def open_client(settings: Settings, in_process: InProcess) -> Iterator[AskQdrant]:
     """Have a client of Qdrant asked on a loop of its own, until the block ends."""
     calls = EventLoopThread(Wakeup())
     client = clients.qdrant(settings, in_process, in_process.metrics("indexing"))

@@ -86,7 +86,7 @@ def replies(settings: Settings) -> Replies:
     return Replies(chosen, settings.delivery.replies, settings.policies)
 
 
-def measure(settings: RerankSettings) -> Measure:
+def score_measure(settings: RerankSettings) -> Measure:
     """The measure of the reranker's scores."""
     if settings.kind == "chat":
         return "order"

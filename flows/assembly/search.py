@@ -104,7 +104,7 @@ class Parts:
             clients.qdrant.fields,
             max(nearby.before, nearby.after) if nearby.on else 0,
         )
-        self.answers = answers(settings.cache, metrics)
+        self.answers = cached_answers(settings.cache, metrics)
         self.lookup = Lookup(self.answers, watermarks, settings.cache.watermark_timeout)
         self.embeddings = embeddings(settings, embedder, metrics, tokens=tokens) if embedder is not None else None
         self.encodings = encodings(settings, encoder, metrics) if encoder is not None else None
@@ -179,7 +179,7 @@ def reranking(settings: Settings, reranker: Reranker | None, metrics: FlowMetric
         max_doc_chars=section.max_doc_chars,
         compares=chat,
         omits=section.omitted == "drop",
-        measure=query.measure(section),
+        measure=query.score_measure(section),
         cache=ScoreCache(cached) if cached and not chat else None,
         verdicts=VerdictCache(cached) if cached else None,
         load=metrics.load("rerank", calls),
@@ -204,7 +204,7 @@ def by_chat_model(settings: Settings, chat: ChatModel) -> ByChatModel:
     return ByChatModel(ChatTemporalExtractor(chat), bounds, settings.chat.kind)
 
 
-def answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:
+def cached_answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:
     """The cached answers, within the bounds that the settings give."""
     exact = ExactCache(settings.exact_mib * MIB, settings.ttl)
     semantic = SemanticCache(settings.semantic_mib * MIB, settings.ttl, settings.threshold, settings.per_scope)

@@ -25,7 +25,7 @@ import typer
 from opentelemetry.trace import TracerProvider
 
 from flows.assembly.clients import InProcess
-from flows.assembly.collections import Ask, choice, ensure_collections, open_client
+from flows.assembly.collections import AskQdrant, choice, ensure_collections, open_client
 from flows.assembly.delivery import kafka_client
 from flows.assembly.indexing import CopyPage, open_copier
 from flows.cli.config import begin
@@ -124,7 +124,7 @@ def reindex(
     raise typer.Exit(code or (0 if run.switched else 1))
 
 
-def _wait(ask: Ask, read: Callable[[QdrantClient], Awaitable[Answer]]) -> Answer:
+def _wait(ask: AskQdrant, read: Callable[[QdrantClient], Awaitable[Answer]]) -> Answer:
     """The answer of a server that may be restarting: it is asked until it comes, or _TIMEOUT is over.
 
     Raises BackendError.

@@ -29,7 +29,7 @@ Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Listed:
+class Choices:
     """The values to try, in their order."""
 
     values: tuple[Any, ...]
@@ -79,7 +79,7 @@ class Factor:
         return sorted(within, key=lambda each: _far(_magnitude(each), _magnitude(known)))
 
 
-Scale = Listed | Even | Factor
+Scale = Choices | Even | Factor
 """The values of a parameter that are tried. `around` gives those to try from a value, the nearest first: over the whole
 range at level 0, then nearer."""
 
@@ -161,7 +161,7 @@ def _of_stage(recipe: Recipe, stage: str, wanted: Wanted) -> Iterator[Dimension]
             raise RecipeError(Problem(f"{path}.{wanted.key}", "the parameter has no keys", value))
         path, schema, value = f"{path}.{wanted.key}", entry, _entry(recipe, stage, value, wanted.key)
     if wanted.values is not None:
-        yield Dimension(path, value, Listed(wanted.values), listed=True)
+        yield Dimension(path, value, Choices(wanted.values), listed=True)
     elif (scale := _scale(schema)) is not None:
         yield Dimension(path, value, scale)
     elif numbers := list(_numbers(recipe, path, value, schema)):
@@ -215,9 +215,9 @@ def _scale(schema: Schema) -> Scale | None:
         return number
     for branch in _branches(schema):
         if "enum" in branch:
-            return Listed(tuple(branch["enum"]))
+            return Choices(tuple(branch["enum"]))
         if branch.get("type") == "boolean":
-            return Listed((True, False))
+            return Choices((True, False))
     return _number(schema, "integer")
 
 
@@ -273,7 +273,7 @@ def exhaustive(dimensions: Sequence[Dimension], figure: Figure) -> BestSetting |
     """
     paths = [dimension.path for dimension in dimensions]
     scales = [dimension.scale for dimension in dimensions]
-    every = list(itertools.product(*(scale.values if isinstance(scale, Listed) else () for scale in scales)))
+    every = list(itertools.product(*(scale.values if isinstance(scale, Choices) else () for scale in scales)))
     settings = (dict(zip(paths, values, strict=True)) for values in every)
     found = (BestSetting(each, reached, len(every)) for each in settings if (reached := figure(each)) is not None)
     return max(found, key=lambda each: each.figure, default=None)
@@ -315,7 +315,7 @@ class _Search:
 
     def run(self, seed: int) -> None:
         listed = (each for each in self.dimensions if each.listed)
-        start = {each.path: each.scale.values[0] for each in listed if isinstance(each.scale, Listed)}
+        start = {each.path: each.scale.values[0] for each in listed if isinstance(each.scale, Choices)}
         self._refine(self._try(start))
         draw = np.random.default_rng(seed)
         drawn = [self._try(self._draw(draw)) for _ in range(_DRAWN * len(self.dimensions))]
@@ -325,7 +325,7 @@ class _Search:
         """Half of the parameters keep their own value: where two exclude each other, most draws are possible."""
         setting = {}
         for each in self.dimensions:
-            values = each.scale.values if isinstance(each.scale, Listed) else each.scale.around(each.own, 0)
+            values = each.scale.values if isinstance(each.scale, Choices) else each.scale.around(each.own, 0)
             drawn = values[int(draw.integers(len(values)))]
             setting[each.path] = drawn if each.listed or draw.random() < 0.5 else each.own
         return setting
