@@ -63,6 +63,7 @@ _LOOK: Final = 0.1
 
 _AFTER_DRAIN: Final = 45.0
 """Seconds after `drain_timeout` to close connections and to send spans."""
+
 _LIBC: Final = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -224,7 +225,6 @@ class _Replicas:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self, index: int) -> None:
-        """Start the process of a replica."""
         own = {"RANKSTREAM_DELIVERY__REPLICA": f"{self._name}-{index}"}
         if self._port:
             own["RANKSTREAM_TELEMETRY__PORT"] = str(self._port + index)
@@ -246,7 +246,6 @@ class _Replicas:
         return [(index, status) for index, status in statuses if status is not None]
 
     def forget(self, index: int, status: int, restart_in: float | None, *, expected: bool) -> None:
-        """Say how a replica ended, and what comes next."""
         outcome = {"exit_code": status} if status >= 0 else {"signal": signal.strsignal(-status)}
         named = self._fields(index) | outcome
         del self._processes[index]
@@ -260,7 +259,6 @@ class _Replicas:
             log.error("replica given up: all end", **named, ends=MOST, within_s=WINDOW)
 
     def terminate(self) -> None:
-        """Ask all to drain."""
         for process in list(self._processes.values()):
             process.terminate()
 
