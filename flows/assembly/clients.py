@@ -10,6 +10,7 @@ from typing import Final, Protocol, Self
 
 import httpx
 import structlog
+from opentelemetry.trace import TracerProvider
 
 from flows.assembly import Resources
 from flows.assembly.query import field_map
@@ -77,16 +78,32 @@ Ping = Callable[[], bool]
 
 
 class InProcess(Resources):
-    """The parts that flows of a process share: its metrics, and, made on demand, Qdrant's engine and the models."""
+    """The parts that flows of a process share: its metrics and, made on demand, traces, Qdrant's engine and the models.
 
-    def __init__(self, settings: Settings) -> None:
+    `traces` are others' to close; without them the process has its own.
+    """
+
+    def __init__(self, settings: Settings, traces: TracerProvider | None = None) -> None:
         super().__init__()
         self._settings = settings
+        self._traces = traces
         self.instruments = Instruments()
 
     def metrics(self, flow: str) -> FlowMetrics:
         """The metrics of this flow."""
         return FlowMetrics(self.instruments, flow)
+
+    @cached_property
+    def traces(self) -> TracerProvider:
+        """The provider of tracers. Raises ConfigError for an unknown exporter or protocol."""
+        if self._traces is not None:
+            return self._traces
+        # Commands without a flow start sooner without the SDK.
+        from operators.telemetry.export import PATIENCE, close_traces, tracer_provider
+
+        provider = tracer_provider(PATIENCE)
+        self.register("traces", partial(close_traces, provider))
+        return provider
 
     @cached_property
     def engine(self) -> Engine:

@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 from urllib.parse import quote
 
-from opentelemetry.trace import Tracer, TracerProvider
+from opentelemetry.trace import TracerProvider
 
 from flows.assembly import Resources
 from flows.assembly.query import replies
@@ -25,7 +24,6 @@ from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.wakeup import Wakeup
-from operators.telemetry.export import PATIENCE, close_traces, tracer_provider
 from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import Signals
 from schemas.settings import KafkaSettings, Settings
@@ -61,7 +59,7 @@ class Replication:
         settings: Settings,
         kafka: KafkaSettings,
         topic: str,
-        provider: TracerProvider | None,
+        traces: TracerProvider,
         metrics: FlowMetrics,
         resources: Resources,
         *,
@@ -87,7 +85,7 @@ class Replication:
         if any(map(is_pattern, names.reply_to)):
             max_batch = min(max_batch, ANY_BATCH)
 
-        self.signals = Signals(_tracer(provider, resources), metrics, kafka.group_id)
+        self.signals = Signals(traces.get_tracer("rankstream"), metrics, kafka.group_id)
         self.wakeup = Wakeup()
         self.calls = calls = EventLoopThread(self.wakeup)
         resources.register("calls", calls.close)
@@ -137,10 +135,3 @@ def _look(kafka: KafkaSettings, names: Sequence[str], *, embedded: bool) -> dict
     if embedded:
         return dict.fromkeys(names, topics.TopicState(PARTITIONS, topics.DEFAULT_MAX))
     return topics.find_states(kafka, names)
-
-
-def _tracer(provider: TracerProvider | None, resources: Resources) -> Tracer:
-    if provider is None:
-        provider = tracer_provider(PATIENCE)
-        resources.register("traces", partial(close_traces, provider))
-    return provider.get_tracer("rankstream")

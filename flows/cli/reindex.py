@@ -22,7 +22,6 @@ from typing import Annotated, Final, TypeVar
 
 import structlog
 import typer
-from opentelemetry.trace import TracerProvider
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import AskQdrant, choice, ensure_collections, open_client
@@ -245,9 +244,9 @@ class _Run:
     stopping: threading.Event = field(default_factory=threading.Event)
     switched: bool = False
 
-    def build(self, settings: Settings, in_process: InProcess, provider: TracerProvider) -> Replica:
+    def build(self, settings: Settings, in_process: InProcess) -> Replica:
         """The replica, watched from now on."""
-        replica = indexing_replica(settings, in_process, provider)
+        replica = indexing_replica(settings, in_process)
         threading.Thread(target=self._watch, args=(replica, in_process), name="reindexing", daemon=True).start()
         return replica
 

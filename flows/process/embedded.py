@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +34,6 @@ class Embedded:
 
     settings: Settings
     in_process: InProcess
-    provider: TracerProvider | None
 
     @property
     def kafka(self) -> KafkaClient:
@@ -44,7 +43,7 @@ class Embedded:
     @contextmanager
     def running(self, build: Callable[..., Replica]) -> Iterator[None]:
         """Run a flow in a thread of its own until the block is left. Raises what ended it otherwise."""
-        replica = build(self.settings, self.in_process, self.provider, embedded=True)
+        replica = build(self.settings, self.in_process, embedded=True)
         freeze_heap()
         failures: list[BaseException] = []
 
@@ -120,5 +119,5 @@ def _start(settings: Settings, provider: TracerProvider | None) -> Iterator[Embe
         settings = settings.model_copy(update={"kafka": broker.client_settings(topics)})
         for topic in (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks):
             broker.create_topic(topic)
-        with closing(InProcess(settings)) as in_process:
-            yield Embedded(settings, in_process, provider)
+        with InProcess(settings, provider) as in_process:
+            yield Embedded(settings, in_process)

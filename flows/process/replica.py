@@ -17,7 +17,6 @@ from typing import Final
 import structlog
 from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
-from opentelemetry.trace import TracerProvider
 
 from flows.assembly import Resources
 from flows.assembly.clients import Clients, InProcess, Ping
@@ -34,7 +33,7 @@ from schemas.settings import Settings
 
 log = structlog.stdlib.get_logger(__name__)
 
-Build = Callable[[Settings, InProcess, TracerProvider], "Replica"]
+Build = Callable[[Settings, InProcess], "Replica"]
 
 _GC_THRESHOLDS: Final = (200_000, 20, 100)
 
@@ -117,15 +116,13 @@ class Replica:
         return self._ended or self.stable()
 
 
-def search_replica(
-    settings: Settings, in_process: InProcess, provider: TracerProvider | None = None, *, embedded: bool = False
-) -> Replica:
+def search_replica(settings: Settings, in_process: InProcess, *, embedded: bool = False) -> Replica:
     """A replica of the search flow, on the `embedded` broker or on Kafka. Raises ConfigError and DeliveryError."""
     kafka, topics = settings.kafka, settings.kafka.topics
     metrics = in_process.metrics("search")
     clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
-        member = Replication(settings, kafka, topics.queries, provider, metrics, resources, embedded=embedded)
+        member = Replication(settings, kafka, topics.queries, in_process.traces, metrics, resources, embedded=embedded)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         metrics.table("watermarks", lambda: watermarks.namespaces)
         parts = Parts(settings, clients, member, watermarks)
@@ -133,9 +130,7 @@ def search_replica(
         return Replica(member, search(parts), resources.pop_all(), pings, settings.delivery.watchdog, watermarks)
 
 
-def indexing_replica(
-    settings: Settings, in_process: InProcess, provider: TracerProvider | None = None, *, embedded: bool = False
-) -> Replica:
+def indexing_replica(settings: Settings, in_process: InProcess, *, embedded: bool = False) -> Replica:
     """A replica of the indexing flow, in the group that its collections note, or else in the indexing flow's own.
 
     It makes the collections that do not exist. Raises ConfigError, DeliveryError and BackendError.
@@ -145,7 +140,7 @@ def indexing_replica(
     metrics = in_process.metrics("indexing")
     clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
-        member = Replication(settings, kafka, topic, provider, metrics, resources, embedded=embedded)
+        member = Replication(settings, kafka, topic, in_process.traces, metrics, resources, embedded=embedded)
         partitions = PARTITIONS if embedded else topics_of_broker.partitions(kafka, topic)
         parts = IndexingParts(settings, clients, member, group, partitions)
         pings = clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
