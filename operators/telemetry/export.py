@@ -153,7 +153,8 @@ class _Batches(BatchSpanProcessor):
         self._batch_processor.shutdown(timeout_millis=int(self._patience * 1000))
 
 
-_MetricExporter = tuple[MetricExporter, _Reporter]
+_Reported = tuple[MetricExporter, _Reporter]
+"""An exporter of metrics, and the reporter of its failures."""
 
 
 # Most commands export nothing: they start sooner without the exporters.
@@ -164,7 +165,7 @@ def _otlp_spans(patience: float) -> SpanProcessor:
     return _Batches(_Spans(OTLPSpanExporter(session=reporter.session()), reporter), patience)
 
 
-def _otlp_metrics() -> _MetricExporter:
+def _otlp_metrics() -> _Reported:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
     reporter = _Reporter("metrics", "otlp")
@@ -175,7 +176,7 @@ _SPANS: Final[Mapping[str, Callable[[float], SpanProcessor]]] = {
     "otlp": _otlp_spans,
     "console": lambda _: SimpleSpanProcessor(ConsoleSpanExporter()),
 }
-_METRICS: Final[Mapping[str, Callable[[], _MetricExporter]]] = {
+_METRICS: Final[Mapping[str, Callable[[], _Reported]]] = {
     "otlp": _otlp_metrics,
     "console": lambda: (ConsoleMetricExporter(), _Reporter("metrics", "console")),
 }
@@ -255,7 +256,7 @@ class MetricExport:
     """Sends a registry's metrics to exporters every `interval` seconds, and when it is closed."""
 
     def __init__(
-        self, registry: CollectorRegistry, exporters: Sequence[_MetricExporter], resource: Resource, interval: float
+        self, registry: CollectorRegistry, exporters: Sequence[_Reported], resource: Resource, interval: float
     ) -> None:
         self._registry = registry
         self._exporters = exporters
