@@ -132,7 +132,7 @@ def embeddings(settings: Settings, embedder: Embedder, metrics: FlowMetrics, *, 
     """The embed stage; `tokens`: a reranker reads token vectors."""
     section = settings.embedder
     provider = {} if section.kind == "minilm" else {"provider": section.kind}
-    cache, load = _measured(section, Embeddings.name, metrics)
+    cache, load = _cache_and_load(section, Embeddings.name, metrics)
     dimension = settings.qdrant.dimension
     return Embeddings(embedder, _bounds(section), cache, load, dimension=dimension, tokens=tokens, **provider)
 
@@ -140,14 +140,14 @@ def embeddings(settings: Settings, embedder: Embedder, metrics: FlowMetrics, *, 
 def encodings(settings: Settings, encoder: SparseEncoder, metrics: FlowMetrics) -> Encodings:
     """The encode stage."""
     section = settings.sparse_encoder
-    return Encodings(encoder, _bounds(section), *_measured(section, Encodings.name, metrics), section.kind)
+    return Encodings(encoder, _bounds(section), *_cache_and_load(section, Encodings.name, metrics), section.kind)
 
 
 def _bounds(section: EmbedderSettings | SparseEncoderSettings | QdrantSettings) -> Bounds:
     return Bounds(section.timeout, section.max_batch, section.max_concurrency)
 
 
-def _measured(
+def _cache_and_load(
     section: EmbedderSettings | SparseEncoderSettings, stage: str, metrics: FlowMetrics
 ) -> tuple[EmbeddingCache[Any] | None, StageLoad]:
     """The cache of a stage, if it has one, and the load of its calls, both of which are in the metrics."""

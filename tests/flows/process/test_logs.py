@@ -105,6 +105,7 @@ EXPORTS = """
 import os, sys
 from flows.process import logs
 from operators.telemetry.export import metric_export, tracer_provider
+from operators.telemetry.metrics import Instruments
 from schemas.settings import TelemetrySettings
 
 logs.configure(TelemetrySettings(log_level=sys.argv[1], log_format="json"))
