@@ -26,7 +26,7 @@ from bench.ranking import FACTS, RECIPES, legs, model, vectors
 from bench.signals import SIGNALS
 from bench.stubs import qdrant_app, served
 from flows.assembly import query as assembly
-from flows.assembly.search import answers
+from flows.assembly.search import cached_answers
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import Candidates
@@ -183,7 +183,9 @@ def _publish(settings: Settings, decode: Decoder, events: Sequence[Message]) -> 
         True,
         SIGNALS,
     )
-    finaliser = Finaliser(Publisher(way_out, None, decode.normalise.cursors), answers(settings.cache, SIGNALS.metrics))
+    finaliser = Finaliser(
+        Publisher(way_out, None, decode.normalise.cursors), cached_answers(settings.cache, SIGNALS.metrics)
+    )
 
     def part() -> float:
         return _each(finaliser, [_ranked(decode(each)) for each in events])

@@ -98,7 +98,7 @@ async def _size(running: Embedded, variant: Variant, documents: Path) -> float:
     """Bytes of the vectors of a document that the recipe searches or its model reads, as the index stores them."""
     settings, in_process = running.settings, running.in_process
     names = settings.qdrant.vectors
-    client = qdrant(settings, lambda: in_process.engine, in_process.metrics("size"))
+    client = qdrant(settings, in_process, in_process.metrics("size"))
     legs = {
         VECTOR: names.dense,
         KEYWORD: names.sparse,

@@ -4,8 +4,7 @@ from typing import Final
 
 from opentelemetry.trace import NoOpTracer
 
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from operators.telemetry.traces import Signals
 
 SIGNALS: Final = Signals(NoOpTracer(), FlowMetrics(Instruments(), "search"), "rankstream")

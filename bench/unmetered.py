@@ -5,7 +5,7 @@ from typing import Final
 from prometheus_client import Counter, Gauge
 
 from flows.cli.__main__ import main
-from operators.telemetry.instruments import Histogram
+from operators.telemetry.metrics import Histogram
 
 _COUNTING: Final = {Counter: ("inc",), Gauge: ("inc", "dec", "set"), Histogram: ("observe",)}
 

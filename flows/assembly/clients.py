@@ -10,10 +10,10 @@ from typing import Final, Protocol, Self
 
 import httpx
 import structlog
+from opentelemetry.trace import TracerProvider
 
+from flows.assembly import Resources
 from flows.assembly.query import field_map
-from flows.assembly.rerankers import reranker
-from flows.assembly.resources import Resources
 from operators.clients.chat import ChatModel
 from operators.clients.chat.apis import APIS as CHAT_APIS
 from operators.clients.chat.completions import HttpChat
@@ -32,21 +32,19 @@ from operators.clients.qdrant.server import ServerClient
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers import Reranker
+from operators.clients.rerankers.cross_encoders import APIS as RERANK_APIS
+from operators.clients.rerankers.cross_encoders import HttpReranker, Templates
+from operators.clients.rerankers.late_interaction import LateInteraction
+from operators.clients.rerankers.listwise import ChatSelector, Orderer
+from operators.clients.rerankers.token_idf import TokenIdf
+from operators.clients.rerankers.token_vectors import TokenVectors
 from operators.collections.catalogue import Catalogue
 from operators.collections.gaps import is_searchable
 from operators.collections.requirements import vectors
 from operators.runtime.event_loop import EventLoopThread
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
-from schemas.settings import (
-    ChatSettings,
-    EmbedderSettings,
-    QdrantSettings,
-    RerankSettings,
-    Settings,
-    SparseEncoderSettings,
-)
+from schemas.settings import ChatSettings, EmbedderSettings, QdrantSettings, Settings, SparseEncoderSettings
 from schemas.settings.section import Backend as Section
 from schemas.settings.section import ModelServer
 
@@ -63,6 +61,9 @@ _CORRECT: Final = "Correct qdrant.dimension, or the section embedder; rankstream
 _PROBE_TIMEOUT = 1.0
 _CLOSE_TIMEOUT = 10.0
 
+_ENGINE_QUERIES: Final = 8
+"""The engine in the process holds the interpreter while it compares token vectors: more at once hold up everything."""
+
 
 class Closable(Protocol):
     """A client that holds connections."""
@@ -72,25 +73,44 @@ class Closable(Protocol):
         ...
 
 
-class InProcess:
-    """The parts that flows of a process share: its metrics, and, made on demand, Qdrant's engine and the models."""
+Ping = Callable[[], bool]
+"""True if a backend answers now."""
 
-    def __init__(self, settings: Settings) -> None:
+
+class InProcess(Resources):
+    """The parts that flows of a process share: its metrics and, made on demand, traces, Qdrant's engine and the models.
+
+    `traces` are others' to close; without them the process has its own.
+    """
+
+    def __init__(self, settings: Settings, traces: TracerProvider | None = None) -> None:
+        super().__init__()
         self._settings = settings
-        self._resources = Resources()
+        self._traces = traces
         self.instruments = Instruments()
-        """The process's metrics."""
 
     def metrics(self, flow: str) -> FlowMetrics:
         """The metrics of this flow."""
         return FlowMetrics(self.instruments, flow)
 
     @cached_property
+    def traces(self) -> TracerProvider:
+        """The provider of tracers. Raises ConfigError for an unknown exporter or protocol."""
+        if self._traces is not None:
+            return self._traces
+        # Commands without a flow start sooner without the SDK.
+        from operators.telemetry.export import PATIENCE, close_traces, tracer_provider
+
+        provider = tracer_provider(PATIENCE)
+        self.register("traces", partial(close_traces, provider))
+        return provider
+
+    @cached_property
     def engine(self) -> Engine:
         """Qdrant's engine on the configured directory. Raises ConfigError if another process has it."""
         assert self._settings.qdrant.path is not None
         engine = Engine(self._settings.qdrant.path.expanduser())
-        self._resources.register("qdrant engine", engine.close)
+        self.register("qdrant engine", engine.close)
         return engine
 
     @cached_property
@@ -102,7 +122,7 @@ class InProcess:
         """MiniLM; its graph is built at the first time. Raises ConfigError without the weights."""
         precision = chosen(self._settings.embedder.precision)
         model = MiniLM(self._settings.cache_dir.expanduser(), precision=precision, cores=self._cores)
-        self._resources.register("minilm", lambda: asyncio.run(model.aclose()))
+        self.register("minilm", lambda: asyncio.run(model.aclose()))
         return model
 
     @cached_property
@@ -118,12 +138,8 @@ class InProcess:
             cores=self._cores,
             documents=section.documents,
         )
-        self._resources.register("cross-encoder", lambda: asyncio.run(model.aclose()))
+        self.register("cross-encoder", lambda: asyncio.run(model.aclose()))
         return model
-
-    def close(self) -> None:
-        """Close what was made, the last first."""
-        self._resources.close()
 
 
 @dataclass(frozen=True)
@@ -139,37 +155,28 @@ class Clients:
     @classmethod
     def of(cls, settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> Self:
         """The clients that the settings ask for. Raises ConfigError."""
-        client = qdrant(settings, lambda: in_process.engine, metrics)
-        embeds = embedder(settings, lambda: in_process.minilm, metrics)
+        client = qdrant(settings, in_process, metrics)
+        embeds = embedder(settings, in_process, metrics)
         chat = chat_model(settings.chat, metrics)
-
-        def reranking_server(section: RerankSettings) -> Backend:
-            return _server("reranker", section, section.url, _key_header("rerank", section), metrics)
-
-        reranks = reranker(settings, client, embeds, chat, reranking_server, lambda: in_process.cross_encoder)
+        reranks = _reranker(settings, in_process, metrics, client, embeds, chat)
         return cls(client, embeds, sparse_encoder(settings.sparse_encoder, metrics), reranks, chat)
 
     @property
     def connections(self) -> dict[str, Closable]:
         """The clients that hold connections. The models in this process serve its other flows, too."""
-        opened: dict[str, Closable | None] = {
-            "qdrant": self.qdrant,
-            "embedder": self.embedder,
-            "sparse_encoder": self.sparse_encoder,
-            "reranker": self.reranker,
-            "chat": self.chat,
-        }
         local = MiniLM | CrossEncoder
-        return {name: each for name, each in opened.items() if each is not None and not isinstance(each, local)}
+        return {name: each for name, each in vars(self).items() if each is not None and not isinstance(each, local)}
 
     def register(
         self, resources: Resources, calls: EventLoopThread, settings: QdrantSettings, catalogue: Catalogue
-    ) -> None:
-        """Have the connections closed on the loop that opens them, and Qdrant asked for the collections that are used.
+    ) -> Mapping[str, Ping]:
+        """Have the connections closed on the loop that opens them; the checks of backends, by name.
 
-        The key must open them all, and their vectors must fit: a server that is up helps nobody whose collection is
-        missing, forbidden or of another dimension.
+        Qdrant's key must open all collections that are used, and their vectors must fit: a server that is up helps
+        nobody whose collection is missing, forbidden or of another dimension.
         """
+        for name, client in self.connections.items():
+            resources.register(name, partial(_close, client, calls))
         needed = vectors(settings)
 
         async def infos() -> list[CollectionInfo]:
@@ -184,25 +191,19 @@ class Clients:
                 return False
             return all(is_searchable(needed, info) for info in found)
 
-        for name, client in self.connections.items():
-            close = partial(_close, client, calls)
-            resources.register(name, close, reachable if client is self.qdrant else None)
+        return {"qdrant": reachable}
 
 
 def _close(client: Closable, calls: EventLoopThread) -> None:
     calls.run(client.aclose(), _CLOSE_TIMEOUT)
 
 
-def _key(name: str, section: Section) -> str | None:
-    try:
-        return section.secret("api_key")
-    except OSError as error:
-        raise ConfigError(f"{name}.api_key_file: {section.api_key_file}: {error.strerror}") from error
-
-
 def _key_header(name: str, section: Section, header: str = "authorization") -> dict[str, str]:
     """The header of the API key, if there is one; without a name of its own it is a bearer's."""
-    key = _key(name, section)
+    try:
+        key = section.secret("api_key")
+    except OSError as error:
+        raise ConfigError(f"{name}.api_key_file: {section.api_key_file}: {error.strerror}") from error
     header = section.api_key_header or header
     return {} if key is None else {header: f"Bearer {key}" if header == "authorization" else key}
 
@@ -229,50 +230,38 @@ def _headers(name: str, section: Section, key: Mapping[str, str]) -> dict[str, s
         raise ConfigError(f"{name}.header_files: {error.filename}: {error.strerror}") from error
 
 
-def _server(
-    name: str,
-    section: ModelServer,
-    url: str | None,
-    headers: Mapping[str, str],
-    metrics: FlowMetrics,
-) -> Backend:
-    assert url is not None
+def _server(name: str, section: ModelServer, metrics: FlowMetrics, headers: Mapping[str, str] | None = None) -> Backend:
+    """The server of a model; `headers` in place of its bearer's API key."""
+    assert section.url is not None
+    given = _headers(name, section, _key_header(name, section) if headers is None else headers)
     # The stages bound the calls.
-    pooled = transport(name, section, url, max_connections=0)
+    pool = transport(name, section, section.url, max_connections=0)
     endpoint = Endpoint(
-        name,
-        url,
-        pooled,
-        _headers(name, section, headers),
-        dialect=MODEL,
-        path=section.request_path,
-        query=section.query,
-        body=section.body,
+        name, section.url, pool, given, dialect=MODEL, path=section.request_path, query=section.query, body=section.body
     )
     return Resilient(endpoint, metrics=metrics.backend(name))
 
 
-def qdrant(settings: Settings, engine: Callable[[], Engine], metrics: FlowMetrics) -> QdrantClient:
+def qdrant(settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> QdrantClient:
     """The client of the server at `url`, or of the engine in this process."""
     section, fields = settings.qdrant, field_map(settings)
     if section.url is None:
-        return EngineClient(engine(), fields=fields)
+        return EngineClient(in_process.engine, fields=fields)
     headers = _headers("qdrant", section, _key_header("qdrant", section, "api-key"))
-    pooled = transport("qdrant", section, section.url)
-    endpoint = Endpoint("qdrant", section.url, pooled, headers, _MAX_QDRANT_BODY, QDRANT)
+    pool = transport("qdrant", section, section.url)
+    endpoint = Endpoint("qdrant", section.url, pool, headers, _MAX_QDRANT_BODY, QDRANT)
     return ServerClient(Resilient(endpoint, metrics=metrics.backend("qdrant")), fields=fields)
 
 
-def embedder(settings: Settings, minilm: Callable[[], MiniLM], metrics: FlowMetrics) -> Embedder | None:
-    """The embedder that the settings name; `minilm` gives the model in this process."""
+def embedder(settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> Embedder | None:
+    """The embedder that the settings name."""
     section = settings.embedder
     if section.kind == "none":
         return None
     if section.kind == "minilm":
-        return minilm()
-    server = _server("embedder", section, section.url, _key_header("embedder", section), metrics)
+        return in_process.minilm
     return BiEncoder(
-        server,
+        _server("embedder", section, metrics),
         section.model,
         dense(settings.qdrant.dimension),
         APIS[section.kind],
@@ -293,8 +282,7 @@ def sparse_encoder(section: SparseEncoderSettings, metrics: FlowMetrics) -> Spar
     """The sparse encoder that the settings name."""
     if section.kind == "none":
         return None
-    key = _key_header("sparse_encoder", section)
-    server = _server("sparse_encoder", section, section.url, key, metrics)
+    server = _server("sparse_encoder", section, metrics)
     return BiEncoder(server, section.model, sparse, SPARSE_APIS[section.kind], max_batch=section.max_batch)
 
 
@@ -302,17 +290,62 @@ def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> HttpChat | None:
     """The chat model that the settings name."""
     if settings.kind == "none":
         return None
-    headers = _key_header("chat", settings)
+    headers = None
     if settings.kind == "anthropic":
         headers = {"anthropic-version": ANTHROPIC_VERSION, **_key_header("chat", settings, "x-api-key")}
     return HttpChat(
-        _server("chat", settings, settings.url, headers, metrics),
+        _server("chat", settings, metrics, headers),
         settings.model,
         CHAT_APIS[settings.kind],
         max_tokens=settings.max_tokens,
         structured=settings.structured,
         parameters=settings.parameters,
     )
+
+
+def _reranker(
+    settings: Settings,
+    in_process: InProcess,
+    metrics: FlowMetrics,
+    qdrant: QdrantClient,
+    embedder: Embedder | None,
+    chat: ChatModel | None,
+) -> Reranker | None:
+    section = settings.rerank
+    match section.kind:
+        case "none":
+            return None
+        case "late_interaction":
+            return _late_interaction(settings, qdrant, embedder)
+        case "onnx":
+            return in_process.cross_encoder
+        case "chat":
+            assert chat is not None
+            return Orderer(chat) if section.mode == "order" else ChatSelector(chat)
+        case kind:
+            return HttpReranker(
+                _server("reranker", section, metrics, _key_header("rerank", section)),
+                section.model,
+                RERANK_APIS[kind],
+                documents=section.documents,
+                chars=section.max_batch_chars,
+                trusted=section.trusted,
+                templates=Templates(*section.templates) if section.templates is not None else None,
+                instruction=section.instruction,
+            )
+
+
+def _late_interaction(settings: Settings, qdrant: QdrantClient, embedder: Embedder | None) -> LateInteraction:
+    section, index = settings.rerank, settings.qdrant
+    model, using = embedder.model if embedder is not None else settings.embedder.model, index.vectors.tokens
+    idf = TokenIdf(qdrant) if section.idf and using is not None else None
+    queries = section.documents if index.url is not None else min(section.documents, _ENGINE_QUERIES)
+    made = partial(LateInteraction, qdrant, model, using=using, idf=idf, queries=queries)
+    # Servers give no token vectors.
+    if not isinstance(embedder, MiniLM):
+        return made()
+    on_the_fly = TokenVectors(embedder) if section.on_the_fly else None
+    return made(on_the_fly=on_the_fly, has_token=embedder.has_token, searches=section.calls)
 
 
 async def mismatch(embedder: Embedder, dimension: int, timeout: float) -> str | None:

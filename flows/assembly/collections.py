@@ -36,7 +36,7 @@ _BUILDING: Final = 3600.0
 Answer = TypeVar("Answer")
 
 
-class Ask(Protocol):
+class AskQdrant(Protocol):
     """Has a client of Qdrant asked, and waits for so many seconds."""
 
     def __call__(self, work: Callable[[QdrantClient], Coroutine[Any, Any, Answer]], timeout: float) -> Answer:
@@ -44,10 +44,9 @@ class Ask(Protocol):
         ...
 
 
-def requirements(settings: Settings) -> Callable[[str], list[Requirement]]:
+def requirements(settings: Settings, name: str) -> list[Requirement]:
     """The needs of these settings in the collection of a configured name."""
     index, late_interaction = settings.qdrant, settings.rerank.kind == "late_interaction"
-    indexes = index_needs(index)
     limits = {
         "max_query_limit": max((profile.over_sample for profile in settings.profiles.values()), default=0),
         "search_max_hnsw_ef": index.search.hnsw_ef or 0,
@@ -55,42 +54,38 @@ def requirements(settings: Settings) -> Callable[[str], list[Requirement]]:
         "read_rate_limit": inf,
         "write_rate_limit": inf,
     }
-
-    def needs(name: str) -> list[Requirement]:
-        found = [
-            Requirement("presence", not index.of_another_tool),
-            Requirement("alias"),
-            Requirement("settings", settings.making_hash(name)),
-            Requirement("owner"),
-            Requirement("shard keys"),
-            Requirement("expiry", bool(settings.documents.expire_after)),
-            *vectors(index, late_interaction=late_interaction),
-            Requirement("prompts", settings.embedder.purposes),
-            Requirement("terms", (index.analyser(name), index.search_fields)),
-            Requirement("shards", name=index.vectors.sparse or ""),
-            *indexes,
-            *(Requirement("limit", wanted, limit) for limit, wanted in limits.items()),
-        ]
-        if settings.firewall.enabled:
-            found.append(Requirement("contexts", index.vectors))
-        if late_interaction and index.vectors.tokens is not None:
-            found.append(Requirement("late interaction", settings.rerank.idf, index.vectors.tokens))
-        return found
-
-    return needs
+    found = [
+        Requirement("presence", not index.of_another_tool),
+        Requirement("alias"),
+        Requirement("settings", settings.making_hash(name)),
+        Requirement("owner"),
+        Requirement("shard keys"),
+        Requirement("expiry", bool(settings.documents.expire_after)),
+        *vectors(index, late_interaction=late_interaction),
+        Requirement("prompts", settings.embedder.purposes),
+        Requirement("terms", (index.analyser(name), index.search_fields)),
+        Requirement("shards", name=index.vectors.sparse or ""),
+        *index_needs(index),
+        *(Requirement("limit", wanted, limit) for limit, wanted in limits.items()),
+    ]
+    if settings.firewall.enabled:
+        found.append(Requirement("contexts", index.vectors))
+    if late_interaction and index.vectors.tokens is not None:
+        found.append(Requirement("late interaction", settings.rerank.idf, index.vectors.tokens))
+    return found
 
 
 class CollectionLog:
     """Logs the gaps of these kinds of each collection: a line for one when it begins, and a line when none is left."""
 
     def __init__(self, settings: Settings, kinds: Set[str] = SEARCHED) -> None:
-        self._needs = requirements(settings)
+        self._settings = settings
         self._kinds = kinds
         self._logged: dict[str, set[str]] = {}
 
     def seen(self, collection: str, found: Surveyed) -> None:
         """Take note of what Qdrant says that a collection is."""
-        gaps = find_gaps(self._needs(collection), found)
+        gaps = find_gaps(requirements(self._settings, collection), found)
         lines = merge(gap for gap in gaps if gap.kind in self._kinds and gap.severity > Severity.NONE)
         before = self._logged.get(collection, set())
         self._logged[collection] = {str(gap) for gap in lines}
@@ -136,18 +131,14 @@ def ensure_collections(
     from operators.collections.making import ensure
 
     with open_client(settings, in_process) as ask:
-        further = choice(settings), _notes(settings, generation)
+        further = choice(settings), partial(_notes, settings, generation)
         return ask(lambda client: ensure(client, settings.qdrant, _TIMEOUT, *further, writes=writes), _TIMEOUT)
 
 
-def _notes(settings: Settings, generation: Generation | None = None) -> Callable[[str], dict[str, Any]]:
+def _notes(settings: Settings, generation: Generation | None, name: str) -> dict[str, Any]:
     index, model = settings.qdrant, clients.embedder_model(settings.embedder)
-
-    def notes(name: str) -> dict[str, Any]:
-        given = index.analyser(name), settings.embedder.purposes, index.search_fields, model
-        return metadata(*given, settings.making_hash(name), generation)
-
-    return notes
+    given = index.analyser(name), settings.embedder.purposes, index.search_fields, model
+    return metadata(*given, settings.making_hash(name), generation)
 
 
 def survey_collections(settings: Settings, in_process: InProcess, timeout: float) -> list[Surveyed]:
@@ -156,7 +147,7 @@ def survey_collections(settings: Settings, in_process: InProcess, timeout: float
     Each is asked for once, so that the error is the first symptom.
     """
     with open_client(settings, in_process) as ask:
-        given = settings.qdrant, requirements(settings), timeout, choice(settings)
+        given = settings.qdrant, partial(requirements, settings), timeout, choice(settings)
         return ask(lambda client: survey(client.without_retries(), *given), 2 * timeout + 1)
 
 
@@ -173,14 +164,14 @@ def make(settings: Settings, in_process: InProcess, steps: "Sequence[MakingStep]
     """Make collections and indexes, and yield each once it is made. Raises BackendError; those before it stay."""
     from operators.collections.making import take
 
-    notes = _notes(settings)
+    notes = partial(_notes, settings, None)
     with open_client(settings, in_process) as ask:
         for step in steps:
             ask(partial(take, settings=settings.qdrant, step=step, timeout=_BUILDING, notes=notes), _BUILDING)
             yield step
 
 
-def count(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequence[Filter]]) -> list[int]:
+def count_points(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequence[Filter]]) -> list[int]:
     """The numbers of points that each of these filters matches in the collection of that name of the configuration.
 
     Of one that isn't there, 0. Raises BackendError.
@@ -190,22 +181,21 @@ def count(settings: Settings, in_process: InProcess, wheres: Mapping[str, Sequen
         if each.error is not None:
             raise each.error
 
-    async def count_one(client: QdrantClient, name: str, where: Filter) -> int:
-        found = surveyed[name]
+    async def count_one(client: QdrantClient, found: Surveyed, where: Filter) -> int:
         return 0 if found.info is None else await client.count(found.physical, where, timeout=_TIMEOUT)
 
     async def counts(client: QdrantClient) -> list[int]:
-        return [await count_one(client, name, where) for name, filters in wheres.items() for where in filters]
+        return [await count_one(client, surveyed[name], where) for name, filters in wheres.items() for where in filters]
 
     with open_client(settings, in_process) as ask:
         return ask(counts, _BUILDING)
 
 
 @contextmanager
-def open_client(settings: Settings, in_process: InProcess) -> Iterator[Ask]:
+def open_client(settings: Settings, in_process: InProcess) -> Iterator[AskQdrant]:
     """Have a client of Qdrant asked on a loop of its own, until the block ends."""
     calls = EventLoopThread(Wakeup())
-    client = clients.qdrant(settings, lambda: in_process.engine, in_process.metrics("indexing"))
+    client = clients.qdrant(settings, in_process, in_process.metrics("indexing"))
     try:
         yield lambda work, timeout: calls.run(work(client), timeout)
     finally:

@@ -1,6 +1,7 @@
 """The parts that decide about queries and documents before any backend is called, made of the settings."""
 
 from operators.access.filters import ORDERING
+from operators.delivery import credentials
 from operators.indexing.decode import DocumentDecoder
 from operators.query.collection import ORDERED, Destinations
 from operators.query.cursor import CursorCodec
@@ -52,10 +53,7 @@ def bodies(settings: QdrantSettings) -> Bodies:
 
 def cursors(settings: Settings) -> CursorCodec:
     """Writes and reads cursors. Raises ConfigError for a secret that cannot be used."""
-    try:
-        secret = settings.cursor.secret("signing_secret")
-    except OSError as error:
-        raise ConfigError(f"cursor.signing_secret_file: {error.strerror}") from error
+    secret = credentials.secret(settings.cursor, "cursor", "signing_secret")
     if secret is not None and len(secret) < MIN_SECRET:
         raise ConfigError(f"cursor.signing_secret_file: at least {MIN_SECRET} characters are expected")
     return CursorCodec(secret.encode() if secret is not None else None)
@@ -87,7 +85,7 @@ def replies(settings: Settings) -> Replies:
     return Replies(chosen, settings.delivery.replies, settings.policies)
 
 
-def measure(settings: RerankSettings) -> Measure:
+def score_measure(settings: RerankSettings) -> Measure:
     """The measure of the reranker's scores."""
     if settings.kind == "chat":
         return "order"
@@ -96,9 +94,9 @@ def measure(settings: RerankSettings) -> Measure:
     return "logit" if settings.kind in {"onnx", "nim"} else "share"
 
 
-def normaliser(settings: Settings) -> Normaliser:
-    """Makes events canonical queries. Raises ConfigError for a secret that cannot be used."""
-    return Normaliser(
+def decoder(settings: Settings, signals: Signals) -> Decoder:
+    """Turns messages into queries. Raises ConfigError for a secret that cannot be used."""
+    normaliser = Normaliser(
         destinations(settings.qdrant),
         settings.defaults,
         settings.policies,
@@ -108,17 +106,8 @@ def normaliser(settings: Settings) -> Normaliser:
         replies(settings),
         settings.config_hash(),
     )
-
-
-def decoder(settings: Settings, signals: Signals) -> Decoder:
-    """Turns messages into queries. Raises ConfigError for a secret that cannot be used."""
-    return Decoder(
-        settings.limits,
-        settings.qdrant.dimension,
-        settings.telemetry.record_content,
-        signals,
-        normaliser(settings),
-    )
+    record_content = settings.telemetry.record_content
+    return Decoder(settings.limits, settings.qdrant.dimension, record_content, signals, normaliser)
 
 
 def document_decoder(settings: Settings) -> DocumentDecoder:

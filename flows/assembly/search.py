@@ -1,14 +1,13 @@
 """The parts of the search flow, made of the settings."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import structlog
 
-from flows.assembly import query, rerankers
+from flows.assembly import query
 from flows.assembly.clients import Clients, try_embedder
 from flows.assembly.collections import CollectionLog, choice
 from flows.assembly.delivery import Replication
@@ -20,22 +19,19 @@ from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
 from operators.clients.embedders import Embedder, SparseEncoder
 from operators.clients.http.transport import MIB
 from operators.clients.local.minilm import MiniLM
-from operators.clients.model_caches import EmbeddingCache
+from operators.clients.model_caches import EmbeddingCache, ScoreCache, VerdictCache
 from operators.clients.qdrant.client import AllBut
 from operators.clients.qdrant.programs import Runner
+from operators.clients.rerankers import Reranker
+from operators.clients.rerankers.listwise import ChatSelector
 from operators.collections.catalogue import Catalogue
-from operators.delivery.schema_registry import Deserialiser
-from operators.delivery.sink import Delivery
-from operators.delivery.source import ConsumerLoop
 from operators.query.field_map import FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEGS, Searches
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
 from operators.stages.admit import Admission
 from operators.stages.answers import Answers
-from operators.stages.decode import Decoder
 from operators.stages.embed import Embeddings, Encodings, needs_embedding
 from operators.stages.fetch import Comparing, Fetching, Neighbouring
 from operators.stages.fuse import Fuzzy
@@ -45,7 +41,7 @@ from operators.stages.lookup import Lookup, Watermarks
 from operators.stages.publish import Finaliser, Publisher
 from operators.stages.rerank import Reranking
 from operators.stages.temporal_expression import ByChatModel
-from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.metrics import FlowMetrics, StageLoad
 from schemas.document import index_keys
 from schemas.errors import ConfigError
 from schemas.result import CONTEXT_LEGS, FUZZY, LEARNED
@@ -53,6 +49,7 @@ from schemas.settings import (
     CacheSettings,
     EmbedderSettings,
     PolicySettings,
+    QdrantSettings,
     Settings,
     SourcePolicy,
     SparseEncoderSettings,
@@ -62,145 +59,142 @@ from schemas.settings.policies import Check
 log = structlog.stdlib.get_logger(__name__)
 
 
-@dataclass(frozen=True)
 class Parts:
-    """The search flow's parts; a stage whose backend is not configured has none."""
+    """The search flow's parts, made of the settings; None for a stage whose backend is not configured.
 
-    consumer_loop: ConsumerLoop
-    delivery: Delivery
-    wakeup: Wakeup
-    calls: EventLoopThread
-    deserialiser: Deserialiser | None
-    decoder: Decoder
-    admission: Admission
-    answers: Answers
-    lookup: Lookup
-    embeddings: Embeddings | None
-    encodings: Encodings | None
-    temporal_expressions: ByChatModel | None
-    searches: Searches
-    legs: Sequence[SearchLeg]
-    fuzzy: Fuzzy | None
-    comparing: Comparing
-    texts: Fetching | None
-    reranking: Reranking | None
-    page: Fetching
-    picking: Reranking | None
-    neighbours: Neighbouring | None
-    locating: Locating | None
-    finaliser: Finaliser
+    Raises ConfigError.
+    """
 
+    def __init__(self, settings: Settings, clients: Clients, member: Replication, watermarks: Watermarks) -> None:
+        _warn(settings)
+        self.consumer_loop, self.delivery = member.consumer_loop, member.delivery
+        self.wakeup, self.calls = member.wakeup, member.calls
+        self.deserialiser = member.deserialiser(settings.limits.max_message_bytes, ordered=False)
+        self.decoder = query.decoder(settings, member.signals)
 
-def search_parts(settings: Settings, clients: Clients, given: Replication, watermarks: Watermarks) -> Parts:
-    """The parts of the search flow. Raises ConfigError."""
-    _warn(settings)
-    qdrant = Bounds(settings.qdrant.timeout, settings.qdrant.max_batch, settings.qdrant.max_concurrency)
-    decoder = query.decoder(settings, given.signals)
-    hides = settings.firewall.enabled
-    catalogue = Catalogue(
-        clients.qdrant, settings.qdrant, CollectionLog(settings).seen, hides=hides, choice=choice(settings)
-    )
-    known = _read(catalogue, given.calls, settings.qdrant.timeout)
-    able = [catalogue.of(name) for name in settings.qdrant.physical]
-    contexts = any(each.has(vector) for each in able for vector in ("dense_context", "sparse_context"))
-    context = settings.qdrant.context.on or not known or contexts
-    configured = dict.fromkeys(CONTEXT_LEGS, context)
-    configured |= {LEARNED: clients.sparse_encoder is not None, FUZZY: settings.qdrant.vectors.fuzzy is not None}
-    built = [leg for leg in LEGS.values() if configured.get(leg.name, True)]
-    if clients.embedder is not None:
-        try_embedder(clients.embedder, settings, given.calls)
-    policy_files = PolicyFiles(settings.policies, _policy_check(settings, clients.qdrant.fields), given.signals.metrics)
-    if settings.policies.files:
-        given.calls.keep("policies", partial(asyncio.to_thread, policy_files.read))
-    nearby = settings.qdrant.context
-    cached = answers(settings.cache, given.signals.metrics)
-    kept = PayloadCache(settings.cache.payload_mib * MIB) if settings.cache.payload_mib else None
-    if kept is not None:
-        given.signals.metrics.table("payloads", kept.__len__)
-    reranking = rerankers.reranking(settings, clients.reranker, given.signals.metrics)
-    picking = rerankers.picking(settings, clients.chat, given.signals.metrics)
-    tokens = reranking is not None and reranking.reads_tokens
-    unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
-    client = replace(clients.qdrant, successor=catalogue.successor)
-    runner = Runner(client)
-    embedder = clients.embedder.model if clients.embedder is not None else None
-    encoder = clients.sparse_encoder.model if clients.sparse_encoder is not None else None
-    publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors, encoder)
-    fields = AllBut(index_keys(settings.qdrant.search_fields))
-    fetching = partial(Fetching, client, bounds=qdrant, cache=kept, fields=fields)
-    return Parts(
-        consumer_loop=given.consumer_loop,
-        delivery=given.delivery,
-        wakeup=given.wakeup,
-        calls=given.calls,
-        deserialiser=Deserialiser(given.registry, settings.limits.max_message_bytes, ordered=False)
-        if given.registry is not None
-        else None,
-        decoder=decoder,
-        admission=Admission(
+        index, bounds, metrics = settings.qdrant, _bounds(settings.qdrant), member.signals.metrics
+        embedder, encoder, nearby = clients.embedder, clients.sparse_encoder, index.context
+        seen, hides = CollectionLog(settings).seen, settings.firewall.enabled
+        catalogue = Catalogue(clients.qdrant, index, seen, hides=hides, choice=choice(settings))
+        known = _read(catalogue, self.calls, index.timeout)
+        able = [catalogue.of(name) for name in index.physical]
+        context = any(each.has(vector) for each in able for vector in ("dense_context", "sparse_context"))
+        configured = dict.fromkeys(CONTEXT_LEGS, nearby.on or not known or context)
+        configured |= {LEARNED: encoder is not None, FUZZY: index.vectors.fuzzy is not None}
+        built = [leg for leg in LEGS.values() if configured.get(leg.name, True)]
+        if embedder is not None:
+            try_embedder(embedder, settings, self.calls)
+        policy_files = PolicyFiles(settings.policies, _policy_check(settings, clients.qdrant.fields), metrics)
+        if settings.policies.files:
+            self.calls.keep("policies", partial(asyncio.to_thread, policy_files.read))
+        payloads = PayloadCache(settings.cache.payload_mib * MIB) if settings.cache.payload_mib else None
+        if payloads is not None:
+            metrics.table("payloads", payloads.__len__)
+
+        self.reranking = reranking(settings, clients.reranker, metrics)
+        self.picking = picking(settings, clients.chat, metrics)
+        tokens = self.reranking is not None and self.reranking.reads_tokens
+        self.admission = Admission(
             catalogue,
-            settings.qdrant.column_names,
-            query.ordering_fields(settings.qdrant),
-            settings.qdrant.grouping_fields,
-            unembedded,
+            index.column_names,
+            query.ordering_fields(index),
+            index.grouping_fields,
+            partial(needs_embedding, tokens=tokens) if embedder is None else None,
             clients.qdrant.fields,
             max(nearby.before, nearby.after) if nearby.on else 0,
-        ),
-        answers=cached,
-        lookup=Lookup(cached, watermarks, settings.cache.watermark_timeout),
-        embeddings=embeddings(settings, clients.embedder, given.signals.metrics, tokens=tokens)
-        if clients.embedder is not None
-        else None,
-        encodings=encodings(settings, clients.sparse_encoder, given.signals.metrics)
-        if clients.sparse_encoder is not None
-        else None,
-        temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
-        searches=Searches(query.bodies(settings.qdrant), frozenset(leg.name for leg in built)),
-        legs=[SearchLeg(leg.name, runner, qdrant) for leg in built if not leg.last],
-        fuzzy=next((Fuzzy(leg.name, runner, qdrant) for leg in built if leg.last), None),
-        comparing=Comparing(client, settings.qdrant.vectors.dense, qdrant),
-        texts=fetching(depth=partial(read, reranking)) if reranking is not None else None,
-        reranking=reranking,
-        page=fetching(depth=partial(candidates_to_fetch, picking)),
-        picking=picking,
-        neighbours=Neighbouring(client, qdrant) if nearby.on else None,
-        locating=Locating(clients.embedder, _bounds(settings.embedder))
-        if isinstance(clients.embedder, MiniLM)
-        else None,
-        finaliser=Finaliser(publisher, cached),
-    )
+        )
+        self.answers = cached_answers(settings.cache, metrics)
+        self.lookup = Lookup(self.answers, watermarks, settings.cache.watermark_timeout)
+        self.embeddings = embeddings(settings, embedder, metrics, tokens=tokens) if embedder is not None else None
+        self.encodings = encodings(settings, encoder, metrics) if encoder is not None else None
+        self.temporal_expressions = by_chat_model(settings, clients.chat) if clients.chat is not None else None
+
+        client = replace(clients.qdrant, successor=catalogue.successor)
+        runner = Runner(client)
+        self.searches = Searches(query.bodies(index), frozenset(leg.name for leg in built))
+        self.legs = [SearchLeg(leg.name, runner, bounds) for leg in built if not leg.last]
+        self.fuzzy = next((Fuzzy(leg.name, runner, bounds) for leg in built if leg.last), None)
+        self.comparing = Comparing(client, index.vectors.dense, bounds)
+        rest = AllBut(index_keys(index.search_fields))
+        to_rerank = partial(candidates_to_rerank, self.reranking) if self.reranking is not None else None
+        self.texts = Fetching(client, to_rerank, bounds, payloads, rest) if to_rerank is not None else None
+        self.page = Fetching(client, partial(candidates_to_fetch, self.picking), bounds, payloads, rest)
+        self.neighbours = Neighbouring(client, bounds) if nearby.on else None
+        self.locating = Locating(embedder, _bounds(settings.embedder)) if isinstance(embedder, MiniLM) else None
+
+        models = [each.model if each is not None else None for each in (embedder, encoder)]
+        publisher = Publisher(member.way_out, models[0], self.decoder.normalise.cursors, models[1])
+        self.finaliser = Finaliser(publisher, self.answers)
 
 
 def embeddings(settings: Settings, embedder: Embedder, metrics: FlowMetrics, *, tokens: bool) -> Embeddings:
     """The embed stage; `tokens`: a reranker reads token vectors."""
     section = settings.embedder
-    load = metrics.load(Embeddings.name, section.max_concurrency)
     provider = {} if section.kind == "minilm" else {"provider": section.kind}
+    cache, load = _cache_and_load(section, Embeddings.name, metrics)
     dimension = settings.qdrant.dimension
-    cache = _cache(section, Embeddings.name, metrics)
     return Embeddings(embedder, _bounds(section), cache, load, dimension=dimension, tokens=tokens, **provider)
 
 
 def encodings(settings: Settings, encoder: SparseEncoder, metrics: FlowMetrics) -> Encodings:
     """The encode stage."""
     section = settings.sparse_encoder
-    load = metrics.load(Encodings.name, section.max_concurrency)
-    cache = _cache(section, Encodings.name, metrics)
-    return Encodings(encoder, _bounds(section), cache, load, section.kind)
+    return Encodings(encoder, _bounds(section), *_cache_and_load(section, Encodings.name, metrics), section.kind)
 
 
-def _bounds(section: EmbedderSettings | SparseEncoderSettings) -> Bounds:
+def _bounds(section: EmbedderSettings | SparseEncoderSettings | QdrantSettings) -> Bounds:
     return Bounds(section.timeout, section.max_batch, section.max_concurrency)
 
 
-def _cache(
+def _cache_and_load(
     section: EmbedderSettings | SparseEncoderSettings, stage: str, metrics: FlowMetrics
-) -> EmbeddingCache[Any] | None:
+) -> tuple[EmbeddingCache[Any] | None, StageLoad]:
+    """The cache of a stage, if it has one, and the load of its calls, both of which are in the metrics."""
+    load = metrics.load(stage, section.max_concurrency)
     if not section.cache_mib:
-        return None
+        return None, load
     cache: EmbeddingCache[Any] = EmbeddingCache(section.cache_mib * MIB)
     metrics.table(stage, cache.__len__)
-    return cache
+    return cache, load
+
+
+def reranking(settings: Settings, reranker: Reranker | None, metrics: FlowMetrics) -> Reranking | None:
+    """The rerank stage, if there is a reranker."""
+    if reranker is None:
+        return None
+    section, chat = settings.rerank, settings.rerank.kind == "chat"
+    timeout, calls = section.timeout, section.calls
+    if reranker.reads == "tokens":
+        # A query whose documents' token vectors are computed would keep others from their calls: it bounds them itself.
+        calls = 0
+    if chat:
+        timeout, calls = settings.chat.timeout, settings.chat.max_concurrency
+    # Those of late interaction depend on the namespace's token frequencies, and change with the index.
+    cached = section.cache if section.kind != "late_interaction" else 0
+    return Reranking(
+        reranker,
+        Bounds(timeout, section.documents, calls),
+        selects=query.selects(section),
+        max_doc_chars=section.max_doc_chars,
+        compares=chat,
+        omits=section.omitted == "drop",
+        measure=query.score_measure(section),
+        cache=ScoreCache(cached) if cached and not chat else None,
+        verdicts=VerdictCache(cached) if cached else None,
+        load=metrics.load("rerank", calls),
+    )
+
+
+def picking(settings: Settings, chat: ChatModel | None, metrics: FlowMetrics) -> Reranking | None:
+    """The pick stage, if there is a chat model: for recipes with the stage `llm_rerank`."""
+    if chat is None:
+        return None
+    verdicts = VerdictCache(settings.rerank.cache) if settings.rerank.cache else None
+    load = metrics.load("pick", settings.chat.max_concurrency)
+    bounds = Bounds(settings.chat.timeout, 1, settings.chat.max_concurrency)
+    return Reranking(
+        ChatSelector(chat), bounds, picking=True, selects=True, compares=True, verdicts=verdicts, load=load
+    )
 
 
 def by_chat_model(settings: Settings, chat: ChatModel) -> ByChatModel:
@@ -209,7 +203,7 @@ def by_chat_model(settings: Settings, chat: ChatModel) -> ByChatModel:
     return ByChatModel(ChatTemporalExtractor(chat), bounds, settings.chat.kind)
 
 
-def answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:
+def cached_answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:
     """The cached answers, within the bounds that the settings give."""
     exact = ExactCache(settings.exact_mib * MIB, settings.ttl)
     semantic = SemanticCache(settings.semantic_mib * MIB, settings.ttl, settings.threshold, settings.per_scope)
@@ -218,7 +212,7 @@ def answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:
     return Answers(exact, semantic, settings.clock_bucket)
 
 
-def read(reranking: Reranking, query: InFlight) -> int:
+def candidates_to_rerank(reranking: Reranking, query: InFlight) -> int:
     """The number of candidates fetched for the reranker; with the page, where no stage behind changes the order."""
     top = reranking.top(query)
     asked = query.asked.canonical
@@ -232,7 +226,6 @@ def candidates_to_fetch(picking: Reranking | None, query: InFlight) -> int:
 
 
 def _warn(settings: Settings) -> None:
-    """Say what protects less than it may seem to."""
     if settings.cursor.signing_secret is None and settings.cursor.signing_secret_file is None:
         log.warning("cursor.signing_secret isn't set: cursors are checksummed, and not signed")
     selecting = sorted(name for name, recipe in settings.recipes.items() if recipe.picking is not None)
@@ -299,15 +292,11 @@ def _policy_check(settings: Settings, fields: FieldMap) -> Check:
 
 
 def _read(catalogue: Catalogue, calls: EventLoopThread, timeout: float) -> bool:
-    """Read what the collections are, if Qdrant says it in time, and have it read again behind the queries.
-
-    True if Qdrant has said it of all.
-    """
-    known = False
-    reading = asyncio.run_coroutine_threadsafe(catalogue.read(timeout), calls.loop)
+    """Read the collections now, and again behind the queries. True if Qdrant has described all of them in time."""
     try:
-        known = not reading.result(timeout)
+        return not calls.run(catalogue.read(timeout), timeout)
     except TimeoutError:
         log.warning("Qdrant did not say in time what its collections are: taken as configured")
-    calls.keep("catalogue", lambda: catalogue.follow(timeout))
-    return known
+        return False
+    finally:
+        calls.keep("catalogue", lambda: catalogue.follow(timeout))

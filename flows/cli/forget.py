@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from flows.assembly.clients import InProcess
-from flows.assembly.collections import count, indexing_kafka
+from flows.assembly.collections import count_points, indexing_kafka
 from flows.assembly.delivery import kafka_client
 from flows.cli.config import begin
 from flows.cli.ingestion import ingest
@@ -44,7 +44,7 @@ def _counts(settings: Settings, event: DeletionEvent) -> tuple[int, int] | None:
         wheres.setdefault(collection, []).extend(both)
     with closing(InProcess(settings)) as in_process:
         try:
-            found = count(settings, in_process, wheres)
+            found = count_points(settings, in_process, wheres)
         except ConfigError:
             return None
     return sum(found[::2]), sum(found[1::2])

@@ -95,7 +95,7 @@ class PoolRanker:
                 settings.limits,
                 settings.defaults.destination,
                 query_assembly.selects(settings.rerank),
-                query_assembly.measure(settings.rerank),
+                query_assembly.score_measure(settings.rerank),
                 settings.config_hash(),
             )
         named = None if recipe is None else find_recipe(recipe, known)

@@ -22,10 +22,9 @@ from typing import Annotated, Final, TypeVar
 
 import structlog
 import typer
-from opentelemetry.trace import TracerProvider
 
 from flows.assembly.clients import InProcess
-from flows.assembly.collections import Ask, choice, ensure_collections, open_client
+from flows.assembly.collections import AskQdrant, choice, ensure_collections, open_client
 from flows.assembly.delivery import kafka_client
 from flows.assembly.indexing import CopyPage, open_copier
 from flows.cli.config import begin
@@ -124,7 +123,7 @@ def reindex(
     raise typer.Exit(code or (0 if run.switched else 1))
 
 
-def _wait(ask: Ask, read: Callable[[QdrantClient], Awaitable[Answer]]) -> Answer:
+def _wait(ask: AskQdrant, read: Callable[[QdrantClient], Awaitable[Answer]]) -> Answer:
     """The answer of a server that may be restarting: it is asked until it comes, or _TIMEOUT is over.
 
     Raises BackendError.
@@ -245,9 +244,9 @@ class _Run:
     stopping: threading.Event = field(default_factory=threading.Event)
     switched: bool = False
 
-    def build(self, settings: Settings, in_process: InProcess, provider: TracerProvider) -> Replica:
+    def build(self, settings: Settings, in_process: InProcess) -> Replica:
         """The replica, watched from now on."""
-        replica = indexing_replica(settings, in_process, provider)
+        replica = indexing_replica(settings, in_process)
         threading.Thread(target=self._watch, args=(replica, in_process), name="reindexing", daemon=True).start()
         return replica
 

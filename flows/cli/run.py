@@ -14,7 +14,7 @@ from flows.cli.output import Config, Json, emit, out, reread, say, stderr
 from flows.process import logs
 from flows.process.replica import Build, indexing_replica, search_replica
 from flows.process.serve import serve
-from flows.process.supervisor import run_replicas
+from flows.process.supervision import run_replicas
 from schemas.settings import load
 
 

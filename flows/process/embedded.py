@@ -1,13 +1,12 @@
 """Everything in one process: a broker, the index, the model and both flows, on a machine with nothing but Python."""
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
 from opentelemetry.trace import TracerProvider
 
 from flows.assembly.clients import InProcess
@@ -18,8 +17,6 @@ from operators.delivery.embedded_broker import EmbeddedBroker
 from schemas.errors import FatalDelivery
 from schemas.settings import DeliverySettings, QdrantSettings, Settings, load
 from schemas.settings.section import Section
-
-log = structlog.stdlib.get_logger(__name__)
 
 _DELIVERY: Final[Mapping[str, Any]] = {"mode": "at_least_once", "transaction_interval": 0.005}
 """The broker has no transactions."""
@@ -37,17 +34,16 @@ class Embedded:
 
     settings: Settings
     in_process: InProcess
-    provider: TracerProvider | None
 
     @property
     def kafka(self) -> KafkaClient:
         """The client of the broker."""
         return kafka_client(self.settings.kafka)
 
-    @contextlib.contextmanager
+    @contextmanager
     def running(self, build: Callable[..., Replica]) -> Iterator[None]:
         """Run a flow in a thread of its own until the block is left. Raises what ended it otherwise."""
-        replica = build(self.settings, self.in_process, self.provider, embedded=True)
+        replica = build(self.settings, self.in_process, embedded=True)
         freeze_heap()
         failures: list[BaseException] = []
 
@@ -55,7 +51,6 @@ class Embedded:
             try:
                 replica.run()
             except BaseException as error:  # noqa: BLE001  raised where the block is left
-                log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
                 failures.append(error)
 
         thread = threading.Thread(target=run, name="flow", daemon=True)
@@ -68,11 +63,11 @@ class Embedded:
         if failures:
             raise FatalDelivery(str(failures[0])) from failures[0]
 
-    def indexing(self) -> contextlib.AbstractContextManager[None]:
+    def indexing(self) -> AbstractContextManager[None]:
         """Run the indexing flow."""
         return self.running(indexing_replica)
 
-    def searching(self) -> contextlib.AbstractContextManager[None]:
+    def searching(self) -> AbstractContextManager[None]:
         """Run the search flow."""
         return self.running(search_replica)
 
@@ -92,44 +87,37 @@ def embedded_settings(index: Path, overrides: Mapping[str, Any] | None = None) -
     )
 
 
-@contextlib.contextmanager
 def start_embedded(
     index: Path, overrides: Mapping[str, Any] | None = None, provider: TracerProvider | None = None
-) -> Iterator[Embedded]:
+) -> AbstractContextManager[Embedded]:
     """Start a broker and open the index in the directory `index`. Raises ConfigError.
 
     The indexing flow makes its collection where there is none.
     """
-    with EmbeddedBroker() as broker, _on(broker, embedded_settings(index, overrides), provider) as running:
-        yield running
+    return _start(embedded_settings(index, overrides), provider)
 
 
-@contextlib.contextmanager
-def start_with_settings(settings: Settings, index: Path | None) -> Iterator[Embedded]:
+def start_with_settings(settings: Settings, index: Path | None) -> AbstractContextManager[Embedded]:
     """Start a broker in place of the configured one; models, recipes and index are those of the settings.
 
     `index`: an embedded index in this directory, in place of the configured one, which is only read. Raises ConfigError
     and BackendError.
     """
-    with EmbeddedBroker() as broker:
-        own: dict[str, Section] = {"delivery": DeliverySettings(**_DELIVERY)}
-        if index is not None:
-            asked = settings.qdrant.model_dump(exclude={"url", "path", "create", "timeout", "api_key"})
-            if "fuzzy" not in settings.qdrant.vectors.model_fields_set:
-                asked["vectors"] |= _VECTORS
-            own["qdrant"] = QdrantSettings(**asked, path=index, timeout=_TIMEOUT)
-        with _on(broker, settings.model_copy(update=own), None) as running:
-            yield running
+    own: dict[str, Section] = {"delivery": DeliverySettings(**_DELIVERY)}
+    if index is not None:
+        asked = settings.qdrant.model_dump(exclude={"url", "path", "create", "timeout", "api_key"})
+        if "fuzzy" not in settings.qdrant.vectors.model_fields_set:
+            asked["vectors"] |= _VECTORS
+        own["qdrant"] = QdrantSettings(**asked, path=index, timeout=_TIMEOUT)
+    return _start(settings.model_copy(update=own), None)
 
 
-@contextlib.contextmanager
-def _on(broker: EmbeddedBroker, settings: Settings, provider: TracerProvider | None) -> Iterator[Embedded]:
+@contextmanager
+def _start(settings: Settings, provider: TracerProvider | None) -> Iterator[Embedded]:
     topics = settings.kafka.topics
-    settings = settings.model_copy(update={"kafka": broker.client_settings(topics)})
-    for topic in (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks):
-        broker.create_topic(topic)
-    in_process = InProcess(settings)
-    try:
-        yield Embedded(settings, in_process, provider)
-    finally:
-        in_process.close()
+    with EmbeddedBroker() as broker:
+        settings = settings.model_copy(update={"kafka": broker.client_settings(topics)})
+        for topic in (topics.queries, topics.results, topics.documents, topics.dead_letters, topics.watermarks):
+            broker.create_topic(topic)
+        with InProcess(settings, provider) as in_process:
+            yield Embedded(settings, in_process)

@@ -121,7 +121,20 @@ _LAST_WORDS: Final = 5.0
 
 def watch(checks: Mapping[str, Check]) -> None:
     """Look at these checks from a thread of its own until one does not hold; then end the process with 1."""
-    threading.Thread(target=_watch, args=(checks,), name="watchdog", daemon=True).start()
+
+    def look() -> None:
+        while True:
+            time.sleep(_INTERVAL)
+            for name, holds in checks.items():
+                if not holds():
+                    # A log that nobody reads any more would keep the process.
+                    ending = threading.Timer(_LAST_WORDS, os._exit, (1,))
+                    ending.daemon = True
+                    ending.start()
+                    log.error("watchdog: stood still for too long", part=name)
+                    end_process()
+
+    threading.Thread(target=look, name="watchdog", daemon=True).start()
 
 
 def announce(checks: Mapping[str, Check]) -> Callable[[], None]:
@@ -161,16 +174,3 @@ def end_process() -> None:
     """End the process at once, with 1: threads of a failed flow may hang in a client."""
     logging.shutdown()
     os._exit(1)
-
-
-def _watch(checks: Mapping[str, Check]) -> None:
-    while True:
-        time.sleep(_INTERVAL)
-        for name, holds in checks.items():
-            if not holds():
-                # A log that nobody reads any more would keep the process.
-                ending = threading.Timer(_LAST_WORDS, os._exit, (1,))
-                ending.daemon = True
-                ending.start()
-                log.error("watchdog: stood still for too long", part=name)
-                end_process()

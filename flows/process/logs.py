@@ -62,6 +62,10 @@ class Repeats(logging.Filter):
         return True
 
 
+def _is_of_client(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] in {"kafka", "librdkafka"}
+
+
 def _kind(record: logging.LogRecord) -> Hashable:
     """The kind of a record; None if each of them is printed."""
     if record.levelno < logging.WARNING:
@@ -70,7 +74,7 @@ def _kind(record: logging.LogRecord) -> Hashable:
         event = record.msg
         words = event.get("event"), _NUMBER.sub("0", str(event.get("reason")))
         return (record.name, *words) if "retry_in_s" in event or record.name == _EXPORT else None
-    if record.name.partition(".")[0] not in _CLIENTS and record.name != SPANS_DROPPED:
+    if not _is_of_client(record) and record.name != SPANS_DROPPED:
         return None
     if record.name.startswith(_CONNECTIONS):
         return _CONNECTIONS
@@ -82,12 +86,13 @@ SPANS_DROPPED: Final = "opentelemetry.sdk._shared_internal"
 exported."""
 
 QUOTING: Final = {
+    "httpx": logging.WARNING,
     "opentelemetry": logging.CRITICAL,
     SPANS_DROPPED: logging.WARNING,
     "urllib3": logging.ERROR,
 }
 """Libraries whose lines quote what they are given below which level: headers of messages, which may hold anything, of
-any length; headers and URLs of exporters, with the secrets in them."""
+any length; headers and URLs of exporters, with the secrets in them; the query of an issuer of tokens."""
 
 CHATTER: Final = {
     "kafka.cluster": logging.CRITICAL,
@@ -100,16 +105,8 @@ warnings about its own loop, such as a connection made on a busy machine, and th
 for which the call fails, too."""
 
 
-_CLIENTS: Final = frozenset({"kafka", "librdkafka"})
-"""The loggers of Kafka's clients, each with those below it."""
-
-
 _TRACEBACKS: Final = frozenset({"exception", "stack"})
 """Values of several lines, which are our own."""
-
-
-def _of_no_client(record: logging.LogRecord) -> bool:
-    return record.name.partition(".")[0] not in _CLIENTS
 
 
 def _trace_ids(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -171,23 +168,18 @@ def configure(settings: TelemetrySettings, replica: str | None = None, *, client
     )
     if settings.log_level != "debug":
         if not clients:
-            handler.addFilter(_of_no_client)
+            handler.addFilter(lambda record: not _is_of_client(record))
         handler.addFilter(Repeats())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level.upper())
-    for name, level in QUOTING.items():
-        logging.getLogger(name).setLevel(level)
-    # It names the whole URL of each request, with the query of an issuer of tokens.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     # A client's chatter about every connection is of use only when asked for; at DEBUG both print what is on the wire,
     # passwords and texts.
-    for name in ("kafka", "httpcore"):
-        logging.getLogger(name).setLevel(
-            logging.INFO if root.level <= logging.DEBUG else max(root.level, logging.WARNING)
-        )
-    for name, level in CHATTER.items():
-        logging.getLogger(name).setLevel(level if root.level > logging.DEBUG else logging.NOTSET)
+    debugging = root.level <= logging.DEBUG
+    clients_level = logging.INFO if debugging else max(root.level, logging.WARNING)
+    chatter = dict.fromkeys(CHATTER, logging.NOTSET) if debugging else CHATTER
+    for name, level in {**QUOTING, **chatter, "kafka": clients_level, "httpcore": clients_level}.items():
+        logging.getLogger(name).setLevel(level)
     for name in ignored:
         structlog.stdlib.get_logger(__name__).warning("invalid values are ignored", variable=name)
     ignored.clear()

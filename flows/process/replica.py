@@ -11,18 +11,19 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
+import structlog
 from bytewax.dataflow import Dataflow
 from bytewax.run import cli_main
-from opentelemetry.trace import TracerProvider
 
-from flows.assembly import indexing as indexing_assembly
-from flows.assembly import search as search_assembly
-from flows.assembly.clients import Clients, InProcess
+from flows.assembly import Resources
+from flows.assembly.clients import Clients, InProcess, Ping
 from flows.assembly.collections import ensure_collections
-from flows.assembly.delivery import Replication, replication
-from flows.assembly.resources import Ping, Resources
+from flows.assembly.delivery import Replication
+from flows.assembly.indexing import IndexingParts
+from flows.assembly.search import Parts
 from flows.indexing import indexing
 from flows.search import search
 from operators.delivery import topics as topics_of_broker
@@ -30,7 +31,9 @@ from operators.delivery.embedded_broker import PARTITIONS
 from operators.delivery.watermark_reader import WatermarkReader
 from schemas.settings import Settings
 
-Build = Callable[[Settings, InProcess, TracerProvider], "Replica"]
+log = structlog.stdlib.get_logger(__name__)
+
+Build = Callable[[Settings, InProcess], "Replica"]
 
 _GC_THRESHOLDS: Final = (200_000, 20, 100)
 
@@ -44,26 +47,20 @@ def freeze_heap() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
+@dataclass(eq=False)
 class Replica:
     """Feeds a flow. `watchdog` is how long, in seconds, the engine's worker may stand still.
 
-    `resources` are closed when the flow has ended.
+    `resources` are closed when the flow has ended. `pings` are true for each backend that answers.
     """
 
-    def __init__(
-        self,
-        replication: Replication,
-        flow: Dataflow,
-        resources: Resources,
-        watchdog: float,
-        watermarks: WatermarkReader | None = None,
-    ) -> None:
-        self._replication = replication
-        self._flow = flow
-        self._resources = resources
-        self._watchdog = watchdog
-        self._watermarks = watermarks
-        self._ended = False
+    replication: Replication
+    flow: Dataflow
+    resources: Resources
+    pings: Mapping[str, Ping]
+    watchdog: float
+    watermarks: WatermarkReader | None = None
+    _ended: bool = field(default=False, init=False)
 
     def run(self) -> None:
         """Feed the flow, and run it until `stop`. Raises what ended it otherwise."""
@@ -73,103 +70,78 @@ class Replica:
     @contextmanager
     def feeding(self) -> Iterator[Dataflow]:
         """The flow, which is fed as long as the block lasts that runs it. Raises what ended it, other than `stop`."""
-        loop, delivery = self._replication.consumer_loop, self._replication.delivery
-        if self._watermarks is not None:
-            self._watermarks.start()
-            self._resources.register("watermarks", self._watermarks.close)
-            loop.start(delivery.flush, delivery.advance, self._watermarks.ask)
-        else:
-            loop.start(delivery.flush, delivery.advance)
-        self._resources.register("consumer loop", loop.close)
+        loop, delivery = self.replication.consumer_loop, self.replication.delivery
+        asks = []
+        if self.watermarks is not None:
+            self.watermarks.start()
+            self.resources.register("watermarks", self.watermarks.close)
+            asks.append(self.watermarks.ask)
+        loop.start(delivery.flush, delivery.advance, *asks)
+        self.resources.register("consumer loop", loop.close)
         delivery.start()
         try:
-            with self._replication.calls.attend():
-                yield self._flow
+            with self.replication.calls.attend():
+                yield self.flow
             loop.check()
             delivery.close()
+        except BaseException as error:
+            log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
+            raise
         finally:
-            self._resources.close()
+            self.resources.close()
             self._ended = True
 
     def stop(self) -> None:
         """Drain, then end `run`. From any thread."""
-        self._replication.consumer_loop.stop()
+        self.replication.consumer_loop.stop()
 
     def live(self) -> bool:
         """True if the engine's worker has moved lately, or has ended."""
-        return self._ended or time.monotonic() - self._replication.consumer_loop.moved_at < self._watchdog
+        return self._ended or time.monotonic() - self.replication.consumer_loop.moved_at < self.watchdog
 
     def delivering(self) -> bool:
         """True if the delivery isn't stuck in one try."""
-        return self._replication.delivery.stuck_for() < self._replication.longest_try
+        return self.replication.delivery.stuck_for() < self.replication.longest_try
 
     def committing(self) -> bool:
         """True if no failure of the delivery has lasted for longer than one try may take."""
-        return self._replication.delivery.failing_for() < self._replication.longest_try
+        return self.replication.delivery.failing_for() < self.replication.longest_try
 
     def stable(self) -> bool:
         """True if the group has this member and no rebalance is under way."""
-        return self._replication.consumer_loop.stable()
+        return self.replication.consumer_loop.stable()
 
     def stable_until_end(self) -> bool:
         """True if it is stable, or has ended."""
         return self._ended or self.stable()
 
-    @property
-    def pings(self) -> Mapping[str, Ping]:
-        """For each backend that can be asked: true if it answers."""
-        return self._resources.pings
 
-
-def search_replica(
-    settings: Settings, in_process: InProcess, provider: TracerProvider | None = None, *, embedded: bool = False
-) -> Replica:
+def search_replica(settings: Settings, in_process: InProcess, *, embedded: bool = False) -> Replica:
     """A replica of the search flow, on the `embedded` broker or on Kafka. Raises ConfigError and DeliveryError."""
     kafka, topics = settings.kafka, settings.kafka.topics
     metrics = in_process.metrics("search")
     clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
-        writes = topics.listed_replies
-        follows = [topics.watermarks]
-        tells = settings.delivery.refusals == "result_and_dead_letter"
-        member = replication(
-            settings,
-            kafka,
-            topics.queries,
-            writes,
-            follows,
-            provider,
-            metrics,
-            resources,
-            tells=tells,
-            embedded=embedded,
-        )
+        member = Replication(settings, kafka, topics.queries, in_process.traces, metrics, resources, embedded=embedded)
         watermarks = WatermarkReader(lambda: member.client.tail(topics.watermarks), settings.cache.watermark_timeout)
         metrics.table("watermarks", lambda: watermarks.namespaces)
-        parts = search_assembly.search_parts(settings, clients, member, watermarks)
-        clients.register(resources, member.calls, settings.qdrant, parts.admission.catalogue)
-        return Replica(member, search(parts), resources.keep(), settings.delivery.watchdog, watermarks)
+        parts = Parts(settings, clients, member, watermarks)
+        pings = clients.register(resources, member.calls, settings.qdrant, parts.admission.catalogue)
+        return Replica(member, search(parts), resources.pop_all(), pings, settings.delivery.watchdog, watermarks)
 
 
-def indexing_replica(
-    settings: Settings, in_process: InProcess, provider: TracerProvider | None = None, *, embedded: bool = False
-) -> Replica:
+def indexing_replica(settings: Settings, in_process: InProcess, *, embedded: bool = False) -> Replica:
     """A replica of the indexing flow, in the group that its collections note, or else in the indexing flow's own.
 
-    It makes the collections that do not exist.
-
-    Raises ConfigError, DeliveryError and BackendError.
+    It makes the collections that do not exist. Raises ConfigError, DeliveryError and BackendError.
     """
     group = ensure_collections(settings, in_process).group or settings.kafka.indexing.group_id
-    kafka, topics = settings.kafka.model_copy(update={"group_id": group}), settings.kafka.topics
+    kafka, topic = settings.kafka.model_copy(update={"group_id": group}), settings.kafka.topics.documents
     metrics = in_process.metrics("indexing")
     clients = Clients.of(settings, in_process, metrics)
     with Resources() as resources:
-        writes = [topics.watermarks]
-        member = replication(
-            settings, kafka, topics.documents, writes, [], provider, metrics, resources, tells=False, embedded=embedded
-        )
-        partitions = PARTITIONS if embedded else topics_of_broker.partitions(kafka, topics.documents)
-        parts = indexing_assembly.indexing_parts(settings, clients, member, group, partitions)
-        clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
-        return Replica(member, indexing(parts), resources.keep(), settings.delivery.watchdog)
+        member = Replication(settings, kafka, topic, in_process.traces, metrics, resources, embedded=embedded)
+        partitions = PARTITIONS if embedded else topics_of_broker.partitions(kafka, topic)
+        parts = IndexingParts(settings, clients, member, group, partitions)
+        pings = clients.register(resources, member.calls, settings.qdrant, parts.catalogue)
+        return Replica(member, indexing(parts), resources.pop_all(), pings, settings.delivery.watchdog)

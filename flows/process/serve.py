@@ -14,8 +14,8 @@ from prometheus_client import disable_created_metrics
 from flows.assembly.clients import InProcess
 from flows.process.health import Check, Health, announce, end_process, lasting, watch
 from flows.process.replica import Build, Replica, freeze_heap
-from flows.process.signals import StopSignals
-from operators.telemetry.export import PATIENCE, close_traces, metric_export, tracer_provider
+from flows.process.supervision import StopSignals
+from operators.telemetry.export import close_traces, metric_export
 from schemas.errors import BackendError, DeliveryError
 from schemas.settings import Settings
 
@@ -41,9 +41,9 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
     tries = _PORTS if settings.telemetry.finds_port else 1
     health = Health(settings.telemetry.host, port, registry, tries=tries) if port is not None else None
     export = metric_export(in_process.instruments)
-    traces = tracer_provider(PATIENCE)
+    traces = in_process.traces
     try:
-        replicas = {name: build(settings, in_process, traces) for name, build in flows.items()}
+        replicas = {name: build(settings, in_process) for name, build in flows.items()}
     except (DeliveryError, BackendError) as error:
         log.error("cannot start", reason=str(error))
         return 1
@@ -78,10 +78,9 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
         thread.join()
     if export is not None:
         export.close(_EXPORT_TIMEOUT)
-    close_traces(traces)
+    in_process.close()
     if health is not None:
         health.close()
-    in_process.close()
     log.info("drained")
     return 0
 
@@ -89,7 +88,6 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
 def _run(replica: Replica, traces: TracerProvider) -> None:
     try:
         replica.run()
-    except Exception as error:  # noqa: BLE001  whatever ended the flow ends the process
-        log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
+    except Exception:  # noqa: BLE001  whatever ended the flow, which is logged, ends the process
         close_traces(traces)
         end_process()

@@ -13,15 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-import structlog
 from bytewax.dataflow import Dataflow
 
 from flows.process import health, logs
-from flows.process.signals import StopSignals
+from flows.process.supervision import StopSignals
 from operators.telemetry import remove_invalid
 from schemas.settings import load
-
-log = structlog.stdlib.get_logger(__name__)
 
 CONFIG: Final = "RANKSTREAM_CONFIG"
 """The variable that names the configuration file."""
@@ -39,8 +36,7 @@ def flow() -> Dataflow:
     settings = load(Path(path) if path else None)
     logs.configure(settings.telemetry, settings.delivery.replica)
     feeding = ExitStack()
-    in_process = InProcess(settings)
-    feeding.callback(in_process.close)
+    in_process = feeding.enter_context(InProcess(settings))
     replica = search_replica(settings, in_process)
     StopSignals(replica.stop)
     fed = feeding.enter_context(replica.feeding())
@@ -51,6 +47,5 @@ def flow() -> Dataflow:
 def _close(feeding: ExitStack) -> None:
     try:
         feeding.close()
-    except Exception as error:  # noqa: BLE001  whatever ended the flow ends the process
-        log.error("the flow ended", error=type(error).__name__, reason=str(error.__cause__ or error))
+    except Exception:  # noqa: BLE001  whatever ended the flow, which is logged, ends the process
         health.end_process()

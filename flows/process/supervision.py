@@ -1,7 +1,11 @@
-"""Supervision of replicas: when each is started, and with which exit code the command ends. Pure: time is an argument.
+"""Supervision: the signals that end a process, and several replicas on one machine, a process each.
 
-Rules
------
+SIGTERM and SIGINT: the first one drains, a second one ends the process at once. SIGHUP only drains. It says that the
+terminal, or the command that supervises this process, is gone; the kernel may say it twice. Where it is ignored, as
+with nohup, it stays so.
+
+Rules for replicas
+------------------
 - A replica that ends by itself, whatever its exit code, is started again after a back-off. The others go on.
 - The back-off is FIRST seconds, doubles with each end up to LONGEST, and is FIRST again after HEALTHY seconds of
   running.
@@ -10,6 +14,8 @@ Rules
 - A signal ends the command with 0.
 - When the command ends, no replica is started any more, and those that run drain. If one ends otherwise, a 0 becomes 1.
   SIGTERM may end one that has not begun to read; it has nothing to drain. One that takes too long is overdue.
+- A replica outlives neither the command nor a second signal to it. A terminal's Ctrl-C reaches the command alone, which
+  asks each replica to stop once: a second signal would end it without a drain.
 
 | a replica is | `due` | `ended` | when the command ends |
 |---|---|---|---|
@@ -17,11 +23,26 @@ Rules
 | running | | waiting; gone when the command ends | running |
 """
 
+import ctypes
 import math
+import os
 import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+import structlog
+
+log = structlog.stdlib.get_logger(__name__)
+
+FORCED_EXIT: Final = 130
+"""Exit code after a second signal."""
 
 FIRST: Final = 1.0
 LONGEST: Final = 60.0
@@ -36,6 +57,45 @@ MISCONFIGURED: Final = 2
 """Exit codes, of a replica and of the command."""
 
 _DRAINED: Final = frozenset({0, -signal.SIGTERM})
+
+_LOOK: Final = 0.1
+"""Seconds between two looks at the processes."""
+
+_AFTER_DRAIN: Final = 45.0
+"""Seconds after `drain_timeout` to close connections and to send spans."""
+
+_LIBC: Final = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class StopSignals:
+    """Calls `stop` at the first signal, and `abandon` before it ends the process at a second one.
+
+    Made by the main thread, before the engine starts. The engine holds that thread, where Python would run a handler
+    only after it is done. The interpreter's C handler writes the signal's number to a socket at once; a thread reads it
+    there.
+    """
+
+    def __init__(self, stop: Callable[[], None], abandon: Callable[[], None] = lambda: None) -> None:
+        self._stop = stop
+        self._abandon = abandon
+        # Both ends are kept: a collected socket would leave the descriptor to another user.
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                # Without a Python handler the C one isn't installed.
+                signal.signal(number, lambda *_: None)
+        threading.Thread(target=self._read, name="signals", daemon=True).start()
+
+    def _read(self) -> None:
+        self._reader.recv(1)
+        self._stop()
+        while self._reader.recv(1)[0] == signal.SIGHUP:
+            pass
+        self._abandon()
+        os._exit(FORCED_EXIT)
 
 
 @dataclass(slots=True)
@@ -57,9 +117,9 @@ class _History:
 
 
 class Supervision:
-    """`count` replicas, named by their index, which have `patience` seconds to drain.
+    """The decisions about `count` replicas, named by their index, which have `patience` seconds to drain.
 
-    `now` is seconds on one monotonic clock.
+    It is pure: `now` is seconds on one monotonic clock.
     """
 
     def __init__(self, count: int, patience: float) -> None:
@@ -121,3 +181,101 @@ class Supervision:
         self._exit_code = code
         self._ending_since = now
         self._waiting.clear()
+
+
+def run_replicas(arguments: Sequence[str], name: str, port: int | None, count: int, drain_timeout: float) -> int:
+    """Run `rankstream` with `arguments` as `count` replicas until a signal, or until one cannot run; the exit code.
+
+    Each has a stable name of its own, `name` and its index, so that its successor can end its open transactions, and
+    the health port `port` plus its index; None: its own choice.
+    """
+    replicas = _Replicas(arguments, name, port)
+    supervision = Supervision(count, drain_timeout + _AFTER_DRAIN)
+    signalled = threading.Event()
+    StopSignals(signalled.set, replicas.kill)
+    asked = False
+    try:
+        while (code := supervision.exit_code) is None:
+            time.sleep(_LOOK)
+            now = time.monotonic()
+            if signalled.is_set():
+                supervision.stop(now)
+            for index, status in replicas.poll_ended():
+                expected = supervision.ending
+                replicas.forget(index, status, supervision.ended(index, status, now), expected=expected)
+            for index in supervision.due(now):
+                replicas.start(index)
+            if supervision.ending and not asked:
+                asked = True
+                replicas.terminate()
+            if supervision.overdue(now):
+                replicas.kill()
+        return code
+    finally:
+        replicas.kill()
+
+
+class _Replicas:
+    """The processes that run, by the index of their replica."""
+
+    def __init__(self, arguments: Sequence[str], name: str, port: int | None) -> None:
+        self._command = [sys.executable, "-m", "flows.cli", *arguments]
+        self._name = name
+        self._port = port
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, index: int) -> None:
+        own = {"RANKSTREAM_DELIVERY__REPLICA": f"{self._name}-{index}"}
+        if self._port:
+            own["RANKSTREAM_TELEMETRY__PORT"] = str(self._port + index)
+        process = subprocess.Popen(  # noqa: S603  our own command
+            self._command,
+            env={**os.environ, **own},
+            stdin=subprocess.DEVNULL,
+            # Not the terminal's: its Ctrl-C would be the first of two signals.
+            process_group=0,
+            # Safe together with the thread for signals, which holds no lock while it waits.
+            preexec_fn=_end_with_parent,
+        )
+        self._processes[index] = process
+        log.info("replica started", **self._fields(index))
+
+    def poll_ended(self) -> list[tuple[int, int]]:
+        """The replicas that have ended, each with its exit code."""
+        statuses = ((index, process.poll()) for index, process in self._processes.items())
+        return [(index, status) for index, status in statuses if status is not None]
+
+    def forget(self, index: int, status: int, restart_in: float | None, *, expected: bool) -> None:
+        outcome = {"exit_code": status} if status >= 0 else {"signal": signal.strsignal(-status)}
+        named = self._fields(index) | outcome
+        del self._processes[index]
+        if restart_in is not None:
+            log.warning("replica ended", **named, restart_in_s=restart_in)
+        elif expected:
+            log.info("replica ended", **named)
+        elif status == MISCONFIGURED:
+            log.error("replica cannot start: all end", **named)
+        else:
+            log.error("replica given up: all end", **named, ends=MOST, within_s=WINDOW)
+
+    def terminate(self) -> None:
+        for process in list(self._processes.values()):
+            process.terminate()
+
+    def kill(self) -> None:
+        """End all at once. From any thread."""
+        for process in list(self._processes.values()):
+            process.kill()
+
+    def _fields(self, index: int) -> dict[str, Any]:
+        return {"replica": f"{self._name}-{index}", "pid": self._processes[index].pid}
+
+
+def _end_with_parent() -> None:
+    """Have this process drain when its parent is gone, where the kernel tells it so, whatever nohup did to the parent.
+
+    The kernel says it for each thread of the parent, so the signal must be one that does no harm when it is repeated.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if sys.platform == "linux":
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGHUP)

@@ -139,7 +139,7 @@ class Comparison:
         return Verdict.WORSE if decisive.high < 0 else Verdict.UNDECIDED
 
 
-def compare(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparison:
+def compare_systems(first: ByQuery, second: ByQuery, metric: str, seed: int) -> Comparison:
     """Compare two systems by their values of the same metrics and queries, at least one; `metric` decides.
 
     Source: own; `interval` and `sign_test` name theirs.

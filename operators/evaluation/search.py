@@ -9,8 +9,8 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,21 +28,14 @@ Setting = Mapping[str, Any]
 Schema = Mapping[str, Any]
 
 
-class Scale(Protocol):
-    """The values of a parameter that are tried."""
-
-    def around(self, value: Any, level: int) -> list[Any]:
-        """The values to try from this one, the nearest first: over the whole range at level 0, then nearer."""
-
-
 @dataclass(frozen=True)
-class Listed:
+class Choices:
     """The values to try, in their order."""
 
     values: tuple[Any, ...]
 
     def around(self, value: Any, level: int) -> list[Any]:
-        """All of them, once."""
+        """All of them at level 0."""
         return [] if level else [each for each in self.values if each != value]
 
 
@@ -84,6 +77,11 @@ class Factor:
         rounded = dict.fromkeys(round(each) if self.whole else float(f"{each:.2g}") for each in found)
         within = (each for each in rounded if self.low <= each <= self.high and each != value)
         return sorted(within, key=lambda each: _far(_magnitude(each), _magnitude(known)))
+
+
+Scale = Choices | Even | Factor
+"""The values of a parameter that are tried. `around` gives those to try from a value, the nearest first: over the whole
+range at level 0, then nearer."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,7 @@ def _of_stage(recipe: Recipe, stage: str, wanted: Wanted) -> Iterator[Dimension]
             raise RecipeError(Problem(f"{path}.{wanted.key}", "the parameter has no keys", value))
         path, schema, value = f"{path}.{wanted.key}", entry, _entry(recipe, stage, value, wanted.key)
     if wanted.values is not None:
-        yield Dimension(path, value, Listed(wanted.values), listed=True)
+        yield Dimension(path, value, Choices(wanted.values), listed=True)
     elif (scale := _scale(schema)) is not None:
         yield Dimension(path, value, scale)
     elif numbers := list(_numbers(recipe, path, value, schema)):
@@ -174,12 +172,10 @@ def _of_stage(recipe: Recipe, stage: str, wanted: Wanted) -> Iterator[Dimension]
 
 def _numbers(recipe: Recipe, path: str, value: Any, schema: Schema) -> Iterator[Dimension]:
     """The parameter if it is a number, or each of its entries if it is a mapping to numbers."""
-    scale = _number(schema)
-    if scale is not None:
+    if (scale := _number(schema)) is not None:
         yield Dimension(path, value, scale)
     entry = _entries(schema)
-    of_entry = _number(entry) if entry is not None else None
-    if of_entry is not None:
+    if entry is not None and (of_entry := _number(entry)) is not None:
         stage = path.split(".", 1)[0]
         # The leg fuzzy has a parameter of its own.
         legs = (leg for leg in recipe.fusion.legs if leg != FUZZY) if stage == recipe.fusion.name else ()
@@ -198,19 +194,20 @@ def _branches(schema: Schema) -> list[Schema]:
 
 
 def _entries(schema: Schema) -> Schema | None:
+    """The schema of a mapping's values."""
     found = (branch.get("additionalProperties") for branch in _branches(schema))
     return next((each for each in found if isinstance(each, Mapping)), None)
 
 
-def _number(schema: Schema) -> Even | Factor | None:
-    numbers = (branch for branch in _branches(schema) if branch.get("type") == "number" and "enum" not in branch)
-    return next((_range(number, whole=False) for number in numbers), None)
-
-
-def _range(schema: Schema, *, whole: bool) -> Even | Factor:
-    low = schema.get("minimum", schema.get("exclusiveMinimum", -math.inf))
-    high = schema.get("maximum", schema.get("exclusiveMaximum", math.inf))
-    return Even(low, high) if high - low <= 1 and not whole else Factor(low, high, whole)
+def _number(schema: Schema, kind: str = "number") -> Even | Factor | None:
+    """The range of a number, unless some numbers are listed."""
+    for branch in _branches(schema):
+        if branch.get("type") == kind and "enum" not in branch:
+            low = branch.get("minimum", branch.get("exclusiveMinimum", -math.inf))
+            high = branch.get("maximum", branch.get("exclusiveMaximum", math.inf))
+            whole = kind == "integer"
+            return Even(low, high) if high - low <= 1 and not whole else Factor(low, high, whole)
+    return None
 
 
 def _scale(schema: Schema) -> Scale | None:
@@ -218,12 +215,10 @@ def _scale(schema: Schema) -> Scale | None:
         return number
     for branch in _branches(schema):
         if "enum" in branch:
-            return Listed(tuple(branch["enum"]))
+            return Choices(tuple(branch["enum"]))
         if branch.get("type") == "boolean":
-            return Listed((True, False))
-        if branch.get("type") == "integer":
-            return _range(branch, whole=True)
-    return None
+            return Choices((True, False))
+    return _number(schema, "integer")
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
@@ -278,7 +273,7 @@ def exhaustive(dimensions: Sequence[Dimension], figure: Figure) -> BestSetting |
     """
     paths = [dimension.path for dimension in dimensions]
     scales = [dimension.scale for dimension in dimensions]
-    every = list(itertools.product(*(scale.values if isinstance(scale, Listed) else () for scale in scales)))
+    every = list(itertools.product(*(scale.values if isinstance(scale, Choices) else () for scale in scales)))
     settings = (dict(zip(paths, values, strict=True)) for values in every)
     found = (BestSetting(each, reached, len(every)) for each in settings if (reached := figure(each)) is not None)
     return max(found, key=lambda each: each.figure, default=None)
@@ -309,28 +304,28 @@ class _SpentError(Exception):
     """There are no trials left."""
 
 
+@dataclass
 class _Search:
-    def __init__(self, dimensions: Sequence[Dimension], figure: Figure, most: int) -> None:
-        self._dimensions = dimensions
-        self._figure = figure
-        self._most = most
-        self._known: dict[tuple[str, ...], float] = {}
-        self.best = BestSetting({}, -math.inf, 0)
-        self.tried = 0
+    dimensions: Sequence[Dimension]
+    figure: Figure
+    most: int
+    best: BestSetting = BestSetting({}, -math.inf, 0)
+    tried: int = 0
+    _known: dict[tuple[str, ...], float] = field(default_factory=dict)
 
     def run(self, seed: int) -> None:
-        listed = (each for each in self._dimensions if each.listed)
-        start = {each.path: each.scale.values[0] for each in listed if isinstance(each.scale, Listed)}
+        listed = (each for each in self.dimensions if each.listed)
+        start = {each.path: each.scale.values[0] for each in listed if isinstance(each.scale, Choices)}
         self._refine(self._try(start))
         draw = np.random.default_rng(seed)
-        drawn = [self._try(self._draw(draw)) for _ in range(_DRAWN * len(self._dimensions))]
+        drawn = [self._try(self._draw(draw)) for _ in range(_DRAWN * len(self.dimensions))]
         self._refine(max(drawn, key=lambda found: found.figure))
 
     def _draw(self, draw: np.random.Generator) -> dict[str, Any]:
         """Half of the parameters keep their own value: where two exclude each other, most draws are possible."""
         setting = {}
-        for each in self._dimensions:
-            values = each.scale.values if isinstance(each.scale, Listed) else each.scale.around(each.own, 0)
+        for each in self.dimensions:
+            values = each.scale.values if isinstance(each.scale, Choices) else each.scale.around(each.own, 0)
             drawn = values[int(draw.integers(len(values)))]
             setting[each.path] = drawn if each.listed or draw.random() < 0.5 else each.own
         return setting
@@ -341,16 +336,14 @@ class _Search:
             before = -math.inf
             while found.figure > before:
                 before = found.figure
-                for dimension in self._dimensions:
+                for dimension in self.dimensions:
                     found = self._move(found, dimension, level)
-        for dimension in self._dimensions:
+        for dimension in self.dimensions:
             if dimension.path in found.setting and not dimension.listed:
                 without = {path: value for path, value in found.setting.items() if path != dimension.path}
                 simpler = self._try(without)
                 found = simpler if simpler.figure >= found.figure else found
-        if found.figure > self.best.figure or (
-            found.figure == self.best.figure and len(found.setting) < len(self.best.setting)
-        ):
+        if found.figure == self.best.figure and len(found.setting) < len(self.best.setting):
             self.best = found
 
     def _move(self, found: BestSetting, dimension: Dimension, level: int) -> BestSetting:
@@ -360,13 +353,13 @@ class _Search:
         return max([found, *map(self._try, around)], key=lambda each: each.figure)
 
     def _try(self, setting: dict[str, Any]) -> BestSetting:
-        own = {each.path: each.own for each in self._dimensions if not each.listed}
+        own = {each.path: each.own for each in self.dimensions if not each.listed}
         setting = {path: value for path, value in setting.items() if path not in own or value != own[path]}
-        key = tuple(repr(setting.get(dimension.path, dimension.own)) for dimension in self._dimensions)
+        key = tuple(repr(setting.get(dimension.path, dimension.own)) for dimension in self.dimensions)
         if key not in self._known:
-            if self.tried >= self._most:
+            if self.tried >= self.most:
                 raise _SpentError
-            reached = self._figure(setting)
+            reached = self.figure(setting)
             self._known[key] = -math.inf if reached is None else reached
             self.tried += reached is not None
         found = BestSetting(setting, self._known[key], self.tried)

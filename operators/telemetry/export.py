@@ -18,11 +18,9 @@ import os
 import re
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
@@ -57,7 +55,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
-from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import Instruments
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -104,7 +102,7 @@ class _Reporter:
         import requests
 
         signal = "TRACES" if self._signal == "spans" else "METRICS"
-        if any(_variable(f"OTEL_PYTHON_EXPORTER_OTLP_HTTP_{of}CREDENTIAL_PROVIDER") for of in ("", f"{signal}_")):
+        if any(os.getenv(f"OTEL_PYTHON_EXPORTER_OTLP_HTTP_{of}CREDENTIAL_PROVIDER") for of in ("", f"{signal}_")):
             return None
 
         reporter = self
@@ -155,12 +153,8 @@ class _Batches(BatchSpanProcessor):
         self._batch_processor.shutdown(timeout_millis=int(self._patience * 1000))
 
 
-@dataclass(frozen=True)
-class _Metrics:
-    """An exporter of metrics whose failures are reported."""
-
-    exporter: MetricExporter
-    reporter: _Reporter
+_Reported = tuple[MetricExporter, _Reporter]
+"""An exporter of metrics, and the reporter of its failures."""
 
 
 # Most commands export nothing: they start sooner without the exporters.
@@ -171,20 +165,20 @@ def _otlp_spans(patience: float) -> SpanProcessor:
     return _Batches(_Spans(OTLPSpanExporter(session=reporter.session()), reporter), patience)
 
 
-def _otlp_metrics() -> _Metrics:
+def _otlp_metrics() -> _Reported:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
     reporter = _Reporter("metrics", "otlp")
-    return _Metrics(OTLPMetricExporter(session=reporter.session()), reporter)
+    return OTLPMetricExporter(session=reporter.session()), reporter
 
 
 _SPANS: Final[Mapping[str, Callable[[float], SpanProcessor]]] = {
     "otlp": _otlp_spans,
     "console": lambda _: SimpleSpanProcessor(ConsoleSpanExporter()),
 }
-_METRICS: Final[Mapping[str, Callable[[], _Metrics]]] = {
+_METRICS: Final[Mapping[str, Callable[[], _Reported]]] = {
     "otlp": _otlp_metrics,
-    "console": lambda: _Metrics(ConsoleMetricExporter(), _Reporter("metrics", "console")),
+    "console": lambda: (ConsoleMetricExporter(), _Reporter("metrics", "console")),
 }
 
 _PROTOCOL: Final = "http/protobuf"
@@ -218,7 +212,7 @@ def close_traces(provider: trace.TracerProvider) -> None:
 def metric_export(instruments: Instruments) -> "MetricExport | None":
     """Begin to export the metrics, if that is asked for. Raises ConfigError, also for an invalid interval."""
     exporters = [make() for make in _exporters("METRICS", _METRICS)]
-    interval = _variable(_INTERVAL) or "60000"
+    interval = os.getenv(_INTERVAL) or "60000"
     if not re.fullmatch(r"0*[1-9]\d{0,8}", interval, re.ASCII):
         raise ConfigError(f"{_INTERVAL}: {interval!r} is not a number of milliseconds")
     return MetricExport(instruments.registry, exporters, _resource(), int(interval) / 1000) if exporters else None
@@ -226,29 +220,20 @@ def metric_export(instruments: Instruments) -> "MetricExport | None":
 
 def _exporters(signal: str, known: Mapping[str, Exporter]) -> list[Exporter]:
     variable = f"OTEL_{signal}_EXPORTER"
-    endpoint = _variable("OTEL_EXPORTER_OTLP_ENDPOINT") or _variable(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
-    listed = _variable(variable) or ("otlp" if endpoint else "none")
+    endpoint = os.getenv("OTEL_EXPORTER_OTLP_ENDPOINT") or os.getenv(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+    listed = os.getenv(variable) or ("otlp" if endpoint else "none")
     names = [name.strip() for name in listed.split(",")]
     for name in names:
         if name not in {*known, "none"}:
             raise ConfigError(f"{variable}: {name!r} is not one of otlp, console, none")
-    if _variable("OTEL_SDK_DISABLED").strip().lower() == "true":
+    if os.getenv("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return []
-    if "otlp" in names:
-        _require_protocol(signal)
-    return [known[name] for name in names if name != "none"]
-
-
-def _require_protocol(signal: str) -> None:
-    own, shared = f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
-    variable = own if _variable(own) else shared
-    protocol = _variable(variable).strip() or _PROTOCOL
-    if protocol != _PROTOCOL:
+    own = f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"
+    variable = own if os.getenv(own) else "OTEL_EXPORTER_OTLP_PROTOCOL"
+    protocol = os.getenv(variable, "").strip() or _PROTOCOL
+    if "otlp" in names and protocol != _PROTOCOL:
         raise ConfigError(f"{variable}: {protocol!r} is not spoken, only {_PROTOCOL}, on port 4318 of most collectors")
-
-
-def _variable(name: str) -> str:
-    return os.environ.get(name, "")
+    return [known[name] for name in names if name != "none"]
 
 
 def _resource() -> Resource:
@@ -258,8 +243,6 @@ def _resource() -> Resource:
 _CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
 _UNITS: Final = {"seconds": "s", "bytes": "By"}
 _BOUND: Final = "le"
-
-Labels = tuple[tuple[str, str], ...]
 
 
 def metrics_data(families: Iterable[Family], resource: Resource, started_ns: int, now_ns: int) -> MetricsData:
@@ -273,7 +256,7 @@ class MetricExport:
     """Sends a registry's metrics to exporters every `interval` seconds, and when it is closed."""
 
     def __init__(
-        self, registry: CollectorRegistry, exporters: Sequence[_Metrics], resource: Resource, interval: float
+        self, registry: CollectorRegistry, exporters: Sequence[_Reported], resource: Resource, interval: float
     ) -> None:
         self._registry = registry
         self._exporters = exporters
@@ -288,23 +271,23 @@ class MetricExport:
         """Send the metrics once more, and end, within `timeout` seconds."""
         self._closing.set()
         self._thread.join(timeout)
-        for each in self._exporters:
-            each.reporter.close()
-            each.exporter.shutdown(timeout_millis=0)
+        for exporter, reporter in self._exporters:
+            reporter.close()
+            exporter.shutdown(timeout_millis=0)
 
     def _run(self) -> None:
         ending = False
         while not ending:
             ending = self._closing.wait(self._interval)
             data = metrics_data(self._registry.collect(), self._resource, self._started_ns, time.time_ns())
-            for each in self._exporters:
-                each.reporter.succeeds(partial(each.exporter.export, data))
+            for exporter, reporter in self._exporters:
+                reporter.succeeds(partial(exporter.export, data))
 
 
 def _metric(family: Family, started_ns: int, now_ns: int) -> Metric:
     unit = _UNITS.get(family.name.rpartition("_")[2], "1")
     if family.type == "histogram":
-        histogram = Histogram(_histograms(family.samples, started_ns, now_ns), _CUMULATIVE)
+        histogram = Histogram([*_histograms(family.samples, started_ns, now_ns)], _CUMULATIVE)
         return Metric(family.name, family.documentation, unit, histogram)
     counts = family.type == "counter"
     name = f"{family.name}_total" if counts else family.name
@@ -317,36 +300,28 @@ def _metric(family: Family, started_ns: int, now_ns: int) -> Metric:
     return Metric(name, family.documentation, unit, data)
 
 
-def _histograms(samples: Iterable[Sample], started_ns: int, now_ns: int) -> list[HistogramDataPoint]:
-    buckets: dict[Labels, list[Sample]] = defaultdict(list)
-    sums: dict[Labels, float] = {}
-    for sample in samples:
-        labels = tuple((name, value) for name, value in sample.labels.items() if name != _BOUND)
-        if sample.name.endswith("_bucket"):
-            buckets[labels].append(sample)
-        elif sample.name.endswith("_sum"):
-            sums[labels] = sample.value
-    return [_histogram(labels, each, sums[labels], started_ns, now_ns) for labels, each in buckets.items()]
+def _histograms(samples: Iterable[Sample], started_ns: int, now_ns: int) -> Iterator[HistogramDataPoint]:
+    def labels(sample: Sample) -> dict[str, str]:
+        return {name: value for name, value in sample.labels.items() if name != _BOUND}
 
-
-def _histogram(
-    labels: Labels, buckets: Sequence[Sample], total: float, started_ns: int, now_ns: int
-) -> HistogramDataPoint:
-    # Prometheus's buckets hold those below them, too; the last one's bound is infinite.
-    counts = [0, *(int(bucket.value) for bucket in buckets)]
-    return HistogramDataPoint(
-        attributes=dict(labels),
-        start_time_unix_nano=started_ns,
-        time_unix_nano=now_ns,
-        count=counts[-1],
-        sum=total,
-        bucket_counts=[after - before for before, after in pairwise(counts)],
-        explicit_bounds=[float(bucket.labels[_BOUND]) for bucket in buckets[:-1]],
-        # Not kept; the protocol need not have them.
-        min=None,  # type: ignore[arg-type]
-        max=None,  # type: ignore[arg-type]
-        exemplars=[exemplar for bucket in buckets for exemplar in _exemplars(bucket, now_ns)],
-    )
+    for attributes, of_child in groupby(samples, labels):
+        own = list(of_child)
+        buckets = [sample for sample in own if sample.name.endswith("_bucket")]
+        # Prometheus's buckets hold those below them, too; the last one's bound is infinite.
+        counts = [0, *(int(bucket.value) for bucket in buckets)]
+        yield HistogramDataPoint(
+            attributes=attributes,
+            start_time_unix_nano=started_ns,
+            time_unix_nano=now_ns,
+            count=counts[-1],
+            sum=next(sample.value for sample in own if sample.name.endswith("_sum")),
+            bucket_counts=[after - before for before, after in pairwise(counts)],
+            explicit_bounds=[float(bucket.labels[_BOUND]) for bucket in buckets[:-1]],
+            # Not kept; the protocol need not have them.
+            min=None,  # type: ignore[arg-type]
+            max=None,  # type: ignore[arg-type]
+            exemplars=[exemplar for bucket in buckets for exemplar in _exemplars(bucket, now_ns)],
+        )
 
 
 def _exemplars(bucket: Sample, now_ns: int) -> list[Exemplar]:

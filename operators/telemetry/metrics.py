@@ -1,18 +1,100 @@
-"""The metrics of one flow: each instrument bound to the flow's label.
+"""The metrics: each with its name, its description, its labels and its buckets, and bound to one flow's label.
 
-An instrument's child is looked up by its labels once, and by C code from then on: a query is counted some twenty times.
+Names and labels are Prometheus's, and the same over OTLP. docs/reference/observability.md has their promises, in MUST
+and SHOULD. Every metric but those of the process has the label `flow`: a process may run several.
+
+A query is counted some twenty times. So histograms count in bulk: a sample costs a quarter of one in Prometheus's own.
+And an instrument's child is looked up by its labels once, and by C code from then on.
 """
 
-from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
-from prometheus_client import Counter, Gauge
+import numpy as np
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
+from prometheus_client.samples import Exemplar, Sample
 
-from operators.telemetry.instruments import Histogram, Instruments
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds of durations: from a step within the process to the longest deadline."""
+
+SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
+
+FLOW: Final = "flow"
+
+OK: Final = "ok"
+
+AT_ONCE: Final = 1000
+"""Most samples that wait to be counted until the metrics are collected."""
+
+
+class Histogram(prometheus_client.Histogram):
+    """Prometheus's histogram, whose samples are counted when it is collected, or when AT_ONCE of them wait.
+
+    The collected metrics are the same as if each had been counted by itself, within rounding of the sum.
+    """
+
+    def _metric_init(self) -> None:
+        super()._metric_init()
+        self._waiting: deque[tuple[float, Exemplar | None]] = deque()
+        self._counting = threading.Lock()
+
+    def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
+        """Take a sample, and the labels of its exemplar, if it has one. From any thread."""
+        self._waiting.append((amount, Exemplar(exemplar, amount, time.time()) if exemplar is not None else None))
+        if len(self._waiting) >= AT_ONCE:
+            self._count()
+
+    def _child_samples(self) -> Iterable[Sample]:
+        self._count()
+        return super()._child_samples()
+
+    def _count(self) -> None:
+        with self._counting:
+            # Other threads add to it meanwhile.
+            waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if not waiting:
+                return
+            amounts = [amount for amount, _ in waiting]
+            self._sum.inc(sum(amounts))
+            within = np.searchsorted(self._upper_bounds, amounts)
+            for bucket, count in zip(self._buckets, np.bincount(within, minlength=len(self._buckets)), strict=True):
+                if count:
+                    bucket.inc(int(count))
+            latest = {
+                index: exemplar for index, (_, exemplar) in zip(within.tolist(), waiting, strict=True) if exemplar
+            }
+            for index, exemplar in latest.items():
+                self._buckets[index].set_exemplar(exemplar)
+
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
-OK: Final = "ok"
+
+class Instruments:
+    """One process's metrics by name, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        # The process's processor time, memory and descriptors by the names of Prometheus's clients; on Linux.
+        ProcessCollector(registry=self.registry)
+        self.by_name: dict[str, Any] = {}
+        self._making = threading.Lock()
+
+    def of(self, kind: type[M], name: str, documentation: str, labels: Sequence[str], buckets: Sequence[float]) -> M:
+        """The instrument of this name, which is made once."""
+        bounds: dict[str, Any] = {"buckets": buckets} if kind is Histogram else {}
+        with self._making:
+            if name not in self.by_name:
+                self.by_name[name] = kind(
+                    name, documentation, [FLOW, *labels], namespace="rankstream", registry=self.registry, **bounds
+                )
+        found: M = self.by_name[name]
+        return found
 
 
 class Children(dict[tuple[str, ...], M], Generic[M]):
@@ -38,91 +120,160 @@ class FlowMetrics:
     """The metrics of one flow."""
 
     def __init__(self, instruments: Instruments, flow: str) -> None:
-        i, self._flow = instruments, flow
         self._instruments = instruments
-        self.received = i.received.labels(flow)
-        self.answered = Children(i.answered, flow)
-        self.latency = Children(i.latency, flow)
-        self.applied = i.applied.labels(flow)
-        self.unreadable = i.unreadable.labels(flow)
-        self.dead_letters = Children(i.dead_letters, flow)
-        self.degraded = Children(i.degraded, flow)
-        self.legs = Children(i.legs, flow)
-        self.stages = Children(i.stages, flow)
-        self.lookups = Children(i.lookups, flow)
-        self.removed = i.removed.labels(flow)
-        self.policies_refused = i.policies_refused.labels(flow)
-        self.decayed = i.decayed.labels(flow)
-        self.lag = Children(i.lag, flow)
-        self.unstable = Children(i.unstable, flow)
-        self.rebalances = Children(i.rebalances, flow)
-        self.transactions = Children(i.transactions, flow)
-        self.transaction_duration = i.transaction_duration.labels(flow)
-        self.replacements = i.replacements.labels(flow)
-        self.abandoned = i.abandoned.labels(flow)
-        self.drains = Children(i.drains, flow)
+        self._flow = flow
+        one, by = self._one, self._by
+        self.received = one(Counter, "messages_received", "Messages read from Kafka, for the flow.")
+        self.answered = by(Counter, "queries_answered", "Queries whose result is committed, by its status.", "status")
+        self.latency = by(
+            Histogram,
+            "query_latency_seconds",
+            "From Kafka's timestamp of a query to the commit of its result.",
+            "status",
+        )
+        self.applied = one(
+            Counter, "documents_applied", "Documents that are in the index, with their offset committed."
+        )
+        self.unreadable = one(Counter, "documents_unreadable", "Documents whose script the embedder does not know.")
+        self.dead_letters = by(
+            Counter,
+            "dead_letters",
+            "Messages that became dead letters, by class and by the stage that rejected them; committed.",
+            "class",
+            "stage",
+        )
+        self.degraded = by(
+            Counter, "degraded", "Parts of answers that were lost, by stage and reason.", "stage", "reason"
+        )
+        self.legs = by(Counter, "legs", "Legs of queries by what became of them.", "leg", "outcome")
+        self.stages = by(Histogram, "stage_duration_seconds", "Duration of a query's step.", "stage")
+        self.lookups = by(Counter, "cache_lookups", "Lookups in caches, hit or miss.", "cache", "outcome")
+        self.removed = one(Counter, "firewall_removals", "Documents that the post-filter check took out of results.")
+        self.policies_refused = one(
+            Gauge, "policies_refused", "1 while policies.files cannot be read, and older policies hold."
+        )
+        self._tables = by(Gauge, "table_entries", "Entries of a table that grows with names or texts.", "table")
+        self.decayed = one(Counter, "decay_applied", "Queries that were ranked by age.")
+
+        self._in_flight = by(Gauge, "in_flight", "Messages read and not committed.")
+        self._credit = by(Gauge, "credit", "Messages that may be read now beyond those in flight.")
+        self.lag = by(
+            Gauge,
+            "consumer_lag",
+            "Messages of an assigned partition that can be read, from the committed offset to the last stable one.",
+            "topic",
+            "partition",
+        )
+        self.unstable = by(
+            Gauge,
+            "consumer_unstable",
+            "Messages of an assigned partition behind its last stable offset: a transaction of a producer is open.",
+            "topic",
+            "partition",
+        )
+        self.rebalances = by(Counter, "rebalances", "Changes of the assigned partitions, by kind.", "kind")
+        self.transactions = by(Counter, "transactions", "Transactions, by what became of them.", "outcome")
+        self.transaction_duration = one(Histogram, "transaction_duration_seconds", "Duration of a transaction.")
+        self.replacements = one(Counter, "producer_replacements", "Transactional producers that were replaced.")
+        self.abandoned = one(Counter, "records_abandoned", "Records that were dropped: their partition was taken away.")
+        self.drains = by(Counter, "drains", "Drains, by what became of them.", "outcome")
+        self._idle = by(Gauge, "worker_idle_seconds", "Time since the worker last moved: the watchdog looks at it.")
+        self._idle_limit = by(
+            Gauge, "worker_idle_limit_seconds", "How long the worker may stand still: delivery.watchdog."
+        )
+
+        self._calls = by(Gauge, "calls_in_flight", "Calls of a stage to its backend under way.", "stage")
+        self._calls_limit = by(
+            Gauge, "calls_limit", "Most calls of a stage that may be under way; 0: no limit.", "stage"
+        )
+        self._batch = by(
+            Histogram,
+            "batch_size",
+            "What one call of a stage carries: texts, or documents to rerank.",
+            "stage",
+            buckets=SIZES,
+        )
+        self._queue_wait = by(
+            Histogram, "queue_wait_seconds", "How long the request that waited longest waited for its call.", "stage"
+        )
+        self._requests = by(
+            Counter, "backend_requests", "Requests to a backend, `ok` or by reason.", "backend", "outcome"
+        )
+        self._request_duration = by(
+            Histogram, "backend_request_duration_seconds", "Duration of requests that a backend answered.", "backend"
+        )
+        self._breaker = by(Gauge, "breaker_open", "1 while a backend is left alone, else 0.", "backend")
+
+    def _one(self, kind: type[M], name: str, documentation: str) -> M:
+        """Define a metric without further labels."""
+        child: M = self._instruments.of(kind, name, documentation, (), SECONDS).labels(self._flow)
+        return child
+
+    def _by(
+        self, kind: type[M], name: str, documentation: str, *labels: str, buckets: Sequence[float] = SECONDS
+    ) -> Children[M]:
+        """Define a metric with these labels."""
+        return Children(self._instruments.of(kind, name, documentation, labels, buckets), self._flow)
 
     def watch(
         self, in_flight: Callable[[], int], credit: Callable[[], int], idle: Callable[[], float], idle_limit: float
     ) -> None:
         """Call these whenever the metrics are collected; `idle` and its limit in seconds."""
-        self._instruments.in_flight.labels(self._flow).set_function(in_flight)
-        self._instruments.credit.labels(self._flow).set_function(credit)
-        self._instruments.idle.labels(self._flow).set_function(idle)
-        self._instruments.idle_limit.labels(self._flow).set(idle_limit)
+        self._in_flight[()].set_function(in_flight)
+        self._credit[()].set_function(credit)
+        self._idle[()].set_function(idle)
+        self._idle_limit[()].set(idle_limit)
 
     def table(self, name: str, size: Callable[[], int]) -> None:
         """Call this for the number of a table's entries, whenever the metrics are collected."""
-        self._instruments.table_entries.labels(self._flow, name).set_function(size)
+        self._tables[(name,)].set_function(size)
 
     def load(self, stage: str, limit: int) -> "StageLoad":
         """The metrics of a stage's calls, of which `limit` may be under way; 0 or less is no limit."""
-        i, flow = self._instruments, self._flow
-        i.calls_limit.labels(flow, stage).set(max(limit, 0))
-        return StageLoad(i.calls.labels(flow, stage), i.batch.labels(flow, stage), i.queue_wait.labels(flow, stage))
+        self._calls_limit[(stage,)].set(max(limit, 0))
+        return StageLoad(self._calls[(stage,)], self._batch[(stage,)], self._queue_wait[(stage,)])
 
     def backend(self, name: str) -> "BackendMetrics":
         """The metrics of the requests to a backend."""
-        i, flow = self._instruments, self._flow
-        return BackendMetrics(name, Children(i.requests, flow), i.request_duration.labels(flow, name), i.breaker, flow)
+        return BackendMetrics(name, self._requests, self._request_duration[(name,)], self._breaker[(name,)])
 
 
+@dataclass(frozen=True, slots=True)
 class StageLoad:
     """The calls of one stage: their number under way, their sizes, and the waits of their requests."""
 
-    def __init__(self, calls: Gauge, batch: Histogram, queue_wait: Histogram) -> None:
-        self._calls = calls
-        self._batch = batch
-        self._queue_wait = queue_wait
+    calls: Gauge
+    batch: Histogram
+    queue_wait: Histogram
 
     def began(self, units: int, waited: float) -> None:
         """A call begins with this number of units, of which one waited longest, `waited` seconds."""
-        self._batch.observe(units)
-        self._queue_wait.observe(waited)
+        self.batch.observe(units)
+        self.queue_wait.observe(waited)
 
     def under_way(self, calls: int) -> None:
         """This number of calls is under way now."""
-        self._calls.set(calls)
+        self.calls.set(calls)
 
 
+@dataclass(frozen=True, slots=True)
 class BackendMetrics:
     """The requests to one backend."""
 
-    def __init__(self, name: str, requests: Children[Counter], duration: Histogram, breaker: Gauge, flow: str) -> None:
-        self._name = name
-        self._requests = requests
-        self._duration = duration
-        self._breaker = breaker.labels(flow, name)
+    name: str
+    requests: Children[Counter]
+    duration: Histogram
+    breaker: Gauge
 
     def answered(self, seconds: float) -> None:
         """A request was answered."""
-        self._requests[self._name, OK].inc()
-        self._duration.observe(seconds)
+        self.requests[self.name, OK].inc()
+        self.duration.observe(seconds)
 
     def failed(self, reason: str) -> None:
         """A request failed, for this reason."""
-        self._requests[self._name, reason].inc()
+        self.requests[self.name, reason].inc()
 
     def watch_breaker(self, is_open: Callable[[], bool]) -> None:
         """Call this whenever the metrics are collected."""
-        self._breaker.set_function(is_open)
+        self.breaker.set_function(is_open)

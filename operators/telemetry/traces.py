@@ -25,7 +25,6 @@ from typing import Final
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
-from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
 
 from operators.query.outcome import Outcome
@@ -38,16 +37,12 @@ DEAD_LETTER: Final = "dead_letter"
 """The status of a message that gets no result."""
 
 
-class _HeaderGetter(Getter[Headers]):
-    def get(self, carrier: Headers, key: str) -> list[str] | None:
-        found = [value.decode("latin-1") for name, value in carrier if fold(name) == key]
-        return found or None
-
-    def keys(self, carrier: Headers) -> list[str]:
-        return [name for name, _ in carrier]
-
-
-_GETTER: Final = _HeaderGetter()
+def _carrier(headers: Headers) -> dict[str, list[str]]:
+    """The headers' values by name, as propagators read them; the case of ASCII's letters doesn't count."""
+    found: dict[str, list[str]] = {}
+    for name, value in headers:
+        found.setdefault(fold(name), []).append(value.decode("latin-1"))
+    return found
 
 
 def wall_ns(clock: float) -> int:
@@ -60,26 +55,22 @@ class QueryTrace:
 
     __slots__ = ("_context", "_exemplar", "_metrics", "_process", "_send", "_sent", "_status", "_tracer")
 
-    def __init__(
-        self,
-        tracer: Tracer,
-        metrics: FlowMetrics,
-        headers: Headers,
-        topic: str,
-        received: float,
-        sent: float,
-        attributes: Attributes,
-    ) -> None:
-        """Continue the trace that the message's headers name; `received` and `sent` are in Unix seconds."""
+    def __init__(self, signals: "Signals", message: Message, headers: Headers, attributes: Attributes) -> None:
+        """Continue the trace that these headers of the message name."""
+        tracer, origin = signals.tracer, message.origin
         self._tracer = tracer
-        self._metrics = metrics
-        self._sent = sent
+        self._metrics = signals.metrics
+        self._sent = message.sent
         self._status = DEAD_LETTER
         self._exemplar: dict[str, str] | None = None
-        parent = propagate.extract(headers, context=Context(), getter=_GETTER)
+        parent = propagate.extract(_carrier(headers), context=Context())
+        topic = origin.topic
         messaging: Attributes = {
             "messaging.system": "kafka",
             "messaging.destination.name": topic,
+            "messaging.destination.partition.id": str(origin.partition),
+            "messaging.kafka.offset": origin.offset,
+            "messaging.consumer.group.name": signals.group,
             **attributes,
         }
         self._process = tracer.start_span(
@@ -100,7 +91,7 @@ class QueryTrace:
                 f"receive {topic}",
                 parent,
                 kind=SpanKind.CLIENT,
-                start_time=int(received * 1e9),
+                start_time=int(message.received * 1e9),
                 attributes={"messaging.operation.type": "receive", "messaging.operation.name": "poll", **messaging},
             )
             receive.end()
@@ -234,15 +225,7 @@ class Signals:
 
     def trace(self, message: Message, headers: Headers, attributes: Attributes) -> QueryTrace:
         """Continue the trace that these headers of a message name."""
-        origin = message.origin
-        position: dict[str, str | int] = {
-            "messaging.destination.partition.id": str(origin.partition),
-            "messaging.kafka.offset": origin.offset,
-            "messaging.consumer.group.name": self.group,
-        }
-        return QueryTrace(
-            self.tracer, self.metrics, headers, origin.topic, message.received, message.sent, {**position, **attributes}
-        )
+        return QueryTrace(self, message, headers, attributes)
 
 
 RERANKED: Final = 10

@@ -9,7 +9,7 @@ def test_metrics_that_count_nothing() -> None:
     asked = """
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from bench.unmetered import uncounted
-from operators.telemetry.instruments import Histogram
+from operators.telemetry.metrics import Histogram
 registry = CollectorRegistry()
 counted = Counter("counted", "", ["label"], registry=registry), Gauge("set", "", registry=registry)
 observed = Histogram("observed", "", registry=registry)

@@ -17,7 +17,7 @@ import yaml
 from prometheus_client import Counter, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
-from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from tests.deploy.files import DEPLOY, ROOT
 from tests.missing import missing
 
@@ -104,13 +104,12 @@ def page_expressions(page: Path) -> list[Expression]:
 @cache
 def series() -> dict[str, frozenset[str]]:
     """The labels of every series that there is: rankstream's, its recorded ones, the process's, Prometheus's own."""
-    instruments = Instruments()
+    FlowMetrics(instruments := Instruments(), "search")
     found = dict(PROMETHEUS)
-    for each in vars(instruments).values():
-        if isinstance(each, MetricWrapperBase):
-            labels = frozenset(each._labelnames)
-            for suffix in suffixes(each):
-                found[each._name + suffix] = labels | ({"le"} if suffix == "_bucket" else set())
+    for each in instruments.by_name.values():
+        labels = frozenset(each._labelnames)
+        for suffix in suffixes(each):
+            found[each._name + suffix] = labels | ({"le"} if suffix == "_bucket" else set())
     for family in instruments.registry.collect():
         if family.name.startswith("process_"):
             found |= {sample.name: frozenset(sample.labels) for sample in family.samples}

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.metrics import MetricWrapperBase
 
-from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from tests.deploy.files import ROOT
 from tests.deploy.monitoring import (
     DASHBOARDS,
@@ -90,9 +89,9 @@ def test_exemplars_are_asked_of_what_has_them(file: Path) -> None:
 def test_every_metric_is_shown() -> None:
     """Each instrument is on a dashboard; a histogram by one of its series at least."""
     shown = {name for file in DASHBOARDS for each in dashboard_expressions(file) for name in each.names}
-    for each in vars(Instruments()).values():
-        if isinstance(each, MetricWrapperBase):
-            assert shown & {each._name + suffix for suffix in suffixes(each)}, each._name
+    FlowMetrics(instruments := Instruments(), "search")
+    for each in instruments.by_name.values():
+        assert shown & {each._name + suffix for suffix in suffixes(each)}, each._name
 
 
 @each_dashboard

@@ -6,7 +6,7 @@ from pathlib import Path
 from prometheus_client import Counter
 from prometheus_client.metrics import MetricWrapperBase
 
-from operators.telemetry.instruments import FLOW, Instruments
+from operators.telemetry.metrics import FLOW, FlowMetrics, Instruments
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "observability.md"
 _ROW = re.compile(r"^\| `(rankstream_\w+)` \| ([^|]*)\| ([^|]+) \|$", re.MULTILINE)
@@ -14,8 +14,11 @@ _ROW = re.compile(r"^\| `(rankstream_\w+)` \| ([^|]*)\| ([^|]+) \|$", re.MULTILI
 
 def instruments() -> dict[str, MetricWrapperBase]:
     """The instruments by the name of their series."""
-    found = [each for each in vars(Instruments()).values() if isinstance(each, MetricWrapperBase)]
-    return {f"{each._name}_total" if isinstance(each, Counter) else each._name: each for each in found}
+    FlowMetrics(instruments := Instruments(), "search")
+    return {
+        f"{each._name}_total" if isinstance(each, Counter) else each._name: each
+        for each in instruments.by_name.values()
+    }
 
 
 def test_the_page_has_every_metric_with_its_labels() -> None:

@@ -213,7 +213,7 @@ def test_a_replica_whose_reader_hangs_answers_what_is_true(
         ):
             system.start("index")
             settings = load(None, system.settings)
-            flow = Embedded(settings, InProcess(settings), None)
+            flow = Embedded(settings, InProcess(settings))
             with flow.running(lambda settings, in_process, *_, **__: process.search_replica(settings, in_process)):
                 _outages(Speaker(conversation), link)
 

@@ -26,8 +26,7 @@ from operators.query.search_bodies import Bodies
 from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.decode import Decoder
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from operators.telemetry.traces import QueryTrace, Signals
 from operators.wire.message import Message, Origin
 from operators.wire.reply import Replies

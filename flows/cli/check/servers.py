@@ -243,7 +243,7 @@ def _call(section: str, name: str, work: Work) -> Iterator[Finding]:
 
 async def _embed(settings: Settings, in_process: InProcess) -> Measured:
     # Without the other clients: the embedder answers while another process has the index.
-    made = clients.embedder(settings, lambda: in_process.minilm, in_process.metrics("check"))
+    made = clients.embedder(settings, in_process, in_process.metrics("check"))
     assert made is not None
     if isinstance(made, MiniLM):
         # The model in this process serves other checks, too.

@@ -21,7 +21,7 @@ from flows.cli.console.waterfall import trace_spans
 from flows.cli.console.workbench import Answers, Workbench, configure, searcher
 from flows.cli.output import Config, out, say
 from flows.process.embedded import Embedded
-from flows.process.signals import StopSignals
+from flows.process.supervision import StopSignals
 from operators.telemetry.export import tracer_provider
 from schemas.errors import ConfigError
 from schemas.settings import KafkaSettings, load

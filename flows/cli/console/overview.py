@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from flows.assembly.clients import InProcess
-from flows.assembly.collections import Ask, open_client, survey_collections
+from flows.assembly.collections import AskQdrant, open_client, survey_collections
 from flows.cli.check import Finding
 from flows.cli.check.command import SECTIONS
 from flows.cli.console.columns import shorten
@@ -60,7 +60,7 @@ class Overview:
         examples = [example for one in found for example in one.pop("examples")]
         return {"collections": found, "examples": examples[:_QUERIES], "error": None}
 
-    def _collection(self, ask: Ask, surveyed: Surveyed) -> dict[str, Any]:
+    def _collection(self, ask: AskQdrant, surveyed: Surveyed) -> dict[str, Any]:
         name, info = surveyed.physical, surveyed.info
         held = self._settings.qdrant.destinations.items()
         of = sorted(destination for destination, collection in held if collection == surveyed.name)

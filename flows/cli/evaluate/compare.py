@@ -12,8 +12,7 @@ from flows.cli.config import begin_quietly
 from flows.cli.evaluate.evaluation import Judgements, read_qrels, read_trec, select_judged
 from flows.cli.evaluate.sources import Qrels, print_report
 from flows.cli.output import Json, emit
-from operators.evaluation.comparison import CONFIDENCE, LEAST_CHANGED, ByQuery, Comparison, Verdict
-from operators.evaluation.comparison import compare as compare_systems
+from operators.evaluation.comparison import CONFIDENCE, LEAST_CHANGED, ByQuery, Comparison, Verdict, compare_systems
 from operators.evaluation.metrics import TABLE, by_query, parse_run, relevant
 from schemas.errors import DeadLetterClass, InputError
 from schemas.texts import printable

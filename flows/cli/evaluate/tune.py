@@ -21,9 +21,8 @@ from flows.cli.evaluate.compare import Metric, means_table, signs, summarise, to
 from flows.cli.evaluate.evaluation import Judgements, variants
 from flows.cli.output import Json, emit, say, stderr
 from flows.cli.rank import PoolRanker, ReadPool, find_recipe
-from operators.evaluation.comparison import Comparison, Verdict, compare
-from operators.evaluation.halves import By, Halves, JudgedQuery, halves
-from operators.evaluation.metrics import TABLE, by_query, mean, relevant
+from operators.evaluation.comparison import Comparison, Verdict, compare_systems
+from operators.evaluation.metrics import TABLE, By, Halves, JudgedQuery, by_query, halves, mean, relevant
 from operators.evaluation.search import (
     BestSetting,
     Dimension,
@@ -269,7 +268,7 @@ def tune_recipe(
         by_query({query: _order(replace(ranker, recipe=each), read[query]) for query in held_out}, held_out)
         for each in (recipe, tuned)
     )
-    comparison = compare(before, after, rules.metric, rules.seed)
+    comparison = compare_systems(before, after, rules.metric, rules.seed)
     reranked = sum(each.pool.rerank is not None for each in read.values())
     return Tuned(tuned, rules, found, own, split, comparison, reranked)
 

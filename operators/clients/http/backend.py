@@ -49,8 +49,7 @@ from operators.clients.admission import REST, Breaker, Permit, RetryBudget
 from operators.clients.failures import OutageLog, at_deadline
 from operators.clients.http.transport import Control, Endpoint
 from operators.runtime.turns import WaitQueue
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import BackendMetrics, FlowMetrics
+from operators.telemetry.metrics import BackendMetrics, FlowMetrics, Instruments
 from schemas.errors import AnswerTooLong, BackendError, BackendTimeout, BackendUnavailable, Blame
 
 Result = TypeVar("Result")

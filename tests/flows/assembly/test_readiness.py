@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from bench.stubs import served
-from flows.assembly.clients import Clients, InProcess
-from flows.assembly.resources import Ping, Resources
+from flows.assembly import Resources
+from flows.assembly.clients import Clients, InProcess, Ping
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import configuration
 from operators.runtime.event_loop import EventLoopThread
@@ -40,8 +40,8 @@ def pinging(url: str) -> Iterator[tuple[Ping, Clients, EventLoopThread]]:
     with Resources() as resources:
         resources.register("calls", calls.close)
         clients = Clients.of(given, InProcess(given), METRICS)
-        clients.register(resources, calls, given.qdrant, Catalogue(clients.qdrant, given.qdrant))
-        yield resources.pings["qdrant"], clients, calls
+        pings = clients.register(resources, calls, given.qdrant, Catalogue(clients.qdrant, given.qdrant))
+        yield pings["qdrant"], clients, calls
 
 
 def test_a_missing_collection_is_not_ready_until_it_is_made(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from bench import random_bert
 from flows.assembly.clients import Clients, InProcess
-from flows.assembly.rerankers import picking, reranking
+from flows.assembly.search import picking, reranking
 from operators.clients.admission import OPENS_AFTER
 from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
 from operators.clients.local.cross_encoder import CrossEncoder

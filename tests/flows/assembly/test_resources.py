@@ -1,10 +1,10 @@
-"""Resources: closed in reverse order whatever fails, once, and asked whether they work."""
+"""Resources: closed in reverse order whatever fails, and once."""
 
 from functools import partial
 
 import structlog
 
-from flows.assembly.resources import Resources
+from flows.assembly import Resources
 
 
 def test_the_last_registered_is_closed_first() -> None:
@@ -41,10 +41,10 @@ def test_a_block_closes_what_it_does_not_keep() -> None:
 
     def made(*, fails: bool) -> Resources:
         with Resources() as resources:
-            resources.register("loop", lambda: closed.append("loop"), ping=lambda: True)
+            resources.register("loop", lambda: closed.append("loop"))
             if fails:
                 raise ValueError
-            return resources.keep()
+            return resources.pop_all()
 
     try:
         made(fails=True)
@@ -52,16 +52,5 @@ def test_a_block_closes_what_it_does_not_keep() -> None:
         assert closed == ["loop"]
     kept = made(fails=False)
     assert closed == ["loop"]
-    assert {name: ping() for name, ping in kept.pings.items()} == {"loop": True}
     kept.close()
     assert closed == ["loop", "loop"]
-
-
-def test_a_ping_is_asked_each_time() -> None:
-    """A resource works if its ping says so now; one without a ping isn't asked."""
-    works = [False, True]
-    resources = Resources()
-    resources.register("qdrant", lambda: None, ping=lambda: works.pop())
-    resources.register("metrics", lambda: None)
-    assert resources.pings.keys() == {"qdrant"}
-    assert (resources.pings["qdrant"](), resources.pings["qdrant"]()) == (True, False)

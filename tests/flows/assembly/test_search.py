@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from flows.assembly.rerankers import picking, reranking
-from flows.assembly.search import PolicyFiles, _policy_check, _warn, by_chat_model, embeddings
+from flows.assembly.search import PolicyFiles, _policy_check, _warn, by_chat_model, embeddings, picking, reranking
 from operators.clients.rerankers import Capacity
 from operators.query.field_map import FieldMap
 from schemas.errors import ConfigError

@@ -16,8 +16,7 @@ from aiohttp import web
 from flows.assembly.clients import Clients, InProcess, embedder
 from operators.clients.http.transport import proxy_for
 from operators.clients.rerankers.listwise import FORM
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from schemas.errors import BackendError, ConfigError
 from schemas.settings import load
 from tests.missing import missing
@@ -32,7 +31,7 @@ async def embed(section: dict[str, Any]) -> int | BackendError:
     settings = load(
         None, {"qdrant": {"url": "http://q", "dimension": 2}, "rerank": {"kind": "none"}, "embedder": section}
     )
-    client = embedder(settings, lambda: InProcess(settings).minilm, METRICS)
+    client = embedder(settings, InProcess(settings), METRICS)
     assert client is not None
     try:
         return len(await client.embed(["a text"], purpose="query", timeout=10.0))

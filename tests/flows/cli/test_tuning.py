@@ -17,7 +17,7 @@ from flows.cli.evaluate import tune as recipe_file
 from flows.cli.evaluate.tune import Rules, Tuned, describe_tuned, parse_wanted, recipes_with, tune_recipe
 from flows.cli.rank import PoolRanker
 from operators.evaluation.comparison import Verdict
-from operators.evaluation.halves import By
+from operators.evaluation.metrics import By
 from operators.evaluation.search import Wanted
 from operators.query.plan import Planner
 from schemas.errors import ConfigError

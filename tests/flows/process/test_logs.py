@@ -18,15 +18,16 @@ import logging
 from opentelemetry.trace import NoOpTracerProvider
 from flows.process import logs
 from operators.runtime.dispatcher import defect_of_call
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import FlowMetrics
-from operators.telemetry.traces import QueryTrace
+from operators.telemetry.metrics import FlowMetrics, Instruments
+from operators.telemetry.traces import Signals
+from operators.wire.message import Message, Origin
 from schemas.settings import TelemetrySettings
 
 logs.configure(TelemetrySettings(log_format="{{}}"))
 headers = [("traceparent", b"{CANARY}"), ("tracestate", b"{CANARY}"), ("baggage", b"{CANARY}")]
 metrics = FlowMetrics(Instruments(), "search")
-QueryTrace(NoOpTracerProvider().get_tracer("x"), metrics, headers, "queries", 0.0, 0.0, {{{{}}}})
+message = Message(Origin("queries", 0, 0, 0), None, None, (), 0.0, 0.0, 0.0)
+Signals(NoOpTracerProvider().get_tracer("x"), metrics, "rankstream").trace(message, headers, {{{{}}}})
 defect_of_call(KeyError("{CANARY}"))
 logging.getLogger("library").warning("a line of %s", "a library")
 """
@@ -104,7 +105,7 @@ EXPORTS = """
 import os, sys
 from flows.process import logs
 from operators.telemetry.export import metric_export, tracer_provider
-from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import Instruments
 from schemas.settings import TelemetrySettings
 
 logs.configure(TelemetrySettings(log_level=sys.argv[1], log_format="json"))

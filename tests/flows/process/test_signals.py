@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from flows.process.signals import FORCED_EXIT
+from flows.process.supervision import FORCED_EXIT
 
 PROGRAM = """
 import sys, threading, time
@@ -20,7 +20,7 @@ from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.run import cli_main
 from bytewax.testing import TestingSink
 
-from flows.process.signals import StopSignals
+from flows.process.supervision import StopSignals
 
 stop = threading.Event()
 drains = sys.argv[1] == "drains"

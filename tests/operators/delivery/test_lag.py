@@ -3,8 +3,7 @@
 from operators.delivery.ledger import Ledger
 from operators.delivery.source import LAG_INTERVAL, Lag
 from operators.delivery.tracker import Commit
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from tests.operators.delivery.reading import FIRST, SECOND
 from tests.operators.delivery.scripted import ScriptedConsumer
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.evaluation.comparison import Interval, Move, Verdict, compare, jaccard, rank_biased_overlap
+from operators.evaluation.comparison import Interval, Move, Verdict, compare_systems, jaccard, rank_biased_overlap
 from operators.evaluation.metrics import by_query, evaluate
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 2}, "q4": {"d": 1}, "q5": {"e": 0}}
@@ -17,7 +17,7 @@ SECOND = {"q1": ["a"], "q2": ["x", "b"], "q3": ["c"]}
 
 def test_by_hand() -> None:
     """MRR: q1 1/2 -> 1, q2 1 -> 1/2, q3 1/3 -> 1, q4 0 in both; q5 has nothing relevant and isn't counted."""
-    found = compare(by_query(FIRST, QRELS), by_query(SECOND, QRELS), "MRR@10", 0)
+    found = compare_systems(by_query(FIRST, QRELS), by_query(SECOND, QRELS), "MRR@10", 0)
     assert found.means["MRR@10"][:3] == pytest.approx((11 / 24, 15 / 24, 1 / 6))
     assert found.signs == (2, 1, 1, 1.0)
     assert [move.query_id for move in found.moves] == ["q3", "q1", "q2", "q4"]
@@ -29,7 +29,7 @@ def test_what_is_better_on_every_query_is_better() -> None:
     """The interval of a difference that each query shows is above 0, and below it the other way round."""
     first = {"MRR@10": {f"q{number}": 0.5 for number in range(10)}}
     second = {"MRR@10": {f"q{number}": 1.0 for number in range(10)}}
-    found, swapped = compare(first, second, "MRR@10", 0), compare(second, first, "MRR@10", 0)
+    found, swapped = compare_systems(first, second, "MRR@10", 0), compare_systems(second, first, "MRR@10", 0)
     assert found.verdict is Verdict.BETTER
     assert found.means["MRR@10"][3:] == Interval(0.5, 0.5)
     assert found.signs.p == 2 / 1024
@@ -44,7 +44,7 @@ def test_few_queries_are_no_evidence(changed: int, ties: int) -> None:
         return
     first = {"MRR@10": {f"q{number:02}": 0.0 for number in range(changed + ties)}}
     second = {"MRR@10": {f"q{number:02}": float(number < changed) for number in range(changed + ties)}}
-    found, swapped = compare(first, second, "MRR@10", 0), compare(second, first, "MRR@10", 0)
+    found, swapped = compare_systems(first, second, "MRR@10", 0), compare_systems(second, first, "MRR@10", 0)
     assert (found.changed, found.signs.p <= 0.05) == (changed, changed >= 6)
     expected = (Verdict.BETTER, Verdict.WORSE) if changed >= 6 else (Verdict.UNDECIDED,) * 2
     assert (found.verdict, swapped.verdict) == expected
@@ -60,7 +60,7 @@ def test_equal_systems_are_seldom_told_apart(queries: int) -> None:
         values = [
             {"MRR@10": dict(zip(map(str, range(queries)), each.tolist(), strict=True))} for each in (first, second)
         ]
-        told += compare(values[0], values[1], "MRR@10", 0).verdict is not Verdict.UNDECIDED
+        told += compare_systems(values[0], values[1], "MRR@10", 0).verdict is not Verdict.UNDECIDED
     assert told <= 50
 
 
@@ -71,7 +71,7 @@ rankings = st.fixed_dictionaries({query: st.permutations("abcdexy") for query in
 @given(rankings)
 def test_a_run_beside_itself_has_no_difference(run: dict[str, list[str]]) -> None:
     """Every difference and interval is 0, exactly, and nobody wins."""
-    found = compare(by_query(run, QRELS), by_query(run, QRELS), "nDCG@10", 3)
+    found = compare_systems(by_query(run, QRELS), by_query(run, QRELS), "nDCG@10", 3)
     assert all(each[2:] == (0.0, 0.0, 0.0) for each in found.means.values())
     assert found.signs == (0, 0, 4, 1.0)
     assert found.verdict is Verdict.UNDECIDED
@@ -88,8 +88,8 @@ def test_the_order_of_the_input_does_not_matter(
     qrels = {query: dict(reversed(QRELS[query].items())) for query in queries}
     before, after = ({query: run[query] for query in queries} for run in (first, second))
     assert evaluate(before, qrels) == evaluate(first, QRELS)
-    shuffled = compare(by_query(before, qrels), by_query(after, qrels), "nDCG@10", 0)
-    assert shuffled == compare(by_query(first, QRELS), by_query(second, QRELS), "nDCG@10", 0)
+    shuffled = compare_systems(by_query(before, qrels), by_query(after, qrels), "nDCG@10", 0)
+    assert shuffled == compare_systems(by_query(first, QRELS), by_query(second, QRELS), "nDCG@10", 0)
 
 
 @given(st.permutations("abcdefgh"), st.permutations("abcdefgh"))

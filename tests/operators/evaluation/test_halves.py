@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.halves import By, JudgedQuery, halves
+from operators.evaluation.metrics import By, JudgedQuery, halves
 
 asked = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("tuvwxyz")), max_size=40)
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from operators.evaluation.search import (
     BestSetting,
+    Choices,
     Dimension,
     Even,
     Factor,
-    Listed,
     Setting,
     coordinate_search,
     exhaustive,
@@ -19,7 +19,7 @@ from operators.evaluation.search import (
 
 X = Dimension("s.x", 0.5, Even(0, 1))
 Y = Dimension("s.y", 1.0, Factor(0, 1e6))
-CHOICE = Dimension("s.choice", "a", Listed(("a", "b", "c")))
+CHOICE = Dimension("s.choice", "a", Choices(("a", "b", "c")))
 
 
 def reached(setting: Setting) -> float:
@@ -126,8 +126,8 @@ def test_listed_values_are_all_combined() -> None:
     """In the order in which parameters and values are listed; the first of equals is the best."""
     tried = []
     first, second = (
-        Dimension("s.x", 0.5, Listed((0.9, 0.1)), listed=True),
-        Dimension("s.y", 1.0, Listed((1, 2)), listed=True),
+        Dimension("s.x", 0.5, Choices((0.9, 0.1)), listed=True),
+        Dimension("s.y", 1.0, Choices((1, 2)), listed=True),
     )
 
     def counted(setting: Setting) -> float:
@@ -143,7 +143,7 @@ def test_listed_values_are_all_combined() -> None:
 
 def test_listed_values_beside_a_search() -> None:
     """Only those are tried, from the first on; a listed value is in the setting though it is the recipe's own."""
-    listed = Dimension("s.choice", "a", Listed(("c", "a")), listed=True)
+    listed = Dimension("s.choice", "a", Choices(("c", "a")), listed=True)
     found = coordinate_search([listed, X], reached, 1000, 0)
     assert found is not None
     assert found.setting == {"s.choice": "c", "s.x": 0.35}

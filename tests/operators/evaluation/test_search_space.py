@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.evaluation.search import ALL, FUSE, Even, Factor, Listed, Wanted, dimensions, with_setting
+from operators.evaluation.search import ALL, FUSE, Choices, Even, Factor, Wanted, dimensions, with_setting
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.recipe import STAGES
 
@@ -70,14 +70,14 @@ def test_the_own_value_is_the_recipes() -> None:
     [
         ("score.alpha", Even(0, 1)),
         ("score.weights.keyword", Factor(0, 1e6)),
-        ("score.normaliser", Listed(("min_max", "z_score", "l2"))),
-        ("weibull_decay.enabled", Listed((True, False))),
+        ("score.normaliser", Choices(("min_max", "z_score", "l2"))),
+        ("weibull_decay.enabled", Choices((True, False))),
         ("weibull_decay.lambda", Factor(0.001, 1e6)),
         ("weibull_decay.floor", Even(0.01, 1)),
         ("llm_rerank.top_k", Factor(1, 200, whole=True)),
-        ("composite.importance_scale", Listed((1, 5))),
+        ("composite.importance_scale", Choices((1, 5))),
         ("decay.neutral", Even(0, 1)),
-        ("decay.mode", Listed(("exponential", "step"))),
+        ("decay.mode", Choices(("exponential", "step"))),
     ],
 )
 def test_a_scale_is_read_from_the_schema(parameter: str, scale: Any) -> None:
@@ -92,7 +92,7 @@ def test_a_scale_is_read_from_the_schema(parameter: str, scale: Any) -> None:
 def test_listed_values_are_taken_as_they_are() -> None:
     """Whatever the parameter is, whole mappings too."""
     (dimension,) = dimensions(TWO_LEGS, Wanted("score", "weights", None, ({}, {"vector": 3})))
-    assert dimension.scale == Listed(({}, {"vector": 3}))
+    assert dimension.scale == Choices(({}, {"vector": 3}))
     assert dimension.listed
 
 
@@ -146,8 +146,8 @@ def test_a_setting_changes_the_recipe() -> None:
         (Factor(0, 1e6), 1.0, 1, [0.71, 1.4]),
         (Factor(0, 1e6), 0.0, 1, []),
         (Factor(1, 200, whole=True), 10, 0, [5, 20, 2, 50, 1, 100, 200]),
-        (Listed(("a", "b", "c")), "b", 0, ["a", "c"]),
-        (Listed(("a", "b")), "a", 1, []),
+        (Choices(("a", "b", "c")), "b", 0, ["a", "c"]),
+        (Choices(("a", "b")), "a", 1, []),
     ],
 )
 def test_values_around_one(scale: Any, value: Any, level: int, tried: list[Any]) -> None:

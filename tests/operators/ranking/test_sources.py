@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from operators.evaluation import comparison, halves, metrics, search
+from operators.evaluation import comparison, metrics, search
 from operators.evaluation import comparison as bootstrap
 from operators.evaluation import comparison as sign_test
 from operators.ranking import candidate, decay, distance, pipeline, reflections
@@ -34,8 +34,8 @@ FORMULAS: set[Callable[..., Any]] = {
     *(pipeline.keep_order, pipeline.first_phase, pipeline.second_phase),
     *(quality.importance, quality.weekly_recency, quality.quality, quality.salience, quality.confidence),
     *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate),
-    *(metrics.by_query, metrics.mean, bootstrap.interval, sign_test.sign_test, comparison.compare),
-    *(halves.halves, search.exhaustive, search.coordinate_search),
+    *(metrics.by_query, metrics.mean, bootstrap.interval, sign_test.sign_test, comparison.compare_systems),
+    *(metrics.halves, search.exhaustive, search.coordinate_search),
 }
 
 

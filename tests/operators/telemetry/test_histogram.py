@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.samples import Sample
 
-from operators.telemetry.instruments import AT_ONCE, Histogram
+from operators.telemetry.metrics import AT_ONCE, Histogram
 
 BOUNDS = (0.0, 0.001, 0.5, 1.0, 30.0)
 amounts = st.lists(st.sampled_from(BOUNDS) | st.floats(-1.0, 100.0))

@@ -16,8 +16,7 @@ from bench.kafka.broker import Broker
 from bench.stubs import DIMENSION, stub_backends
 from flows.process.health import Health
 from operators.telemetry.export import metric_export
-from operators.telemetry.instruments import Instruments
-from operators.telemetry.metrics import FlowMetrics
+from operators.telemetry.metrics import FlowMetrics, Instruments
 from operators.telemetry.traces import Signals
 from tests.integration.deployment import Deployment
 from tests.loopback import LoopbackServer

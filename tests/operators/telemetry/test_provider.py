@@ -14,7 +14,7 @@ from opentelemetry.trace import NoOpTracerProvider
 from structlog.testing import capture_logs
 
 from operators.telemetry.export import MetricExport, close_traces, metric_export, tracer_provider
-from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import Instruments
 from schemas.errors import ConfigError
 from tests.loopback import LoopbackServer
 from tests.otlp import Receiver

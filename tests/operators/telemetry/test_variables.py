@@ -9,7 +9,7 @@ import pytest
 
 from operators.telemetry import ignored, remove_invalid
 from operators.telemetry.export import close_traces, metric_export, tracer_provider
-from operators.telemetry.instruments import Instruments
+from operators.telemetry.metrics import Instruments
 from schemas.errors import ConfigError
 
 CASES = [

@@ -5,9 +5,8 @@ import random
 from collections.abc import Callable
 
 import orjson
-import pytest
 
-from flows.assembly.clients import qdrant
+from flows.assembly.clients import InProcess, qdrant
 from operators.query.backend_answers import Hits
 from schemas.errors import BackendError
 from schemas.settings import load
@@ -27,7 +26,7 @@ def ask(server: Closing, *, keep_alive: float, pause: Callable[[], float], clien
         outcomes: list[Hits | BackendError] = []
         async with server.served() as url:
             settings = load(None, {"qdrant": {"url": url, "keep_alive": keep_alive}})
-            client = qdrant(settings, lambda: pytest.fail("no engine"), METRICS)
+            client = qdrant(settings, InProcess(settings), METRICS)
 
             async def caller() -> None:
                 for _ in range(QUERIES // clients):

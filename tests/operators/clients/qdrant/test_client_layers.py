@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from flows.assembly.clients import qdrant
+from flows.assembly.clients import InProcess, qdrant
 from operators.clients.admission import OPENS_AFTER
 from operators.clients.qdrant.client import QdrantClient
 from operators.query.backend_answers import Hits
@@ -45,12 +45,10 @@ class Server:
 def with_client(server: Server, scenario: Callable[[QdrantClient], Awaitable[None]]) -> None:
     """Run the scenario with a client as the settings make it for a server."""
 
-    def no_engine() -> Any:
-        raise AssertionError("a server is asked, not the engine")
-
     async def run() -> None:
         async with answering(server) as url:
-            client = qdrant(load(None, {"qdrant": {"url": url}}), no_engine, METRICS)
+            settings = load(None, {"qdrant": {"url": url}})
+            client = qdrant(settings, InProcess(settings), METRICS)
             try:
                 await scenario(client)
             finally:
