@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
-from operators.delivery.client import PlainRecord
+from operators.delivery.client import ProducerRecord
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
 
@@ -151,7 +151,7 @@ class Skip(StrEnum):
     RETURNED = "returned"
 
 
-def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> PlainRecord | Skip:
+def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> ProducerRecord | Skip:
     """The record that the letter becomes, given the topics of queries and documents, or why it can't be replayed."""
     topic = dead_letter.position.topic
     if topic not in {queries, documents}:
@@ -160,7 +160,7 @@ def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> PlainRec
         return Skip.NO_PAYLOAD
     headers = tuple(header for header in dead_letter.headers if header[0] != names.REPLAYED)
     headers += ((names.REPLAYED, dead_letter.attempt.encode()),)
-    return PlainRecord(
+    return ProducerRecord(
         topic,
         dead_letter.key,
         dead_letter.value,

@@ -214,7 +214,7 @@ class WayOut:
         headers = self.replies.returning(message.headers, headers) + headers
         value = orjson.dumps(document)
         return OutputRecord(
-            message.origin, topic, message.key, value, headers, trace, partition=partition, message=message
+            topic, message.key, value, headers, partition=partition, origin=message.origin, trace=trace, message=message
         )
 
     def _fits(self, record: OutputRecord) -> bool:
@@ -238,17 +238,28 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
     # A record without key and value can't be produced: the key becomes empty.
     key = b"" if message.key is None and message.value is None else message.key
     headers = message.headers + _why(message.origin, cause) + traced + stamped
-    record = OutputRecord(message.origin, topic, key, message.value, headers, form=Form.DEAD_LETTER, cause=cause)
-    return replace(record, timestamp_ms=None if old else stamp, message=message)
+    timestamp_ms = None if old else stamp
+    form = Form.DEAD_LETTER
+    return OutputRecord(
+        topic, key, message.value, headers, timestamp_ms, origin=message.origin, form=form, cause=cause, message=message
+    )
 
 
 def without_payload(refused: OutputRecord, topic: str, refusal: Refusal = Refusal.MESSAGE_TOO_LARGE) -> OutputRecord:
     """The dead letter in place of a record that its topic refuses: headers that name the message, and no value."""
     cause = Cause(refusal.kind, names.SENDING, reason=refusal.message(refused.topic))
     key, headers = short(refused.key) or b"", _why(refused.origin, cause)
-    message, form = refused.message, Form.WITHOUT_PAYLOAD
-    return OutputRecord(
-        refused.origin, topic, key, None, headers, refused.trace, form=form, cause=cause, message=message
+    form = Form.WITHOUT_PAYLOAD
+    return replace(
+        refused,
+        topic=topic,
+        key=key,
+        value=None,
+        headers=headers,
+        timestamp_ms=None,
+        partition=None,
+        form=form,
+        cause=cause,
     )
 
 

@@ -11,22 +11,17 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import BrokerResponseError
 
 from operators.delivery.client import (
+    CALL_TIMEOUT,
     METADATA_AGE,
     ConsumerRecord,
     Ends,
     GroupMetadata,
     Rebalance,
     TopicPartition,
-    missing,
+    unknown_topic,
 )
 from operators.delivery.error_codes import ends
-from operators.delivery.kafka_python.connection import (
-    CALL_TIMEOUT,
-    connection,
-    consumer_options,
-    naming_failures,
-    offsets,
-)
+from operators.delivery.kafka_python.connection import connection, further_options, naming_failures, offsets
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
@@ -79,7 +74,7 @@ class KafkaPythonConsumer:
                 "partition_assignment_strategy": (RangePartitionAssignor,),
                 "metrics_enabled": False,
                 **connection(settings),
-                **consumer_options(settings),
+                **further_options(settings.options_of_consumers, kafka.KafkaConsumer),
             }
         )
         self._stable: dict[TopicPartition, int] = {}
@@ -90,7 +85,7 @@ class KafkaPythonConsumer:
         with naming_failures(f"metadata of {topic}"):
             known = self._consumer.partitions_for_topic(topic)
         if not known:
-            raise missing(topic)
+            raise unknown_topic(topic)
         self._consumer.subscribe([topic], listener=_Listener(rebalance))
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:

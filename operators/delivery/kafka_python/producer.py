@@ -16,15 +16,16 @@ from kafka.errors import (
 )
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, find_refusal
-from operators.delivery.error_codes import FENCED, Refusal, curing, ends, refusal
-from operators.delivery.kafka_python.connection import (
+from operators.delivery.client import (
     CALL_TIMEOUT,
-    connection,
-    describe,
-    offsets,
-    producer_options,
+    GroupMetadata,
+    ProducerRecord,
+    RecordRefused,
+    TopicPartition,
+    find_refusal,
 )
+from operators.delivery.error_codes import FENCED, Refusal, curing, ends, refusal
+from operators.delivery.kafka_python.connection import connection, describe, further_options, offsets
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -97,7 +98,7 @@ class _Sending:
             "metrics_enabled": False,
             "bootstrap_timeout_ms": int(CALL_TIMEOUT * 1000),
             **connection(settings),
-            **producer_options(settings),
+            **further_options(settings.options_of_producers, kafka.KafkaProducer),
             **own,
         }
         self._records: Sequence[ProducerRecord] = ()
@@ -136,22 +137,19 @@ class _Sending:
             raise UnknownTopicOrPartitionError
         self._requests.gathering = True
         try:
-            self._gather(records)
+            for record in records:
+                future = self._producer.send(
+                    record.topic,
+                    key=record.key,
+                    value=record.value,
+                    partition=record.partition,
+                    headers=list(record.headers),
+                    timestamp_ms=record.timestamp_ms,
+                )
+                future.add_errback(partial(self._note, record, future))
+                self._sent.append(future)
         finally:
             self._requests.gathering = False
-
-    def _gather(self, records: Sequence[ProducerRecord]) -> None:
-        for record in records:
-            future = self._producer.send(
-                record.topic,
-                key=record.key,
-                value=record.value,
-                partition=record.partition,
-                headers=list(record.headers),
-                timestamp_ms=record.timestamp_ms,
-            )
-            future.add_errback(partial(self._note, record, future))
-            self._sent.append(future)
 
     def _raise_failed(self) -> None:
         for future in self._sent:

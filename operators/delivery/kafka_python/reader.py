@@ -7,7 +7,7 @@
 - A consumer that finds no broker when it is made leaves its thread and its sockets behind: they are closed here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,35 +15,19 @@ import kafka
 from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, missing
-from operators.delivery.kafka_python.connection import (
-    CALL_TIMEOUT,
-    connection,
-    consumer_options,
-    naming_failures,
-    unmade,
-)
+from operators.delivery.client import CALL_TIMEOUT, METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, TopicReader
+from operators.delivery.kafka_python.connection import connection, further_options, naming_failures, unmade
 from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
 from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 
-class KafkaPythonReader:
+class KafkaPythonReader(TopicReader):
     """One consumer that reads, and one that asks for offsets."""
 
     def __init__(
-        self,
-        settings: KafkaSettings,
-        topic: str,
-        isolation: str,
-        call_timeout: float,
-        *,
-        from_end: bool,
+        self, settings: KafkaSettings, topic: str, isolation: str, call_timeout: float, *, from_end: bool
     ) -> None:
-        """Begin to read; `call_timeout` is in seconds. Raises RetriableDelivery, also if the topic isn't known."""
-        self._topic = topic
-        self._call_timeout = call_timeout
-        self._positions: dict[int, int] = {}
         timeout = int(call_timeout * 1000)
         own = {"isolation_level": isolation, "request_timeout_ms": timeout, "bootstrap_timeout_ms": timeout}
         self._reading = _consumer(settings, METADATA_AGE, own)
@@ -52,11 +36,7 @@ class KafkaPythonReader:
         except DeliveryError:
             _close(self._reading)
             raise
-        try:
-            self._take_in_added(call_timeout, from_end=from_end)
-        except DeliveryError as error:
-            self.close()
-            raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
+        super().__init__(settings, topic, call_timeout, from_end=from_end)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         with naming_failures(f"poll of {self._topic}"):
@@ -68,24 +48,6 @@ class KafkaPythonReader:
                     self._positions[number] = position
         return consumer_records(fetched)
 
-    def positions(self) -> dict[int, int]:
-        return dict(self._positions)
-
-    def ends(self, timeout: float | None = None) -> dict[int, int]:
-        timeout = self._call_timeout if timeout is None else timeout
-        self._take_in_added(timeout)
-        with _reading_offsets(f"end offsets of {self._topic}"):
-            ends = self._metadata.end_offsets(self._partitions(), timeout_ms=timeout * 1000)
-        return {each.partition: end for each, end in ends.items()}
-
-    def committed(self) -> dict[int, int]:
-        with _reading_offsets(f"committed offsets of {self._topic}"):
-            found = self._metadata.beginning_offsets(self._partitions())
-            for partition in found:
-                if (offset := self._metadata.committed(partition)) is not None:
-                    found[partition] = offset
-        return {each.partition: offset for each, offset in found.items()}
-
     def seek(self, partition: int, offset: int) -> None:
         self._reading.seek(self._partition(partition), offset)
         self._positions[partition] = offset
@@ -94,27 +56,32 @@ class KafkaPythonReader:
         _close(self._reading)
         _close(self._metadata)
 
-    def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
+    def _partitions(self, timeout: float) -> set[int]:  # noqa: ARG002  its metadata are never old
         with _reading_offsets(f"partitions of {self._topic}"):
-            # From its metadata, which are never old.
-            known = self._metadata.partitions_for_topic(self._topic)
-            if not known:
-                raise missing(self._topic)
-            if added := [self._partition(number) for number in known - self._positions.keys()]:
-                offsets = self._metadata.end_offsets if from_end else self._metadata.beginning_offsets
-                starts = offsets(added, timeout_ms=timeout * 1000)
-                self._positions |= {each.partition: start for each, start in starts.items()}
-                # It never polls: only what is assigned stays in its metadata.
-                self._metadata.assign(self._partitions())
-                self._reading.assign(self._partitions())
-                for number, position in self._positions.items():
-                    self._reading.seek(self._partition(number), position)
+            known: set[int] = self._metadata.partitions_for_topic(self._topic) or set()
+        return known
+
+    def _offsets(self, partitions: Iterable[int], timeout: float, *, from_end: bool) -> dict[int, int]:
+        asked = [self._partition(number) for number in partitions]
+        with _reading_offsets(f"end offsets of {self._topic}" if from_end else f"partitions of {self._topic}"):
+            ask = self._metadata.end_offsets if from_end else self._metadata.beginning_offsets
+            return {each.partition: offset for each, offset in ask(asked, timeout_ms=timeout * 1000).items()}
+
+    def _committed(self) -> dict[int, int]:
+        with _reading_offsets(f"committed offsets of {self._topic}"):
+            found = {number: self._metadata.committed(self._partition(number)) for number in self._positions}
+        return {number: offset for number, offset in found.items() if offset is not None}
+
+    def _read_from(self, starts: Mapping[int, int]) -> None:  # noqa: ARG002  assigning forgets the other positions
+        partitions = [self._partition(number) for number in self._positions]
+        # It never polls: only what is assigned stays in its metadata.
+        self._metadata.assign(partitions)
+        self._reading.assign(partitions)
+        for number, position in self._positions.items():
+            self._reading.seek(self._partition(number), position)
 
     def _partition(self, number: int) -> Any:
         return kafka.TopicPartition(self._topic, number)
-
-    def _partitions(self) -> list[Any]:
-        return [self._partition(number) for number in self._positions]
 
 
 @contextmanager
@@ -145,7 +112,7 @@ def _consumer(settings: KafkaSettings, metadata_age: float, own: dict[str, Any])
                 "metrics_enabled": False,
                 "kafka_client": client,
                 **connection(settings),
-                **consumer_options(settings),
+                **further_options(settings.options_of_consumers, kafka.KafkaConsumer),
                 **own,
             }
         )

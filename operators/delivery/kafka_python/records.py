@@ -14,8 +14,8 @@ import kafka
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from operators.delivery.client import READ_HEADERS, ConsumerRecord, TopicPartition
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, connection, naming_failures
+from operators.delivery.client import CALL_TIMEOUT, READ_HEADERS, ConsumerRecord, TopicPartition
+from operators.delivery.kafka_python.connection import connection, naming_failures
 from operators.wire.message import Headers
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings

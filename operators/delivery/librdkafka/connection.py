@@ -1,8 +1,12 @@
-"""Connections: the options of every client of a broker, its records and its errors."""
+"""Connections: the options, TLS, SASL and the errors of every client of a broker, and its records, by librdkafka.
+
+Certificates and keys are read when a client is made, and so is a password; a token before the last one expires.
+"""
 
 import contextlib
 import logging
 import re
+import time
 from collections.abc import Iterator, Mapping
 from operator import methodcaller
 from typing import Any, Final
@@ -11,14 +15,11 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Kafka
 
 from operators.delivery.client import READ_HEADERS, ConsumerRecord
 from operators.delivery.client import TopicPartition as Partition
+from operators.delivery.credentials import TokenSource, check_files, secret, tokens
 from operators.delivery.error_codes import curing
-from operators.delivery.librdkafka.security import security
 from operators.delivery.tracker import Commit
 from schemas.errors import ConfigError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
-
-CALL_TIMEOUT: Final = 3.0
-"""Seconds for a request that a broker answers immediately."""
 
 _ALL: Final = 100_000
 
@@ -47,29 +48,65 @@ def connection(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
-def consumer_options(settings: KafkaSettings) -> dict[str, str]:
-    """Options of the settings for consumers, in the library's own form; they go over ours."""
-    return _as_text(settings.options_of_consumers)
+def security(settings: KafkaSettings) -> dict[str, Any]:
+    """The configuration that secures a client's connections.
+
+    For OAUTHBEARER confluent-kafka asks for tokens on a thread of its own, with no call of `poll`, and a client's
+    constructor waits for the first, 10 s at most. Where that fails, a consumer's raises an object that is no exception,
+    which nothing but a bare `except` catches: a good token is made sure of here, so call this right before each client.
+
+    Raises ConfigError for a file that can't be used and FatalDelivery if there is no good token.
+    """
+    check_files(settings)
+    tls, sasl = settings.tls, settings.sasl
+    options: dict[str, Any] = {"security.protocol": settings.security_protocol}
+    if settings.security_protocol.endswith("SSL"):
+        options |= {
+            "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "none",
+            **_option("ssl.ca.location", tls.ca_file),
+            **_option("ssl.certificate.location", tls.certificate_file),
+            **_option("ssl.key.location", tls.key_file),
+            **_option("ssl.key.password", secret(tls, "kafka.tls", "key_password")),
+        }
+    if sasl.mechanism == "OAUTHBEARER":
+        options |= {"sasl.mechanism": sasl.mechanism, "oauth_cb": _callback(tokens(sasl), sasl.extensions)}
+    elif sasl.mechanism is not None:
+        options |= {
+            "sasl.mechanism": sasl.mechanism,
+            "sasl.username": sasl.username,
+            "sasl.password": secret(sasl, "kafka.sasl", "password"),
+        }
+    return options
 
 
-def producer_options(settings: KafkaSettings) -> dict[str, str]:
-    """Options of the settings for producers, in the library's own form; they go over ours."""
-    return _as_text(settings.options_of_producers)
+def _option(name: str, value: object) -> dict[str, str]:
+    return {name: str(value)} if value is not None else {}
+
+
+def _callback(source: TokenSource, extensions: Mapping[str, str]) -> Any:
+    def token(_: str) -> tuple[str, float, str, dict[str, str]]:
+        issued = source.token()
+        # The name between them is for the client's own logs.
+        return issued.value, issued.expires, "", dict(extensions)
+
+    try:
+        first = source.token()
+    except RetriableDelivery as error:
+        raise FatalDelivery(str(error)) from None
+    if first.expires <= time.time():
+        raise FatalDelivery("SASL OAUTHBEARER: the token has expired")
+    return token
 
 
 def check_options(settings: KafkaSettings) -> None:
     """Raise ConfigError for an option that the library doesn't have, or a value that it doesn't take."""
     try:
-        if consuming := consumer_options(settings):
-            Consumer({"group.id": settings.group_id, **consuming}, logger=log).close()
-        if producing := producer_options(settings):
-            Producer(producing, logger=log).close()
+        if settings.options_of_consumers:
+            Consumer({"group.id": settings.group_id, **settings.options_of_consumers}, logger=log).close()
+        if settings.options_of_producers:
+            Producer({**settings.options_of_producers}, logger=log).close()
     except KafkaException as error:
         raise ConfigError(f"kafka.options: {error_of(error).str()}") from error
-
-
-def _as_text(options: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
 
 
 def offsets(commits: Mapping[Partition, Commit]) -> list[TopicPartition]:

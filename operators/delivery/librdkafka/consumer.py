@@ -11,21 +11,20 @@ import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from operators.delivery.client import (
+    CALL_TIMEOUT,
     METADATA_AGE,
     ConsumerRecord,
     Ends,
     GroupMetadata,
     Partitions,
     Rebalance,
-    missing,
+    unknown_topic,
 )
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.error_codes import ends
 from operators.delivery.kafka_python.records import SecondReader
 from operators.delivery.librdkafka.connection import (
-    CALL_TIMEOUT,
     connection,
-    consumer_options,
     consumer_record,
     describe,
     error_of,
@@ -86,7 +85,7 @@ class LibrdkafkaConsumer:
                 # Only there it tells the last stable offsets.
                 "statistics.interval.ms": _STATISTICS,
                 "stats_cb": self._note_stable,
-                **consumer_options(settings),
+                **settings.options_of_consumers,
             },
             logger=log,
         )
@@ -111,7 +110,7 @@ class LibrdkafkaConsumer:
             rebalance.lost(_partitions(partitions))
 
         if not partitions_of(self._consumer, topic, CALL_TIMEOUT):
-            raise missing(topic)
+            raise unknown_topic(topic)
         self._consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=lost)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
@@ -124,15 +123,15 @@ class LibrdkafkaConsumer:
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Commit | None]:
         with naming_failures("committed offsets"):
             found = self._consumer.committed([TopicPartition(*partition) for partition in partitions], CALL_TIMEOUT)
-        commits: dict[Partition, Commit | None] = {}
-        for partition in found:
-            if partition.error is not None:
-                raise failure("committed offsets", partition.error)
-            known = partition.offset >= 0
-            commits[Partition(partition.topic, partition.partition)] = (
-                Commit(partition.offset, partition.metadata or "") if known else None
-            )
-        return commits
+        for each in found:
+            if each.error is not None:
+                raise failure("committed offsets", each.error)
+        return {
+            Partition(each.topic, each.partition): Commit(each.offset, each.metadata or "")
+            if each.offset >= 0
+            else None
+            for each in found
+        }
 
     def beginning(self, partition: Partition) -> int:
         with naming_failures("beginning offsets"):

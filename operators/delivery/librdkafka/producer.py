@@ -7,10 +7,16 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, find_refusal
+from operators.delivery.client import (
+    CALL_TIMEOUT,
+    GroupMetadata,
+    ProducerRecord,
+    RecordRefused,
+    TopicPartition,
+    find_refusal,
+)
 from operators.delivery.error_codes import FENCED, ends
 from operators.delivery.librdkafka.connection import (
-    CALL_TIMEOUT,
     Connections,
     connection,
     describe,
@@ -19,7 +25,6 @@ from operators.delivery.librdkafka.connection import (
     log,
     naming_failures,
     offsets,
-    producer_options,
 )
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
@@ -73,7 +78,7 @@ class _Sending:
             "batch.size": min(_BATCH_SIZE, max_batch),
             "message.max.bytes": _LARGEST,
             "queue.buffering.max.kbytes": _MOST_QUEUED_KIB,
-            **producer_options(settings),
+            **settings.options_of_producers,
             **own,
         }
         self._producer = Producer(config, logger=logger)

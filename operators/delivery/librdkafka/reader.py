@@ -8,16 +8,16 @@
 - A consumer needs a group's name; neither of these joins it.
 """
 
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, missing
+from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, TopicReader
 from operators.delivery.librdkafka.connection import (
     connection,
-    consumer_options,
     consumer_record,
     error_of,
     failure,
@@ -26,7 +26,7 @@ from operators.delivery.librdkafka.connection import (
     naming_failures,
     partitions_of,
 )
-from schemas.errors import DeliveryError, RetriableDelivery
+from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 
 _FETCHED_KIB: Final = 4096
@@ -34,24 +34,17 @@ _LEADERLESS: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.
 _RETRY: Final = 0.05
 
 
-class LibrdkafkaReader:
+class LibrdkafkaReader(TopicReader):
     """One consumer that reads, and one that asks for offsets."""
 
     def __init__(
         self, settings: KafkaSettings, topic: str, isolation: str, call_timeout: float, *, from_end: bool
     ) -> None:
-        """Begin to read; `call_timeout` is in seconds. Raises RetriableDelivery, also if the topic isn't known."""
-        self._topic = topic
-        self._call_timeout = call_timeout
         self._reading = _consumer(settings, isolation, call_timeout)
         self._metadata = _consumer(settings, isolation, call_timeout)
-        self._positions: dict[int, int] = {}
         self._unassigned: dict[int, int] = {}
-        try:
-            self._take_in_added(call_timeout, from_end=from_end)
-        except DeliveryError as error:
-            self.close()
-            raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
+        self._looked_at = -math.inf
+        super().__init__(settings, topic, call_timeout, from_end=from_end)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         with naming_failures(f"poll of {self._topic}"):
@@ -60,32 +53,12 @@ class LibrdkafkaReader:
                 self._reading.incremental_assign(starts)
                 self._unassigned = {}
             messages = fetch(self._reading, timeout)
-            positions = self._reading.position(self._partitions(self._positions))
+            positions = self._reading.position(self._all())
         for position in positions:
             # There is none before the first record.
             if position.offset >= 0:
                 self._positions[position.partition] = position.offset
         return [consumer_record(message) for message in messages if _sound(message)]
-
-    def positions(self) -> dict[int, int]:
-        return dict(self._positions)
-
-    def ends(self, timeout: float | None = None) -> dict[int, int]:
-        timeout = self._call_timeout if timeout is None else timeout
-        if time.monotonic() - self._looked_at > TAIL_METADATA_AGE:
-            self._take_in_added(timeout)
-        return self._offsets(OFFSET_END, timeout, self._positions)
-
-    def committed(self) -> dict[int, int]:
-        offsets = self._offsets(OFFSET_BEGINNING, self._call_timeout, self._positions)
-        with naming_failures(f"committed offsets of {self._topic}"):
-            found = self._metadata.committed(self._partitions(self._positions), self._call_timeout)
-        for each in found:
-            if each.error is not None:
-                raise failure(f"committed offsets of {self._topic}", each.error)
-            if each.offset >= 0:
-                offsets[each.partition] = each.offset
-        return offsets
 
     def seek(self, partition: int, offset: int) -> None:
         if partition not in self._unassigned:
@@ -97,23 +70,21 @@ class LibrdkafkaReader:
         self._reading.close()
         self._metadata.close()
 
-    def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
+    def _partitions(self, timeout: float) -> set[int]:
+        if time.monotonic() - self._looked_at <= TAIL_METADATA_AGE:
+            return {*self._positions}
         known = partitions_of(self._metadata, self._topic, timeout)
-        if not known:
-            raise missing(self._topic)
-        if added := known - self._positions.keys():
-            starts = self._offsets(OFFSET_END if from_end else OFFSET_BEGINNING, timeout, added)
-            self._positions |= starts
-            self._unassigned |= starts
-        self._looked_at = time.monotonic()
+        if known == self._positions.keys():
+            self._looked_at = time.monotonic()
+        return known
 
-    def _offsets(self, which: int, timeout: float, numbers: Iterable[int]) -> dict[int, int]:
+    def _offsets(self, partitions: Iterable[int], timeout: float, *, from_end: bool) -> dict[int, int]:
         what, limit = f"offsets of {self._topic}", time.monotonic() + timeout
+        # As timestamps, Kafka's protocol has the same two numbers for the beginning and the end.
+        asked = [TopicPartition(self._topic, each, OFFSET_END if from_end else OFFSET_BEGINNING) for each in partitions]
         while True:
-            # As timestamps, Kafka's protocol has the same two numbers for the beginning and the end.
-            partitions = [TopicPartition(self._topic, number, which) for number in numbers]
             try:
-                found = self._metadata.offsets_for_times(partitions, timeout)
+                found = self._metadata.offsets_for_times(asked, timeout)
                 errors = [each.error for each in found if each.error is not None]
             except KafkaException as error:
                 errors = [error_of(error)]
@@ -126,8 +97,20 @@ class LibrdkafkaReader:
             raise RetriableDelivery(f"{what}: no answer")
         return {each.partition: each.offset for each in found}
 
-    def _partitions(self, numbers: Iterable[int]) -> list[TopicPartition]:
-        return [TopicPartition(self._topic, number) for number in numbers]
+    def _committed(self) -> dict[int, int]:
+        what = f"committed offsets of {self._topic}"
+        with naming_failures(what):
+            found = self._metadata.committed(self._all(), self._call_timeout)
+        for each in found:
+            if each.error is not None:
+                raise failure(what, each.error)
+        return {each.partition: each.offset for each in found if each.offset >= 0}
+
+    def _read_from(self, starts: Mapping[int, int]) -> None:
+        self._unassigned |= starts
+
+    def _all(self) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, number) for number in self._positions]
 
 
 def _consumer(settings: KafkaSettings, isolation: str, call_timeout: float) -> Consumer:
@@ -142,7 +125,7 @@ def _consumer(settings: KafkaSettings, isolation: str, call_timeout: float) -> C
             "queued.max.messages.kbytes": _FETCHED_KIB,
             "fetch.queue.backoff.ms": 5,
             "socket.timeout.ms": int(call_timeout * 1000),
-            **consumer_options(settings),
+            **settings.options_of_consumers,
         },
         logger=log,
     )

@@ -9,7 +9,7 @@ import kafka
 import pytest
 
 from operators.delivery import librdkafka
-from operators.delivery.client import PlainRecord
+from operators.delivery.client import ProducerRecord
 from operators.delivery.librdkafka import Librdkafka
 from schemas.errors import ConfigError
 from schemas.settings import KafkaSettings
@@ -56,7 +56,7 @@ def test_options_reach_consumers_and_producers(
     with member(client, settings) as reader, closing(client.plain_producer()) as producer:
         reader.start(0)
         reader.until(lambda: len(reader.records) == 1)
-        producer.send([PlainRecord(settings.topics.results, b"k", b"v")])
+        producer.send([ProducerRecord(settings.topics.results, b"k", b"v")])
     client.transactional_producer(REPLICA, MAX_BATCH).close()
     client.bounded_reader(settings.topics.results).close()
     client.tail(settings.topics.results).close()
