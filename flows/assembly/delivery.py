@@ -19,7 +19,6 @@ from operators.delivery.kafka_python import KafkaPython
 from operators.delivery.ledger import Ledger
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.producers import AcknowledgedProducer, FencedProducer
-from operators.delivery.reply_topics import ReplyTopics
 from operators.delivery.schema_registry import SchemaRegistry
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
@@ -125,7 +124,7 @@ def replication(
         producer = AcknowledgedProducer(client.plain_producer(max_batch), consumer)
     loop = ConsumerLoop(consumer, ledger, topic, wakeup, delivery.drain_timeout, metrics)
     interval = delivery.transaction_interval or client.transaction_interval
-    reply_topics = ReplyTopics(present, max_bytes, lambda names: _look(kafka, names, embedded=embedded))
+    reply_topics = topics.ReplyTopics(present, max_bytes, lambda names: _look(kafka, names, embedded=embedded))
     way_out = WayOut(
         results,
         dead_letters,

@@ -30,7 +30,7 @@ from flows.cli.config import begin
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused, TopicReader
 from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, find_futile, to_record
-from operators.delivery.way_out import short
+from operators.delivery.way_out import short_key
 from schemas.errors import DeadLetterClass
 from schemas.fields import unix_seconds
 from schemas.settings import Topics
@@ -106,7 +106,7 @@ def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
 
 def _is_of(dead_letter: DeadLetter, record: ConsumerRecord) -> bool:
     """True if the dead letter is about this message: in a topic that was made again, another one is at its offset."""
-    return (short(record.key) or b"") == dead_letter.key and record.timestamp <= dead_letter.timestamp + _AHEAD
+    return short_key(record.key) == dead_letter.key and record.timestamp <= dead_letter.timestamp + _AHEAD
 
 
 def _at(reader: TopicReader, partition: int, offset: int) -> ConsumerRecord | None:
