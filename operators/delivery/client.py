@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from operators.delivery.error_codes import Refusal, refusal
 from operators.delivery.tracker import Commit
+from operators.wire.message import Headers
 from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.headers import MAX_HEADERS
 from schemas.settings import KafkaSettings
@@ -63,7 +64,7 @@ class ConsumerRecord:
     offset: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] | None
+    headers: Headers | None
     timestamp: float
 
 
@@ -74,7 +75,7 @@ class ProducerRecord:
     topic: str
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: Headers = ()
     timestamp_ms: int | None = None
     partition: int | None = None
 

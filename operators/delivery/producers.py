@@ -29,6 +29,7 @@ Rules
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -79,10 +80,6 @@ class FencedProducer:
     def deliver(
         self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
-        """Produce the records and commit the offsets in one transaction, after `prepare`.
-
-        Raises RecordRefused, RetriableDelivery or FatalDelivery; neither is done then.
-        """
         assert self._producer is not None, "prepare comes first"
         self._producer.deliver(records, commits, group)
 
@@ -90,32 +87,29 @@ class FencedProducer:
         """Do nothing: the broker refuses late requests, or they find no transaction to end."""
 
     def close(self) -> None:
-        """Release connections; an open transaction is lost."""
         if self._producer is not None:
             self._producer.close()
 
 
+@dataclass(eq=False)
 class AcknowledgedProducer:
     """Commits by `consumer` once `producer` has its acknowledgements: a crash in between answers twice."""
 
-    def __init__(self, producer: PlainProducer, consumer: Consumer) -> None:
-        self._producer = producer
-        self._consumer = consumer
+    producer: PlainProducer
+    consumer: Consumer
 
     def prepare(self) -> None:
-        """Nothing: a plain producer goes on after any failure that isn't fatal."""
+        """Do nothing: a plain producer goes on after any failure that isn't fatal."""
 
     def deliver(
         self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
     ) -> None:
-        """Produce, wait for every acknowledgement, then commit."""
-        self._producer.send(records)
-        self._consumer.commit(commits, group)
+        self.producer.send(records)
+        self.consumer.commit(commits, group)
 
     def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
         """Commit once more: an earlier commit that arrived late may have gone over a later one."""
-        self._consumer.commit(commits, group)
+        self.consumer.commit(commits, group)
 
     def close(self) -> None:
-        """Release the producer's connections; requests under way are lost."""
-        self._producer.close()
+        self.producer.close()

@@ -21,10 +21,9 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 from operators.delivery.client import ProducerRecord
+from operators.wire.message import Headers
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
-
-Headers = tuple[tuple[str, bytes], ...]
 
 
 class Position(NamedTuple):
@@ -160,13 +159,8 @@ def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> Producer
         return Skip.NO_PAYLOAD
     headers = tuple(header for header in dead_letter.headers if header[0] != names.REPLAYED)
     headers += ((names.REPLAYED, dead_letter.attempt.encode()),)
-    return ProducerRecord(
-        topic,
-        dead_letter.key,
-        dead_letter.value,
-        headers,
-        dead_letter.timestamp_ms if topic == documents else None,
-    )
+    timestamp_ms = dead_letter.timestamp_ms if topic == documents else None
+    return ProducerRecord(topic, dead_letter.key, dead_letter.value, headers, timestamp_ms)
 
 
 def find_futile(letters: Iterable[DeadLetter | None]) -> frozenset[str]:

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 import kafka
 from kafka.errors import BrokerResponseError, KafkaError, KafkaTimeoutError, UnsupportedSaslMechanismError
+from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 from kafka.structs import OffsetAndMetadata
 
-from operators.delivery.client import TopicPartition
+from operators.delivery.client import CALL_TIMEOUT, METADATA_AGE, TopicPartition
 from operators.delivery.credentials import TokenSource, check_files, secret, tokens
 from operators.delivery.error_codes import curing
 from operators.delivery.tracker import Commit
@@ -29,6 +30,8 @@ from schemas.settings import KafkaSettings
 from schemas.settings.delivery import SaslSettings, TlsSettings
 
 _PATIENCE_MS: Final = 10_000
+_FETCH_BYTES: Final = 4 * 1024 * 1024
+"""Bytes that one fetch brings at most, and that may wait in this process, unless a single record is larger."""
 
 _open: set[tuple[str, str, TlsSettings, SaslSettings]] = set()
 
@@ -46,6 +49,41 @@ def connection(settings: KafkaSettings) -> dict[str, Any]:
         # By default it would be looked for once in 30 seconds only, after a while.
         "reconnect_backoff_max_ms": 1000,
     }
+
+
+def open_consumer(settings: KafkaSettings, own: Mapping[str, Any], metadata_age: float = METADATA_AGE) -> Any:
+    """A consumer that commits nothing by itself, with options of its own. Raises RetriableDelivery without a broker."""
+    connected: list[Any] = []
+
+    def connect(**options: Any) -> Any:
+        connected.append(KafkaNetClient(**options))
+        return connected[-1]
+
+    try:
+        return kafka.KafkaConsumer(
+            **{
+                "enable_auto_commit": False,
+                "allow_auto_create_topics": False,
+                "auto_offset_reset": "earliest",
+                "fetch_max_bytes": _FETCH_BYTES,
+                "metadata_max_age_ms": int(metadata_age * 1000),
+                "metrics_enabled": False,
+                "kafka_client": connect,
+                **connection(settings),
+                **further_options(settings.options_of_consumers, kafka.KafkaConsumer),
+                **own,
+            }
+        )
+    except KafkaError as error:
+        # Its thread and its sockets would be left behind.
+        for abandoned in connected:
+            abandoned.close()
+        raise RetriableDelivery(unmade(settings, error)) from error
+
+
+def close_consumer(consumer: Any) -> None:
+    """Leave the group, if it is in one, and release the connections."""
+    consumer.close(autocommit=False, timeout_ms=CALL_TIMEOUT * 1000)
 
 
 def further_options(options: Mapping[str, Any], kind: Any) -> dict[str, Any]:

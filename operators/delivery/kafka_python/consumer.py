@@ -12,7 +12,6 @@ from kafka.errors import BrokerResponseError
 
 from operators.delivery.client import (
     CALL_TIMEOUT,
-    METADATA_AGE,
     ConsumerRecord,
     Ends,
     GroupMetadata,
@@ -21,8 +20,8 @@ from operators.delivery.client import (
     unknown_topic,
 )
 from operators.delivery.error_codes import ends
-from operators.delivery.kafka_python.connection import connection, further_options, naming_failures, offsets
-from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
+from operators.delivery.kafka_python.connection import close_consumer, naming_failures, offsets, open_consumer
+from operators.delivery.kafka_python.records import ALL, consumer_records
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -59,23 +58,16 @@ class KafkaPythonConsumer:
     """A dynamic member of the group. It reads committed records and commits nothing by itself."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._consumer = kafka.KafkaConsumer(
-            **{
+        self._consumer = open_consumer(
+            settings,
+            {
                 "group_id": settings.group_id,
-                "enable_auto_commit": False,
-                "allow_auto_create_topics": False,
-                "auto_offset_reset": "earliest",
                 "isolation_level": "read_committed",
                 "session_timeout_ms": int(settings.session_timeout * 1000),
                 "heartbeat_interval_ms": int(settings.heartbeat_interval * 1000),
                 "max_poll_interval_ms": int(settings.max_poll_interval * 1000),
-                "fetch_max_bytes": FETCH_BYTES,
-                "metadata_max_age_ms": int(METADATA_AGE * 1000),
                 "partition_assignment_strategy": (RangePartitionAssignor,),
-                "metrics_enabled": False,
-                **connection(settings),
-                **further_options(settings.options_of_consumers, kafka.KafkaConsumer),
-            }
+            },
         )
         self._stable: dict[TopicPartition, int] = {}
         fetcher = self._consumer._fetcher
@@ -172,4 +164,4 @@ class KafkaPythonConsumer:
                 raise
 
     def close(self) -> None:
-        self._consumer.close(autocommit=False, timeout_ms=CALL_TIMEOUT * 1000)
+        close_consumer(self._consumer)

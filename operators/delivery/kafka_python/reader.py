@@ -4,7 +4,6 @@
   waiting for a record: a caller that waits for a position polls for milliseconds.
 - A broker answers a connection's requests one after the other, and a fetch waits there for records: one that asks for
   ends has a connection of its own.
-- A consumer that finds no broker when it is made leaves its thread and its sockets behind: they are closed here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,12 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import kafka
-from kafka.errors import KafkaError
-from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import CALL_TIMEOUT, METADATA_AGE, TAIL_METADATA_AGE, ConsumerRecord, TopicReader
-from operators.delivery.kafka_python.connection import connection, further_options, naming_failures, unmade
-from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
+from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, TopicReader
+from operators.delivery.kafka_python.connection import close_consumer, naming_failures, open_consumer
+from operators.delivery.kafka_python.records import ALL, consumer_records
 from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.settings import KafkaSettings
 
@@ -30,11 +27,11 @@ class KafkaPythonReader(TopicReader):
     ) -> None:
         timeout = int(call_timeout * 1000)
         own = {"isolation_level": isolation, "request_timeout_ms": timeout, "bootstrap_timeout_ms": timeout}
-        self._reading = _consumer(settings, METADATA_AGE, own)
+        self._reading = open_consumer(settings, own)
         try:
-            self._metadata = _consumer(settings, TAIL_METADATA_AGE, {"group_id": settings.group_id, **own})
+            self._metadata = open_consumer(settings, {"group_id": settings.group_id, **own}, TAIL_METADATA_AGE)
         except DeliveryError:
-            _close(self._reading)
+            close_consumer(self._reading)
             raise
         super().__init__(settings, topic, call_timeout, from_end=from_end)
 
@@ -53,8 +50,8 @@ class KafkaPythonReader(TopicReader):
         self._positions[partition] = offset
 
     def close(self) -> None:
-        _close(self._reading)
-        _close(self._metadata)
+        close_consumer(self._reading)
+        close_consumer(self._metadata)
 
     def _partitions(self, timeout: float) -> set[int]:  # noqa: ARG002  its metadata are never old
         with _reading_offsets(f"partitions of {self._topic}"):
@@ -92,35 +89,3 @@ def _reading_offsets(what: str) -> Iterator[None]:
         except KeyError as error:
             # A partition was left out of the answer.
             raise RetriableDelivery(f"{what}: {type(error).__name__}") from error
-
-
-def _consumer(settings: KafkaSettings, metadata_age: float, own: dict[str, Any]) -> Any:
-    connected: list[Any] = []
-
-    def client(**options: Any) -> Any:
-        connected.append(KafkaNetClient(**options))
-        return connected[-1]
-
-    try:
-        return kafka.KafkaConsumer(
-            **{
-                "enable_auto_commit": False,
-                "allow_auto_create_topics": False,
-                "auto_offset_reset": "earliest",
-                "fetch_max_bytes": FETCH_BYTES,
-                "metadata_max_age_ms": int(metadata_age * 1000),
-                "metrics_enabled": False,
-                "kafka_client": client,
-                **connection(settings),
-                **further_options(settings.options_of_consumers, kafka.KafkaConsumer),
-                **own,
-            }
-        )
-    except KafkaError as error:
-        for abandoned in connected:
-            abandoned.close()
-        raise RetriableDelivery(unmade(settings, error)) from error
-
-
-def _close(consumer: Any) -> None:
-    consumer.close(autocommit=False, timeout_ms=CALL_TIMEOUT * 1000)

@@ -22,6 +22,8 @@ from schemas.errors import ConfigError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 _ALL: Final = 100_000
+_FETCHED_KIB: Final = 4096
+"""KiB fetched ahead of a partition at most, unless a single record is larger."""
 
 _raw_headers: Final = methodcaller("headers")
 """A header's name that isn't UTF-8 leaves `headers` with a result and an exception. A call from Python code that has
@@ -96,6 +98,25 @@ def _callback(source: TokenSource, extensions: Mapping[str, str]) -> Any:
     if first.expires <= time.time():
         raise FatalDelivery("SASL OAUTHBEARER: the token has expired")
     return token
+
+
+def open_consumer(settings: KafkaSettings, own: Mapping[str, Any]) -> Consumer:
+    """A consumer that commits nothing by itself, with options of its own."""
+    return Consumer(
+        {
+            **connection(settings),
+            "group.id": settings.group_id,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "queued.max.messages.kbytes": _FETCHED_KIB,
+            # A full queue is looked at again at once, not after a second.
+            "fetch.queue.backoff.ms": 5,
+            **own,
+            **settings.options_of_consumers,
+        },
+        logger=log,
+    )
 
 
 def check_options(settings: KafkaSettings) -> None:

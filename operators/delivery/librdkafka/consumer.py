@@ -4,11 +4,10 @@ import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from operators.delivery.client import (
     CALL_TIMEOUT,
@@ -24,19 +23,18 @@ from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.error_codes import ends
 from operators.delivery.kafka_python.records import SecondReader
 from operators.delivery.librdkafka.connection import (
-    connection,
     consumer_record,
     describe,
     error_of,
     failure,
     fetch,
-    log,
     naming_failures,
     offsets,
+    open_consumer,
     partitions_of,
 )
 from operators.delivery.tracker import Commit
-from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.errors import DeliveryError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 _COMMIT_WAIT: Final = 0.01
@@ -47,51 +45,31 @@ _STATISTICS: Final = 1000
 
 _FORGOTTEN: Final = 0.001
 
-_FETCHED_KIB: Final = 4096
-"""KiB fetched ahead of a partition at most, unless a single record is larger."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """A commit that another thread asks for, and its outcome."""
-
-    commits: Mapping[Partition, Commit]
-    group: GroupMetadata
-    done: Future[None] = field(default_factory=Future)
-
 
 class LibrdkafkaConsumer:
     """A dynamic member of the group. It reads committed records and commits nothing by itself."""
 
     def __init__(self, settings: KafkaSettings, second: SecondReader | None) -> None:
         self._second = second
-        self._consumer = Consumer(
+        self._consumer = open_consumer(
+            settings,
             {
-                **connection(settings),
-                "group.id": settings.group_id,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
                 "session.timeout.ms": int(settings.session_timeout * 1000),
                 "heartbeat.interval.ms": int(settings.heartbeat_interval * 1000),
                 "max.poll.interval.ms": int(settings.max_poll_interval * 1000),
                 "partition.assignment.strategy": "range",
-                "queued.max.messages.kbytes": _FETCHED_KIB,
                 "fetch.wait.max.ms": 500,
                 "topic.metadata.refresh.interval.ms": int(METADATA_AGE * 1000),
-                # A full queue is looked at again at once, not after a second.
-                "fetch.queue.backoff.ms": 5,
                 # Only there it tells the last stable offsets.
                 "statistics.interval.ms": _STATISTICS,
                 "stats_cb": self._note_stable,
-                **settings.options_of_consumers,
             },
-            logger=log,
         )
         self._stable: dict[Partition, int] = {}
         self._membership: GroupMetadata = None
-        self._commits: queue.SimpleQueue[_Commit] = queue.SimpleQueue()
+        self._commits: queue.SimpleQueue[tuple[Future[None], Mapping[Partition, Commit], GroupMetadata]]
+        self._commits = queue.SimpleQueue()
         self._longest_poll = float("inf")
 
     def subscribe(self, topic: str, rebalance: Rebalance) -> None:
@@ -186,10 +164,10 @@ class LibrdkafkaConsumer:
 
     def commit(self, commits: Mapping[Partition, Commit], group: GroupMetadata) -> None:
         self._longest_poll = _COMMIT_WAIT
-        asked = _Commit(commits, group)
-        self._commits.put(asked)
+        outcome: Future[None] = Future()
+        self._commits.put((outcome, commits, group))
         try:
-            asked.done.result(CALL_TIMEOUT)
+            outcome.result(CALL_TIMEOUT)
         except TimeoutError as error:
             raise RetriableDelivery("commit: the consumer is not polled") from error
 
@@ -209,23 +187,27 @@ class LibrdkafkaConsumer:
 
     def _commit_waiting(self) -> None:
         while not self._commits.empty():
-            asked = self._commits.get()
-            if asked.group is not self._membership:
-                asked.done.set_exception(RetriableDelivery("commit: the membership is over"))
-                continue
+            outcome, commits, group = self._commits.get()
             try:
-                committed = self._consumer.commit(offsets=offsets(asked.commits), asynchronous=False)
-                # It raises only what is wrong with all partitions.
-                errors = [partition.error for partition in committed if partition.error is not None]
-            except KafkaException as error:
-                errors = [error_of(error)]
-            if not errors:
-                asked.done.set_result(None)
-                continue
-            ending = next((each for each in errors if ends(each.code())), None)
-            asked.done.set_exception(
-                failure("commit", errors[0]) if ending is None else FatalDelivery(describe("commit", ending))
-            )
+                self._commit(commits, group)
+            except DeliveryError as error:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(None)
+
+    def _commit(self, commits: Mapping[Partition, Commit], group: GroupMetadata) -> None:
+        if group is not self._membership:
+            raise RetriableDelivery("commit: the membership is over")
+        try:
+            committed = self._consumer.commit(offsets=offsets(commits), asynchronous=False)
+            # It raises only what is wrong with all partitions.
+            errors = [partition.error for partition in committed if partition.error is not None]
+        except KafkaException as error:
+            errors = [error_of(error)]
+        if (ending := next((each for each in errors if ends(each.code())), None)) is not None:
+            raise FatalDelivery(describe("commit", ending))
+        if errors:
+            raise failure("commit", errors[0])
 
 
 def _partitions(partitions: Sequence[TopicPartition]) -> list[Partition]:

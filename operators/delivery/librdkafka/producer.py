@@ -3,6 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -44,9 +45,7 @@ _MAYBE_MISSING: Final = "if the topic does not exist, `rankstream topics` create
 _GZIP_LEVEL: Final = 1
 """By the default, 6, a result takes twice the CPU time, and an eighth fewer bytes."""
 
-_OWN_LEVEL: Final = -1
-"""The codec's default."""
-
+_DEFAULT_LEVEL: Final = -1
 _FENCED: Final = FENCED | {KafkaError._FENCED}
 _STALE: Final = frozenset(
     (
@@ -73,7 +72,7 @@ class _Sending:
             "retry.backoff.ms": _RETRY_BACKOFF_MS,
             "enable.idempotence": True,
             "compression.type": settings.compression or "none",
-            "compression.level": _GZIP_LEVEL if settings.compression == "gzip" else _OWN_LEVEL,
+            "compression.level": _GZIP_LEVEL if settings.compression == "gzip" else _DEFAULT_LEVEL,
             "linger.ms": _LINGER_MS,
             "batch.size": min(_BATCH_SIZE, max_batch),
             "message.max.bytes": _LARGEST,
@@ -97,17 +96,14 @@ class _Sending:
                 record.value,
                 record.key,
                 headers=list(record.headers),
-                on_delivery=self._note_failure(record),
+                on_delivery=partial(self._note, record),
                 timestamp=record.timestamp_ms if record.timestamp_ms is not None else _NOW,
                 partition=record.partition if record.partition is not None else _BY_KEY,
             )
 
-    def _note_failure(self, record: ProducerRecord) -> Callable[[KafkaError | None, Any], None]:
-        def note(error: KafkaError | None, _: Any) -> None:
-            if error is not None:
-                self._failures.append((record, error))
-
-        return note
+    def _note(self, record: ProducerRecord, error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            self._failures.append((record, error))
 
     def _refusal(self) -> RecordRefused | None:
         return find_refusal((record, error.code()) for record, error in self._failures)
@@ -215,10 +211,10 @@ class LibrdkafkaTransactions(_Sending):
             return Fenced(self._id)
         return FatalDelivery(describe("transaction", reason) + more)
 
-    def _insisting(self, call: Callable[..., Any], *arguments: Any) -> None:
+    def _insisting(self, call: Callable[[float], Any]) -> None:
         while True:
             try:
-                call(*arguments, CALL_TIMEOUT)
+                call(CALL_TIMEOUT)
             except KafkaException as error:
                 reason = error_of(error)
                 if reason.fatal() or reason.txn_requires_abort() or not reason.retriable():

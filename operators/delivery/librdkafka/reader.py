@@ -13,23 +13,22 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from operators.delivery.client import TAIL_METADATA_AGE, ConsumerRecord, TopicReader
 from operators.delivery.librdkafka.connection import (
-    connection,
     consumer_record,
     error_of,
     failure,
     fetch,
     log,
     naming_failures,
+    open_consumer,
     partitions_of,
 )
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 
-_FETCHED_KIB: Final = 4096
 _LEADERLESS: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 _RETRY: Final = 0.05
 
@@ -40,8 +39,9 @@ class LibrdkafkaReader(TopicReader):
     def __init__(
         self, settings: KafkaSettings, topic: str, isolation: str, call_timeout: float, *, from_end: bool
     ) -> None:
-        self._reading = _consumer(settings, isolation, call_timeout)
-        self._metadata = _consumer(settings, isolation, call_timeout)
+        own = {"isolation.level": isolation, "socket.timeout.ms": int(call_timeout * 1000)}
+        self._reading = open_consumer(settings, own)
+        self._metadata = open_consumer(settings, own)
         self._unassigned: dict[int, int] = {}
         self._looked_at = -math.inf
         super().__init__(settings, topic, call_timeout, from_end=from_end)
@@ -111,24 +111,6 @@ class LibrdkafkaReader(TopicReader):
 
     def _all(self) -> list[TopicPartition]:
         return [TopicPartition(self._topic, number) for number in self._positions]
-
-
-def _consumer(settings: KafkaSettings, isolation: str, call_timeout: float) -> Consumer:
-    return Consumer(
-        {
-            **connection(settings),
-            "group.id": settings.group_id,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": isolation,
-            "queued.max.messages.kbytes": _FETCHED_KIB,
-            "fetch.queue.backoff.ms": 5,
-            "socket.timeout.ms": int(call_timeout * 1000),
-            **settings.options_of_consumers,
-        },
-        logger=log,
-    )
 
 
 def _sound(message: Any) -> bool:
