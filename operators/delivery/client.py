@@ -49,6 +49,9 @@ class Ends(NamedTuple):
     last: int
 
 
+Commits = Mapping[TopicPartition, Commit]
+"""The offset of each partition, with its metadata, that the group is to go on at."""
+
 READ_HEADERS: Final = MAX_HEADERS + 32
 """Headers of a record that are read at most: a dead letter has those of its message, and its own."""
 
@@ -167,7 +170,7 @@ class Consumer(Protocol):
     def group_metadata(self) -> GroupMetadata:
         """The membership under which offsets are committed; from any thread."""
 
-    def commit(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+    def commit(self, commits: Commits, group: GroupMetadata) -> None:
         """Commit offsets outside a transaction, under that membership; from any thread.
 
         Raises RetriableDelivery, also if the membership is over, and FatalDelivery for a broker's code that ends.
@@ -186,15 +189,13 @@ class Producer(Protocol):
         Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
         """
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         """Produce the records and commit the offsets; when it returns, both are done.
 
         Raises RecordRefused, RetriableDelivery or FatalDelivery; in a transaction neither is done then.
         """
 
-    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+    def conclude(self, commits: Commits, group: GroupMetadata) -> None:
         """Before partitions go: see to it that no earlier commit of theirs is the last. Raises RetriableDelivery."""
 
     def close(self) -> None:
@@ -207,9 +208,7 @@ class TransactionalProducer(Protocol):
     def retirement(self) -> str | None:
         """Why it may begin no further transaction; None while it may."""
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         """Do what `Producer.deliver` promises, in one transaction. Raises Fenced, too."""
 
     def close(self) -> None:

@@ -28,20 +28,19 @@ Rules
   committed isn't known here, and the process's successor reads it from the broker.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from operators.delivery.client import (
+    Commits,
     Consumer,
     GroupMetadata,
     PlainProducer,
     ProducerRecord,
-    TopicPartition,
     TransactionalProducer,
 )
-from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 
 log = structlog.stdlib.get_logger(__name__)
@@ -77,13 +76,11 @@ class FencedProducer:
             if (reason := self._producer.retirement()) is not None:
                 raise RetriableDelivery(f"a producer retired while it was initialised: {reason}")
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         assert self._producer is not None, "prepare comes first"
         self._producer.deliver(records, commits, group)
 
-    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+    def conclude(self, commits: Commits, group: GroupMetadata) -> None:
         """Do nothing: the broker refuses late requests, or they find no transaction to end."""
 
     def close(self) -> None:
@@ -101,13 +98,11 @@ class AcknowledgedProducer:
     def prepare(self) -> None:
         """Do nothing: a plain producer goes on after any failure that isn't fatal."""
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         self.producer.send(records)
         self.consumer.commit(commits, group)
 
-    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+    def conclude(self, commits: Commits, group: GroupMetadata) -> None:
         """Commit once more: an earlier commit that arrived late may have gone over a later one."""
         self.consumer.commit(commits, group)
 

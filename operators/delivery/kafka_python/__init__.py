@@ -33,9 +33,8 @@ from operators.delivery.client import (
     TopicReader,
     TransactionalProducer,
 )
-from operators.delivery.kafka_python.consumer import KafkaPythonConsumer, quieten
+from operators.delivery.kafka_python.consumer import KafkaPythonConsumer, KafkaPythonReader, quieten
 from operators.delivery.kafka_python.producer import KafkaPythonProducer, KafkaPythonTransactions
-from operators.delivery.kafka_python.reader import KafkaPythonReader
 from operators.delivery.kafka_python.records import read_any_headers
 from schemas.settings import KafkaSettings
 

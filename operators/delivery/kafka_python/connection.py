@@ -21,10 +21,9 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 from kafka.structs import OffsetAndMetadata
 
-from operators.delivery.client import CALL_TIMEOUT, METADATA_AGE, TopicPartition
+from operators.delivery.client import CALL_TIMEOUT, METADATA_AGE, Commits
 from operators.delivery.credentials import TokenSource, check_files, secret, tokens
 from operators.delivery.error_codes import curing
-from operators.delivery.tracker import Commit
 from schemas.errors import ConfigError, FatalDelivery, RankstreamError, RetriableDelivery
 from schemas.settings import KafkaSettings
 from schemas.settings.delivery import SaslSettings, TlsSettings
@@ -94,7 +93,7 @@ def further_options(options: Mapping[str, Any], kind: Any) -> dict[str, Any]:
     return named
 
 
-def offsets(commits: Mapping[TopicPartition, Commit]) -> dict[Any, Any]:
+def offsets(commits: Commits) -> dict[Any, Any]:
     """Commits in the client's own types."""
     return {
         kafka.TopicPartition(*partition): OffsetAndMetadata(commit.offset, commit.metadata, -1)

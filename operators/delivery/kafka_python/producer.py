@@ -18,15 +18,14 @@ from kafka.net.compat import KafkaNetClient
 
 from operators.delivery.client import (
     CALL_TIMEOUT,
+    Commits,
     GroupMetadata,
     ProducerRecord,
     RecordRefused,
-    TopicPartition,
     find_refusal,
 )
 from operators.delivery.error_codes import FENCED, Refusal, curing, ends, refusal
 from operators.delivery.kafka_python.connection import connection, describe, further_options, offsets
-from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
 
@@ -207,9 +206,7 @@ class KafkaPythonTransactions(_Sending):
     def retirement(self) -> str | None:
         return self._unfit or self._requests.unanswered
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         if group.generation_id < 0:
             # The broker takes offsets without a generation, and does not fence them.
             raise RetriableDelivery("not a member of the group")

@@ -28,9 +28,8 @@ from operators.delivery.client import (
 )
 from operators.delivery.kafka_python.records import SecondReader
 from operators.delivery.librdkafka.connection import check_options, quieten
-from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
+from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer, LibrdkafkaReader
 from operators.delivery.librdkafka.producer import LibrdkafkaProducer, LibrdkafkaTransactions
-from operators.delivery.librdkafka.reader import LibrdkafkaReader
 from schemas.settings import KafkaSettings
 
 __all__ = ["Librdkafka"]

@@ -1,4 +1,4 @@
-"""Connections: the options, TLS, SASL and the errors of every client of a broker, and its records, by librdkafka.
+"""Connections: the options, TLS, SASL and the errors of every client of a broker, by librdkafka.
 
 Certificates and keys are read when a client is made, and so is a password; a token before the last one expires.
 """
@@ -8,26 +8,18 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Mapping
-from operator import methodcaller
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from operators.delivery.client import READ_HEADERS, ConsumerRecord
-from operators.delivery.client import TopicPartition as Partition
+from operators.delivery.client import Commits
 from operators.delivery.credentials import TokenSource, check_files, secret, tokens
 from operators.delivery.error_codes import curing
-from operators.delivery.tracker import Commit
 from schemas.errors import ConfigError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
-_ALL: Final = 100_000
 _FETCHED_KIB: Final = 4096
 """KiB fetched ahead of a partition at most, unless a single record is larger."""
-
-_raw_headers: Final = methodcaller("headers")
-"""A header's name that isn't UTF-8 leaves `headers` with a result and an exception. A call from Python code that has
-run often doesn't look for the latter, which would come up at some later line; this one always does."""
 
 log = logging.getLogger("librdkafka")
 
@@ -130,7 +122,7 @@ def check_options(settings: KafkaSettings) -> None:
         raise ConfigError(f"kafka.options: {error_of(error).str()}") from error
 
 
-def offsets(commits: Mapping[Partition, Commit]) -> list[TopicPartition]:
+def offsets(commits: Commits) -> list[TopicPartition]:
     """Commits in the client's own types."""
     return [
         TopicPartition(partition.topic, partition.partition, commit.offset, commit.metadata)
@@ -164,19 +156,13 @@ def naming_failures(what: str) -> Iterator[None]:
         raise failure(what, error_of(error)) from error
 
 
-class _Connections(logging.Filter):
-    """Drop the line for each try while no broker is there: `_log_error` logs it once."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith("FAIL ")
-
-
-_CONNECTIONS: Final = _Connections()
+def _of_no_connection(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("FAIL ")
 
 
 def quieten() -> None:
-    """Have librdkafka log no line a try while no broker is there."""
-    log.addFilter(_CONNECTIONS)
+    """Have librdkafka log no line a try while no broker is there: `_log_error` logs it once."""
+    log.addFilter(_of_no_connection)
 
 
 class Connections:
@@ -218,41 +204,3 @@ def _log_throttling(event: Any) -> None:
         event.broker_name,
         event.throttle_time,
     )
-
-
-def partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:
-    """The topic's partitions; none if it isn't known. Raises RetriableDelivery."""
-    with naming_failures(f"metadata of {topic}"):
-        known = consumer.list_topics(topic, timeout=timeout).topics[topic]
-    return set(known.partitions) if known.error is None else set()
-
-
-def fetch(consumer: Consumer, timeout: float) -> list[Any]:
-    """All messages that a consumer has; waits `timeout` seconds for the first. Raises KafkaException."""
-    first = consumer.poll(timeout)
-    # `consume` waits until it has as many as it may return: only what is there already comes by it.
-    return [] if first is None else [first, *consumer.consume(_ALL, 0)]
-
-
-def consumer_record(message: Any) -> ConsumerRecord:
-    """The record in a message. Raises RetriableDelivery or FatalDelivery for a message that is an error."""
-    if (error := message.error()) is not None:
-        raise failure("poll", error)
-    kind, milliseconds = message.timestamp()
-    return ConsumerRecord(
-        Partition(message.topic(), message.partition()),
-        message.offset(),
-        message.key(),
-        message.value(),
-        _headers(message),
-        milliseconds / 1000 if kind != TIMESTAMP_NOT_AVAILABLE else -1.0,
-    )
-
-
-def _headers(message: Any) -> tuple[tuple[str, bytes], ...] | None:
-    try:
-        headers = _raw_headers(message) or ()
-    except (SystemError, UnicodeDecodeError):
-        # A name that isn't UTF-8.
-        return None
-    return None if len(headers) > READ_HEADERS else tuple((name, value or b"") for name, value in headers)

@@ -10,10 +10,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from operators.delivery.client import (
     CALL_TIMEOUT,
+    Commits,
     GroupMetadata,
     ProducerRecord,
     RecordRefused,
-    TopicPartition,
     find_refusal,
 )
 from operators.delivery.error_codes import FENCED, ends
@@ -27,7 +27,6 @@ from operators.delivery.librdkafka.connection import (
     naming_failures,
     offsets,
 )
-from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
 
@@ -155,9 +154,7 @@ class LibrdkafkaTransactions(_Sending):
         self._producer.poll(0)
         return self._unfit or self._connections.broke
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         if group is None:
             # The broker takes offsets without a generation, and does not fence them.
             raise RetriableDelivery("not a member of the group")
