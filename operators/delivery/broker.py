@@ -50,27 +50,23 @@ class Feature:
     needed: bool = False
 
 
-_PRODUCE_ONCE: Final = {22: 0}
-_TRANSACTION: Final = {**_PRODUCE_ONCE, 24: 0, 25: 0, 26: 0, 28: 0}
-_FOLLOWER: Final = {1: 11}
-
 TRANSACTIONS: Final = Feature(
     "transactions",
-    _TRANSACTION,
+    {22: 0, 24: 0, 25: 0, 26: 0, 28: 0},
     "no flow can deliver exactly once",
     "Set delivery.mode to at_least_once: after a crash, some queries are answered twice.",
     needed=True,
 )
 IDEMPOTENCE: Final = Feature(
     "idempotent producers",
-    _PRODUCE_ONCE,
+    {22: 0},
     "no flow can write",
     "Use a broker that has InitProducerId, as Kafka since 0.11.",
     needed=True,
 )
 NEAREST: Final = Feature(
     "fetching from followers",
-    _FOLLOWER,
+    {1: 11},
     "kafka.rack changes nothing: rankstream reads from the leaders",
     "Leave kafka.rack out.",
 )

@@ -255,11 +255,8 @@ class PlainProducer(Protocol):
         """Release connections; requests under way are lost."""
 
 
-class TopicReader(ABC):
-    """A topic that is read without joining a group, by one consumer that reads and one that asks. One thread calls it.
-
-    It has `call_timeout` seconds for all that it asks.
-    """
+class TopicReader(Tail, ABC):
+    """A topic, read by one consumer that reads and one that asks, which has `call_timeout` seconds for each request."""
 
     def __init__(self, settings: KafkaSettings, topic: str, call_timeout: float, *, from_end: bool) -> None:
         """Begin to read, once there are the consumers. Raises RetriableDelivery, also if the topic isn't known."""
@@ -300,14 +297,8 @@ class TopicReader(ABC):
             self._read_from(starts)
 
     @abstractmethod
-    def poll(self, timeout: float) -> list[ConsumerRecord]: ...
-
-    @abstractmethod
     def seek(self, partition: int, offset: int) -> None:
         """Read on from this offset of a partition, or from the first one behind it. Raises RetriableDelivery."""
-
-    @abstractmethod
-    def close(self) -> None: ...
 
     @abstractmethod
     def _partitions(self, timeout: float) -> set[int]:

@@ -81,10 +81,7 @@ def max_message_bytes(settings: KafkaSettings, names: Iterable[str]) -> dict[str
 
 
 def find_states(settings: KafkaSettings, names: Sequence[str]) -> dict[str, TopicState | None]:
-    """The state of each topic, None for those that don't exist; none is created by this.
-
-    Raises RetriableDelivery.
-    """
+    """The state of each topic, None for those that don't exist; none is created by this. Raises RetriableDelivery."""
     try:
         with administration(settings) as admin:
             found = {each["name"]: each for each in admin.describe_topics([*names])}
