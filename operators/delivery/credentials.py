@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote_plus
 
@@ -25,8 +24,7 @@ import httpx
 import orjson
 
 from schemas.errors import ConfigError, RetriableDelivery
-from schemas.settings import KafkaSettings
-from schemas.settings.delivery import SaslSettings
+from schemas.settings.delivery import SaslSettings, SchemaRegistrySettings, TlsSettings
 from schemas.settings.section import Section, read_secret
 
 TIMEOUT: Final = 4.0
@@ -38,34 +36,19 @@ _BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _ERRORS: Final = {"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope"}
 
 
-def check_files(settings: KafkaSettings) -> None:
-    """Raise ConfigError, naming the setting, if a file can't be read or holds no certificate or key."""
-    if not settings.security_protocol.endswith("SSL"):
-        return
-    tls = settings.tls
-    check_pem(
-        "kafka.tls", tls.ca_file, tls.certificate_file, tls.key_file, lambda: secret(tls, "kafka.tls", "key_password")
-    )
-
-
-def check_pem(
-    section: str,
-    ca: Path | None,
-    certificate: Path | None,
-    key: Path | None,
-    password: Callable[[], str | None] = lambda: None,
-) -> None:
-    """Raise ConfigError, naming the section's setting, if a file can't be read or holds no certificate or key."""
+def check_files(section: TlsSettings | SchemaRegistrySettings, path: str) -> None:
+    """Raise ConfigError, naming the setting of this `path`, if a file can't be read or holds no certificate or key."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if ca is not None:
-        with _naming(f"{section}.ca_file"):
-            context.load_verify_locations(ca)
-    if certificate is not None and key is not None:
-        with _naming(f"{section}.certificate_file"):
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(certificate)
-        with _naming(f"{section}.key_file"):
+    if section.ca_file is not None:
+        with _naming(f"{path}.ca_file"):
+            context.load_verify_locations(section.ca_file)
+    if section.certificate_file is not None and section.key_file is not None:
+        with _naming(f"{path}.certificate_file"):
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(section.certificate_file)
+        password = secret(section, path, "key_password") if isinstance(section, TlsSettings) else None
+        with _naming(f"{path}.key_file"):
             # Without a password of any kind OpenSSL would ask for it on the terminal.
-            context.load_cert_chain(certificate, key, password() or "")
+            context.load_cert_chain(section.certificate_file, section.key_file, password or "")
 
 
 @contextmanager

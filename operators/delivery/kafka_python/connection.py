@@ -127,7 +127,6 @@ def naming_failures(what: str) -> Iterator[None]:
 
 def _identity(settings: KafkaSettings) -> dict[str, Any]:
     """The options by which a connection is made and secured. Raises ConfigError for a file that can't be used."""
-    check_files(settings)
     tls, sasl = settings.tls, settings.sasl
     options: dict[str, Any] = {
         "bootstrap_servers": settings.bootstrap_servers.split(","),
@@ -135,6 +134,7 @@ def _identity(settings: KafkaSettings) -> dict[str, Any]:
         "security_protocol": settings.security_protocol,
     }
     if settings.security_protocol.endswith("SSL"):
+        check_files(tls, "kafka.tls")
         options |= {
             "ssl_check_hostname": tls.check_hostname,
             "ssl_cafile": tls.ca_file,

@@ -17,6 +17,7 @@ from operators.delivery.credentials import TokenSource, check_files, secret, tok
 from operators.delivery.error_codes import curing
 from schemas.errors import ConfigError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
+from schemas.settings.delivery import SchemaRegistrySettings, TlsSettings
 
 _FETCHED_KIB: Final = 4096
 """KiB fetched ahead of a partition at most, unless a single record is larger."""
@@ -51,17 +52,14 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
 
     Raises ConfigError for a file that can't be used and FatalDelivery if there is no good token.
     """
-    check_files(settings)
     tls, sasl = settings.tls, settings.sasl
     options: dict[str, Any] = {"security.protocol": settings.security_protocol}
     if settings.security_protocol.endswith("SSL"):
-        options |= {
-            "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "none",
-            **_option("ssl.ca.location", tls.ca_file),
-            **_option("ssl.certificate.location", tls.certificate_file),
-            **_option("ssl.key.location", tls.key_file),
-            **_option("ssl.key.password", secret(tls, "kafka.tls", "key_password")),
-        }
+        check_files(tls, "kafka.tls")
+        options["ssl.endpoint.identification.algorithm"] = "https" if tls.check_hostname else "none"
+        options |= locations(tls)
+        if (password := secret(tls, "kafka.tls", "key_password")) is not None:
+            options["ssl.key.password"] = password
     if sasl.mechanism == "OAUTHBEARER":
         options |= {"sasl.mechanism": sasl.mechanism, "oauth_cb": _callback(tokens(sasl), sasl.extensions)}
     elif sasl.mechanism is not None:
@@ -73,8 +71,10 @@ def security(settings: KafkaSettings) -> dict[str, Any]:
     return options
 
 
-def _option(name: str, value: object) -> dict[str, str]:
-    return {name: str(value)} if value is not None else {}
+def locations(section: TlsSettings | SchemaRegistrySettings) -> dict[str, str]:
+    """The options of a section's files, for the client of a broker or of a schema registry."""
+    files = {"ca": section.ca_file, "certificate": section.certificate_file, "key": section.key_file}
+    return {f"ssl.{name}.location": str(file) for name, file in files.items() if file is not None}
 
 
 def _callback(source: TokenSource, extensions: Mapping[str, str]) -> Any:
