@@ -29,8 +29,6 @@ from schemas.settings import KafkaSettings
 from schemas.settings.delivery import SaslSettings, TlsSettings
 
 _PATIENCE_MS: Final = 10_000
-_FETCH_BYTES: Final = 4 * 1024 * 1024
-"""Bytes that one fetch brings at most, and that may wait in this process, unless a single record is larger."""
 
 _open: set[tuple[str, str, TlsSettings, SaslSettings]] = set()
 
@@ -64,7 +62,8 @@ def open_consumer(settings: KafkaSettings, own: Mapping[str, Any], metadata_age:
                 "enable_auto_commit": False,
                 "allow_auto_create_topics": False,
                 "auto_offset_reset": "earliest",
-                "fetch_max_bytes": _FETCH_BYTES,
+                # Bytes that one fetch brings, and that may wait in this process, unless a single record is larger.
+                "fetch_max_bytes": 4 * 1024 * 1024,
                 "metadata_max_age_ms": int(metadata_age * 1000),
                 "metrics_enabled": False,
                 "kafka_client": connect,

@@ -29,15 +29,10 @@ from operators.delivery.kafka_python.connection import connection, describe, fur
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
 
-_BATCH_SIZE: Final = 16_384
 _LINGER_MS: Final = 1000
-_RETRY_BACKOFF_MS: Final = 5
 _CLOSE_TIMEOUT: Final = 1
 _ANSWERS: Final = 256
 """The latest answers of brokers in which the cause of a failure is looked for."""
-
-_MAX_REQUEST_SIZE: Final = 64 * 1024 * 1024
-"""Sizes are bounded before they get here; the client's own bound would only hide the broker's answer."""
 
 
 class _Requests(KafkaNetClient):
@@ -92,9 +87,10 @@ class _Sending:
             "acks": "all",
             "compression_type": settings.compression,
             "linger_ms": _linger_ms(settings),
-            "batch_size": min(_BATCH_SIZE, max_batch),
-            "retry_backoff_ms": _RETRY_BACKOFF_MS,
-            "max_request_size": _MAX_REQUEST_SIZE,
+            "batch_size": min(16_384, max_batch),
+            "retry_backoff_ms": 5,
+            # Sizes are bounded before they get here; the client's own bound would only hide the broker's answer.
+            "max_request_size": 64 * 1024 * 1024,
             "metrics_enabled": False,
             "bootstrap_timeout_ms": int(CALL_TIMEOUT * 1000),
             **connection(settings),

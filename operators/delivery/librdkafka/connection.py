@@ -19,9 +19,6 @@ from schemas.errors import ConfigError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 from schemas.settings.delivery import SchemaRegistrySettings, TlsSettings
 
-_FETCHED_KIB: Final = 4096
-"""KiB fetched ahead of a partition at most, unless a single record is larger."""
-
 log = logging.getLogger("librdkafka")
 
 
@@ -101,7 +98,8 @@ def open_consumer(settings: KafkaSettings, own: Mapping[str, Any]) -> Consumer:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
-            "queued.max.messages.kbytes": _FETCHED_KIB,
+            # KiB fetched ahead of a partition at most, unless a single record is larger.
+            "queued.max.messages.kbytes": 4096,
             # A full queue is looked at again at once, not after a second.
             "fetch.queue.backoff.ms": 5,
             **own,

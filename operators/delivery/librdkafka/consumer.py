@@ -62,11 +62,6 @@ from schemas.settings import KafkaSettings
 _COMMIT_WAIT: Final = 0.01
 """Seconds that a commit of another thread waits for a poll to end, where such commits happen."""
 
-_STATISTICS: Final = 1000
-"""Milliseconds from one statistics to the next."""
-
-_FORGOTTEN: Final = 0.001
-
 _ALL: Final = 100_000
 
 _raw_headers: Final = methodcaller("headers")
@@ -93,7 +88,7 @@ class LibrdkafkaConsumer:
                 "fetch.wait.max.ms": 500,
                 "topic.metadata.refresh.interval.ms": int(METADATA_AGE * 1000),
                 # Only there it tells the last stable offsets.
-                "statistics.interval.ms": _STATISTICS,
+                "statistics.interval.ms": 1000,
                 "stats_cb": self._note_stable,
             },
         )
@@ -172,7 +167,7 @@ class LibrdkafkaConsumer:
         while self.positions(partitions):
             if time.monotonic() > limit:
                 raise RetriableDelivery("assign: a partition keeps its former position")
-            time.sleep(_FORGOTTEN)
+            time.sleep(0.001)
 
     def _note_stable(self, statistics: str) -> None:
         for name, topic in orjson.loads(statistics)["topics"].items():

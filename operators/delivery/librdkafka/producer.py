@@ -30,20 +30,6 @@ from operators.delivery.librdkafka.connection import (
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
 
-_LARGEST: Final = 1_000_000_000
-"""Sizes are bounded before they get here; the client's own bound would only hide the broker's answer."""
-
-_MOST_QUEUED_KIB: Final = 2_097_151
-_RETRY_BACKOFF_MS: Final = 5
-"""The broker answers `concurrent transactions` while the last one's end is being written: by default a tenth of a
-second would be waited for that at each transaction."""
-
-_BATCH_SIZE: Final = 1_000_000
-_MAYBE_MISSING: Final = "if the topic does not exist, `rankstream topics` creates it"
-
-_GZIP_LEVEL: Final = 1
-"""By the default, 6, a result takes twice the CPU time, and an eighth fewer bytes."""
-
 _DEFAULT_LEVEL: Final = -1
 _FENCED: Final = FENCED | {KafkaError._FENCED}
 _STALE: Final = frozenset(
@@ -59,8 +45,6 @@ _STALE: Final = frozenset(
 
 _NOW: Final = 0
 _BY_KEY: Final = -1
-_LINGER_MS: Final = 1000
-"""A transaction's records are flushed by its commit: until then they gather into batches."""
 
 
 class _Sending:
@@ -68,14 +52,19 @@ class _Sending:
         config = {
             **connection(settings),
             "acks": "all",
-            "retry.backoff.ms": _RETRY_BACKOFF_MS,
+            # The broker answers `concurrent transactions` while the last one's end is being written: by default a tenth
+            # of a second would be waited for that at each transaction.
+            "retry.backoff.ms": 5,
             "enable.idempotence": True,
             "compression.type": settings.compression or "none",
-            "compression.level": _GZIP_LEVEL if settings.compression == "gzip" else _DEFAULT_LEVEL,
-            "linger.ms": _LINGER_MS,
-            "batch.size": min(_BATCH_SIZE, max_batch),
-            "message.max.bytes": _LARGEST,
-            "queue.buffering.max.kbytes": _MOST_QUEUED_KIB,
+            # By gzip's default, 6, a result takes twice the CPU time, and an eighth fewer bytes.
+            "compression.level": 1 if settings.compression == "gzip" else _DEFAULT_LEVEL,
+            # A transaction's records are flushed by its commit: until then they gather into batches.
+            "linger.ms": 1000,
+            "batch.size": min(1_000_000, max_batch),
+            # Sizes are bounded before they get here; the client's own bound would only hide the broker's answer.
+            "message.max.bytes": 1_000_000_000,
+            "queue.buffering.max.kbytes": 2_097_151,
             **settings.options_of_producers,
             **own,
         }
@@ -241,5 +230,6 @@ class LibrdkafkaProducer(_Sending):
         if self._failures:
             worst = max((error for _, error in self._failures), key=KafkaError.fatal)
             if worst.code() == KafkaError._MSG_TIMED_OUT:
-                raise RetriableDelivery(f"{what}: no acknowledgement in time; {_MAYBE_MISSING}")
+                cure = "if the topic does not exist, `rankstream topics` creates it"
+                raise RetriableDelivery(f"{what}: no acknowledgement in time; {cure}")
             raise failure(what, worst)
