@@ -17,7 +17,6 @@ from operators.delivery.kafka_python import KafkaPython
 from operators.delivery.ledger import Ledger
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.producers import AcknowledgedProducer, FencedProducer
-from operators.delivery.reply_topics import ReplyTopics
 from operators.delivery.schema_registry import Deserialiser, SchemaRegistry
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
@@ -109,7 +108,7 @@ class Replication:
             producer = AcknowledgedProducer(client.plain_producer(max_batch), consumer)
         ledger = Ledger(delivery.max_in_flight, kafka.offset_metadata)
         self.consumer_loop = loop = ConsumerLoop(consumer, ledger, topic, self.wakeup, delivery.drain_timeout, metrics)
-        reply_topics = ReplyTopics(present, max_bytes, lambda names: _look(kafka, names, embedded=embedded))
+        reply_topics = topics.ReplyTopics(present, max_bytes, lambda names: _look(kafka, names, embedded=embedded))
         self.way_out = WayOut(
             names.results,
             names.dead_letters,

@@ -22,7 +22,7 @@ from flows.cli.output import say
 from flows.cli.replay import dead_letters
 from flows.process.embedded import Embedded
 from operators.delivery.broker import reach
-from operators.delivery.client import KafkaClient, PlainRecord, RecordRefused
+from operators.delivery.client import KafkaClient, ProducerRecord, RecordRefused
 from schemas.document import DELETE_WHERE
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError
 from schemas.event import json_object
@@ -158,7 +158,7 @@ def _send(
                 number, document = following
                 value = orjson.dumps(document)
                 headers = ((_HEADER, f"{own}:{number}".encode()),)
-                records.append(PlainRecord(topic, _key(document), value, headers))
+                records.append(ProducerRecord(topic, _key(document), value, headers))
                 size_of.append(len(value))
                 sent_bytes += len(value)
                 produced += 1

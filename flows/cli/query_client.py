@@ -14,7 +14,7 @@ import orjson
 from opentelemetry import propagate
 from opentelemetry.trace import NoOpTracer, SpanKind, Tracer
 
-from operators.delivery.client import BoundedReader, KafkaClient, PlainProducer, PlainRecord, RecordRefused
+from operators.delivery.client import KafkaClient, PlainProducer, ProducerRecord, RecordRefused, TopicReader
 from operators.delivery.replay import DeadLetter
 from schemas.errors import FatalDelivery
 from schemas.settings import Topics
@@ -45,8 +45,8 @@ class QueryClient:
     """
 
     producer: PlainProducer
-    reader: BoundedReader
-    letters: BoundedReader
+    reader: TopicReader
+    letters: TopicReader
     read_ends: Callable[[], Ends]
     queries: str
     tracer: Tracer
@@ -114,12 +114,12 @@ class QueryClient:
         except RecordRefused as error:
             raise FatalDelivery(f"{self.queries}: a query {error.refusal.why}") from error
 
-    def _record(self, event: Event) -> PlainRecord:
+    def _record(self, event: Event) -> ProducerRecord:
         with self.tracer.start_as_current_span(f"send {self.queries}", kind=SpanKind.PRODUCER):
             carrier: dict[str, str] = {}
             propagate.inject(carrier)
         headers = tuple((name, value.encode()) for name, value in carrier.items())
-        return PlainRecord(self.queries, event["query_id"].encode(), orjson.dumps(event), headers)
+        return ProducerRecord(self.queries, event["query_id"].encode(), orjson.dumps(event), headers)
 
     def _results(self) -> Iterator[dict[str, Any]]:
         return (orjson.loads(record.value) for record in self.reader.poll(_POLL) if record.value is not None)

@@ -28,9 +28,9 @@ from rich.table import Table
 from flows.assembly.delivery import connect
 from flows.cli.config import begin
 from flows.cli.output import Config, Json, emit, out, say, stderr
-from operators.delivery.client import BoundedReader, ConsumerRecord, KafkaClient, PlainRecord, RecordRefused
+from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused, TopicReader
 from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, find_futile, to_record
-from operators.delivery.way_out import short
+from operators.delivery.way_out import short_key
 from schemas.errors import DeadLetterClass
 from schemas.fields import unix_seconds
 from schemas.settings import Topics
@@ -42,7 +42,7 @@ Moved = Callable[[int, int], None]
 _POLL: Final = 0.2
 
 
-def dead_letters(reader: BoundedReader, report: Moved) -> Iterator[DeadLetter | None]:
+def dead_letters(reader: TopicReader, report: Moved) -> Iterator[DeadLetter | None]:
     """Each dead letter that is there when the first is asked for, once; None for a record that is none.
 
     `reader` is at the beginning of the topic. Raises DeliveryError.
@@ -85,7 +85,7 @@ def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
     Raises DeliveryError when it is called.
     """
     with ExitStack() as stack:
-        readers: dict[str, BoundedReader] = {}
+        readers: dict[str, TopicReader] = {}
 
         def original(dead_letter: DeadLetter) -> DeadLetter:
             topic = dead_letter.position.topic
@@ -106,10 +106,10 @@ def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
 
 def _is_of(dead_letter: DeadLetter, record: ConsumerRecord) -> bool:
     """True if the dead letter is about this message: in a topic that was made again, another one is at its offset."""
-    return (short(record.key) or b"") == dead_letter.key and record.timestamp <= dead_letter.timestamp + _AHEAD
+    return short_key(record.key) == dead_letter.key and record.timestamp <= dead_letter.timestamp + _AHEAD
 
 
-def _at(reader: BoundedReader, partition: int, offset: int) -> ConsumerRecord | None:
+def _at(reader: TopicReader, partition: int, offset: int) -> ConsumerRecord | None:
     """The committed record at this place; None if there is none, or it doesn't come in time."""
     if not offset < reader.ends().get(partition, 0):
         return None
@@ -219,7 +219,7 @@ class Replay:
                     "message": dead_letter.message[:_MESSAGE_CHARS],
                 }
 
-    def _sendable(self) -> Generator[tuple[DeadLetter, PlainRecord]]:
+    def _sendable(self) -> Generator[tuple[DeadLetter, ProducerRecord]]:
         """The letters to send, each with its record; the others are tallied."""
         returned: frozenset[str] = frozenset()
         if not self.again:
@@ -230,7 +230,7 @@ class Replay:
 
     def _select(
         self, letters: Iterable[DeadLetter | None], original: Original, returned: frozenset[str]
-    ) -> Iterator[tuple[DeadLetter, PlainRecord]]:
+    ) -> Iterator[tuple[DeadLetter, ProducerRecord]]:
         for dead_letter in letters:
             if dead_letter is None:
                 self.tally.foreign += 1

@@ -7,7 +7,8 @@ the broker refuses. The fault harness ran with the versions below; with any othe
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
@@ -49,27 +50,23 @@ class Feature:
     needed: bool = False
 
 
-_PRODUCE_ONCE: Final = {22: 0}
-_TRANSACTION: Final = {**_PRODUCE_ONCE, 24: 0, 25: 0, 26: 0, 28: 0}
-_FOLLOWER: Final = {1: 11}
-
 TRANSACTIONS: Final = Feature(
     "transactions",
-    _TRANSACTION,
+    {22: 0, 24: 0, 25: 0, 26: 0, 28: 0},
     "no flow can deliver exactly once",
     "Set delivery.mode to at_least_once: after a crash, some queries are answered twice.",
     needed=True,
 )
 IDEMPOTENCE: Final = Feature(
     "idempotent producers",
-    _PRODUCE_ONCE,
+    {22: 0},
     "no flow can write",
     "Use a broker that has InitProducerId, as Kafka since 0.11.",
     needed=True,
 )
 NEAREST: Final = Feature(
     "fetching from followers",
-    _FOLLOWER,
+    {1: 11},
     "kafka.rack changes nothing: rankstream reads from the leaders",
     "Leave kafka.rack out.",
 )
@@ -129,32 +126,28 @@ def _why(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-class Admin:
-    """A context that holds the client.
+@contextmanager
+def administration(settings: KafkaSettings) -> Iterator[Any]:
+    """The administration of the settings' broker, by kafka-python.
 
     Raises FatalDelivery if no broker can be reached, or if it refuses a request or doesn't answer it.
     """
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
-
-    def __enter__(self) -> Any:
-        reach(self._settings.bootstrap_servers)
-        try:
-            self._client = KafkaAdminClient(**connection(self._settings))
-        except KafkaError as error:
-            raise FatalDelivery(unmade(self._settings, error)) from error
-        return self._client
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self._client.close()
-        if isinstance(error, KafkaError):
-            raise FatalDelivery(describe(self._settings.bootstrap_servers, error)) from error
+    reach(settings.bootstrap_servers)
+    try:
+        admin = KafkaAdminClient(**connection(settings))
+    except KafkaError as error:
+        raise FatalDelivery(unmade(settings, error)) from error
+    try:
+        yield admin
+    except KafkaError as error:
+        raise FatalDelivery(describe(settings.bootstrap_servers, error)) from error
+    finally:
+        admin.close()
 
 
 def lacking(settings: KafkaSettings, mode: DeliveryMode) -> list[Feature]:
     """The features that the broker lacks, of those that these settings need or could use. Raises FatalDelivery."""
-    with Admin(settings) as admin:
+    with administration(settings) as admin:
         return _lacking(admin, settings, mode)
 
 
@@ -173,7 +166,7 @@ def require_features(settings: KafkaSettings, client: str, mode: DeliveryMode) -
 
     Raises FatalDelivery if the broker lacks what a flow needs, or doesn't answer.
     """
-    with Admin(settings) as admin:
+    with administration(settings) as admin:
         for each in _lacking(admin, settings, mode):
             if each.needed:
                 raise FatalDelivery(f"the broker has no {each.name}: {each.follows}. {each.remedy}")

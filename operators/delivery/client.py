@@ -2,25 +2,29 @@
 
 Errors: RetriableDelivery (abort, then try again) and FatalDelivery (the process must end); nothing else is raised for
 what a broker does. The flows deliver as members of a group. The commands read and write without a group and without
-transactions: by a BoundedReader and a PlainProducer.
+transactions: by a TopicReader and a PlainProducer.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from operators.delivery.error_codes import Refusal, refusal
 from operators.delivery.tracker import Commit
-from schemas.errors import RetriableDelivery
+from operators.wire.message import Headers
+from schemas.errors import DeliveryError, RetriableDelivery
 from schemas.headers import MAX_HEADERS
+from schemas.settings import KafkaSettings
 
 GroupMetadata = Any
 """A client's own description of its membership; only handed back to the same client."""
 
+CALL_TIMEOUT: Final = 3.0
+"""Seconds for a request that a broker answers immediately, and kafka-python's shortest poll while a group forms."""
 
 METADATA_AGE: Final = 30.0
 """Seconds in which a consumer finds partitions that were added; by default it takes either client 5 minutes."""
-
 
 TAIL_METADATA_AGE: Final = 1.0
 """Seconds in which a tail finds added partitions. Records that are written there earlier wait until then."""
@@ -45,6 +49,9 @@ class Ends(NamedTuple):
     last: int
 
 
+Commits = Mapping[TopicPartition, Commit]
+"""The offset of each partition, with its metadata, that the group is to go on at."""
+
 READ_HEADERS: Final = MAX_HEADERS + 32
 """Headers of a record that are read at most: a dead letter has those of its message, and its own."""
 
@@ -60,8 +67,20 @@ class ConsumerRecord:
     offset: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] | None
+    headers: Headers | None
     timestamp: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """A record to produce; without a timestamp it has the time of sending, without a partition that of its key."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    partition: int | None = None
 
 
 class RecordRefused(Exception):
@@ -70,13 +89,13 @@ class RecordRefused(Exception):
     Of several, which a client sent in one batch, any may be the one.
     """
 
-    def __init__(self, records: Sequence["ProducerRecord"], refusal: Refusal) -> None:
+    def __init__(self, records: Sequence[ProducerRecord], refusal: Refusal) -> None:
         super().__init__(f"{len(records)} records refused: {refusal.name}")
         self.records = records
         self.refusal = refusal
 
 
-def find_refusal(failures: Iterable[tuple["ProducerRecord", int | None]]) -> RecordRefused | None:
+def find_refusal(failures: Iterable[tuple[ProducerRecord, int | None]]) -> RecordRefused | None:
     """The refusal among records and the codes by which each failed; None if none was refused for itself.
 
     Of several refusals the first: the records of the others are refused again.
@@ -88,37 +107,9 @@ def find_refusal(failures: Iterable[tuple["ProducerRecord", int | None]]) -> Rec
     return RecordRefused([record for record, each in refusals if each is first], first)
 
 
-def missing(topic: str) -> RetriableDelivery:
+def unknown_topic(topic: str) -> RetriableDelivery:
     """The error while a topic isn't known."""
     return RetriableDelivery(f"topic {topic} doesn't exist; `rankstream topics` creates it")
-
-
-class ProducerRecord(Protocol):
-    """A record to produce."""
-
-    @property
-    def topic(self) -> str:
-        """Its topic."""
-
-    @property
-    def key(self) -> bytes | None:
-        """Its key."""
-
-    @property
-    def value(self) -> bytes | None:
-        """Its value."""
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
-        """Its headers."""
-
-    @property
-    def timestamp_ms(self) -> int | None:
-        """Its timestamp, or None for the time of sending."""
-
-    @property
-    def partition(self) -> int | None:
-        """Its partition, which the topic has; None for that of its key."""
 
 
 Partitions = Iterable[TopicPartition]
@@ -179,7 +170,7 @@ class Consumer(Protocol):
     def group_metadata(self) -> GroupMetadata:
         """The membership under which offsets are committed; from any thread."""
 
-    def commit(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+    def commit(self, commits: Commits, group: GroupMetadata) -> None:
         """Commit offsets outside a transaction, under that membership; from any thread.
 
         Raises RetriableDelivery, also if the membership is over, and FatalDelivery for a broker's code that ends.
@@ -198,15 +189,13 @@ class Producer(Protocol):
         Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
         """
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         """Produce the records and commit the offsets; when it returns, both are done.
 
         Raises RecordRefused, RetriableDelivery or FatalDelivery; in a transaction neither is done then.
         """
 
-    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+    def conclude(self, commits: Commits, group: GroupMetadata) -> None:
         """Before partitions go: see to it that no earlier commit of theirs is the last. Raises RetriableDelivery."""
 
     def close(self) -> None:
@@ -214,18 +203,13 @@ class Producer(Protocol):
 
 
 class TransactionalProducer(Protocol):
-    """A producer in transactions, from its initialisation until it retires: see `fencing`. One thread calls it."""
+    """A producer in transactions, from its initialisation until it retires: see `producers`. One thread calls it."""
 
     def retirement(self) -> str | None:
         """Why it may begin no further transaction; None while it may."""
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
-        """Produce the records and commit the offsets in one transaction; when it returns, it is committed.
-
-        Raises RecordRefused, RetriableDelivery, Fenced or another FatalDelivery; neither is done then.
-        """
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
+        """Do what `Producer.deliver` promises, in one transaction. Raises Fenced, too."""
 
     def close(self) -> None:
         """Release connections; requests under way are lost."""
@@ -257,18 +241,6 @@ class Tail(Protocol):
         """Release connections."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlainRecord:
-    """A record to produce; no timestamp means the time of sending."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
-    timestamp_ms: int | None = None
-    partition: int | None = None
-
-
 class PlainProducer(Protocol):
     """An idempotent producer whose records stand alone. One thread calls it."""
 
@@ -283,52 +255,108 @@ class PlainProducer(Protocol):
         """Release connections; requests under way are lost."""
 
 
-class BoundedReader(Tail, Protocol):
-    """A tail of committed records only, which has the settings' `request_timeout` for all that it asks."""
+class TopicReader(Tail, ABC):
+    """A topic, read by one consumer that reads and one that asks, which has `call_timeout` seconds for each request."""
+
+    def __init__(self, settings: KafkaSettings, topic: str, call_timeout: float, *, from_end: bool) -> None:
+        """Begin to read, once there are the consumers. Raises RetriableDelivery, also if the topic isn't known."""
+        self._topic = topic
+        self._call_timeout = call_timeout
+        self._positions: dict[int, int] = {}
+        try:
+            self._take_in_added(call_timeout, from_end=from_end)
+        except DeliveryError as error:
+            self.close()
+            raise type(error)(f"{settings.bootstrap_servers}: {error}") from error
+
+    def positions(self) -> dict[int, int]:
+        return dict(self._positions)
 
     def ends(self, timeout: float | None = None) -> dict[int, int]:
-        """Last stable offsets by partition: up to them committed records can be read now. Raises RetriableDelivery."""
+        """Ends by partition, asked of the broker now: the last stable offsets, for a reader of committed records, up to
+        which they can be read; else the offsets after the last records. Raises RetriableDelivery.
+        """
+        timeout = self._call_timeout if timeout is None else timeout
+        self._take_in_added(timeout)
+        return self._offsets(self._positions, timeout, from_end=True)
 
     def committed(self) -> dict[int, int]:
         """Committed offsets by partition: those of the settings' group, or else the first that there are.
 
         Raises RetriableDelivery.
         """
+        return self._offsets(self._positions, self._call_timeout, from_end=False) | self._committed()
 
+    def _take_in_added(self, timeout: float, *, from_end: bool = False) -> None:
+        known = self._partitions(timeout)
+        if not known:
+            raise unknown_topic(self._topic)
+        if added := known - self._positions.keys():
+            starts = self._offsets(added, timeout, from_end=from_end)
+            self._positions |= starts
+            self._read_from(starts)
+
+    @abstractmethod
     def seek(self, partition: int, offset: int) -> None:
         """Read on from this offset of a partition, or from the first one behind it. Raises RetriableDelivery."""
 
+    @abstractmethod
+    def _partitions(self, timeout: float) -> set[int]:
+        """The topic's partitions, at most TAIL_METADATA_AGE old; none if it isn't known."""
 
-class KafkaClient(Protocol):
+    @abstractmethod
+    def _offsets(self, partitions: Iterable[int], timeout: float, *, from_end: bool) -> dict[int, int]:
+        """The first offsets of these partitions, or their ends."""
+
+    @abstractmethod
+    def _committed(self) -> dict[int, int]: ...
+
+    @abstractmethod
+    def _read_from(self, starts: Mapping[int, int]) -> None:
+        """Read added partitions from these offsets on."""
+
+
+class KafkaClient(ABC):
     """Makes consumers and producers of one Kafka client."""
 
-    @property
-    def name(self) -> str:
-        """Its name in `kafka.client`."""
+    name: ClassVar[str]
+    """Its name in `kafka.client`."""
 
-    @property
-    def transaction_interval(self) -> float:
-        """Seconds from one transaction's begin to the next's."""
+    transaction_interval: ClassVar[float]
+    """Seconds from one transaction's begin to the next's."""
 
-    def consumer(self, *, headers_decide: bool = False) -> Consumer:
-        """A member of the group. `headers_decide`: a record that seems to have no header must have none."""
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
 
     def tail(self, topic: str) -> Tail:
         """A reader of a whole topic, uncommitted records included: an open transaction would hide the records
         that others committed after it began. Raises RetriableDelivery while the topic isn't known.
         """
+        # Nothing that is asked of it takes long: a connection that doesn't answer is given up early.
+        call_timeout = min(self._settings.request_timeout, CALL_TIMEOUT)
+        return self._reader(topic, "read_uncommitted", call_timeout, from_end=False)
 
-    def bounded_reader(self, topic: str, *, from_end: bool = False) -> BoundedReader:
+    def bounded_reader(self, topic: str, *, from_end: bool = False) -> TopicReader:
         """A reader of committed records from a topic's beginning, or from its present end.
 
         Raises RetriableDelivery while the topic isn't known or the broker doesn't answer.
         """
+        return self._reader(topic, "read_committed", self._settings.request_timeout, from_end=from_end)
 
+    @abstractmethod
+    def consumer(self, *, headers_decide: bool = False) -> Consumer:
+        """A member of the group. `headers_decide`: a record that seems to have no header must have none."""
+
+    @abstractmethod
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
         """A producer in transactions, of batches of at most `max_batch` bytes; fences the predecessor of that id.
 
         It is initialised on return. Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery.
         """
 
+    @abstractmethod
     def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:
         """A producer without transactions, of batches of at most `max_batch` bytes. Raises DeliveryError."""
+
+    @abstractmethod
+    def _reader(self, topic: str, isolation: str, call_timeout: float, *, from_end: bool) -> TopicReader: ...

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote_plus
 
@@ -25,8 +24,7 @@ import httpx
 import orjson
 
 from schemas.errors import ConfigError, RetriableDelivery
-from schemas.settings import KafkaSettings
-from schemas.settings.delivery import SaslSettings, TlsSettings
+from schemas.settings.delivery import SaslSettings, SchemaRegistrySettings, TlsSettings
 from schemas.settings.section import Section, read_secret
 
 TIMEOUT: Final = 4.0
@@ -38,55 +36,19 @@ _BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _ERRORS: Final = {"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope"}
 
 
-def key_password(tls: TlsSettings) -> str | None:
-    """The password of the client's key. Raises ConfigError."""
-    return secret(tls, "kafka.tls", "key_password")
-
-
-def password(sasl: SaslSettings) -> str | None:
-    """The user's password. Raises ConfigError."""
-    return secret(sasl, "kafka.sasl", "password")
-
-
-def client_secret(sasl: SaslSettings) -> str | None:
-    """The OAuth client's secret. Raises ConfigError."""
-    return secret(sasl, "kafka.sasl", "client_secret")
-
-
-def token(path: Path) -> str:
-    """The token in the file. Raises ConfigError."""
-    try:
-        return read_secret(path)
-    except OSError as error:
-        raise ConfigError(f"kafka.sasl.token_file: {error.strerror}") from error
-
-
-def check_files(settings: KafkaSettings) -> None:
-    """Raise ConfigError, naming the setting, if a file can't be read or holds no certificate or key."""
-    if not settings.security_protocol.endswith("SSL"):
-        return
-    tls = settings.tls
-    check_pem("kafka.tls", tls.ca_file, tls.certificate_file, tls.key_file, lambda: key_password(tls))
-
-
-def check_pem(
-    section: str,
-    ca: Path | None,
-    certificate: Path | None,
-    key: Path | None,
-    password: Callable[[], str | None] = lambda: None,
-) -> None:
-    """Raise ConfigError, naming the section's setting, if a file can't be read or holds no certificate or key."""
+def check_files(section: TlsSettings | SchemaRegistrySettings, path: str) -> None:
+    """Raise ConfigError, naming the setting of this `path`, if a file can't be read or holds no certificate or key."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if ca is not None:
-        with _naming(f"{section}.ca_file"):
-            context.load_verify_locations(ca)
-    if certificate is not None and key is not None:
-        with _naming(f"{section}.certificate_file"):
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(certificate)
-        with _naming(f"{section}.key_file"):
+    if section.ca_file is not None:
+        with _naming(f"{path}.ca_file"):
+            context.load_verify_locations(section.ca_file)
+    if section.certificate_file is not None and section.key_file is not None:
+        with _naming(f"{path}.certificate_file"):
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(section.certificate_file)
+        password = secret(section, path, "key_password") if isinstance(section, TlsSettings) else None
+        with _naming(f"{path}.key_file"):
             # Without a password of any kind OpenSSL would ask for it on the terminal.
-            context.load_cert_chain(certificate, key, password() or "")
+            context.load_cert_chain(section.certificate_file, section.key_file, password or "")
 
 
 @contextmanager
@@ -103,14 +65,12 @@ def _naming(setting: str) -> Iterator[None]:
 
 def secret(section: Section, path: str, name: str) -> str | None:
     """The secret of a section of this `path`, read from its file if one is configured. Raises ConfigError."""
-    try:
+    with _naming(f"{path}.{name}_file"):
         return section.secret(name)
-    except OSError as error:
-        raise ConfigError(f"{path}.{name}_file: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class BearerToken:
     """A token and its expiry in Unix seconds."""
 
     value: str = field(repr=False)
@@ -124,10 +84,10 @@ class TokenSource:
         self._sasl = sasl
         self._now = now
         self._lock = threading.Lock()
-        self._issued: Token | None = None
+        self._issued: BearerToken | None = None
         self._fresh_until = 0.0
 
-    def token(self) -> Token:
+    def token(self) -> BearerToken:
         """A valid token: the file's present one, or an issued one, which is renewed after three quarters of its life.
 
         Raises ConfigError for a file that can't be used or a missing signer, and RetriableDelivery for an issuer that
@@ -135,10 +95,11 @@ class TokenSource:
         """
         path = self._sasl.token_file
         if path is not None:
-            value = _bearer(token(path))
+            with _naming("kafka.sasl.token_file"):
+                value = _bearer(read_secret(path))
             if value is None:
                 raise ConfigError("kafka.sasl.token_file: expected a bearer token in the file")
-            return Token(value, min(_expiry(value), self._now() + _UNTOLD_LIFETIME))
+            return BearerToken(value, min(_expiry(value), self._now() + _UNTOLD_LIFETIME))
         with self._lock:
             if self._issued is None or self._now() >= self._fresh_until:
                 self._renew()
@@ -153,7 +114,7 @@ class TokenSource:
             if self._issued is None or asked >= self._issued.expires:
                 raise
             return
-        self._issued = Token(value, asked + lifetime)
+        self._issued = BearerToken(value, asked + lifetime)
         self._fresh_until = asked + _FRESH * lifetime
 
     def _ask(self) -> tuple[str, float]:
@@ -161,7 +122,7 @@ class TokenSource:
         assert sasl.token_url is not None
         form = {"grant_type": "client_credentials", **({"scope": sasl.scope} if sasl.scope else {})}
         # RFC 6749, 2.3.1: both are form-encoded before they are put into the header.
-        client = (quote_plus(sasl.client_id or ""), quote_plus(client_secret(sasl) or ""))
+        client = (quote_plus(sasl.client_id or ""), quote_plus(secret(sasl, "kafka.sasl", "client_secret") or ""))
         try:
             answer = httpx.post(sasl.token_url, data=form, auth=client, timeout=TIMEOUT)
         except httpx.HTTPError as error:
@@ -213,11 +174,10 @@ def _expiry(token: str) -> float:
     """A JWT's expiry in Unix seconds; infinity for a token without one."""
     try:
         claims = token.split(".")[1]
-        expiry = _object(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4))).get("exp")
+        number = _number(_object(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4))).get("exp"))
     except (IndexError, binascii.Error):
-        return float("inf")
-    number = _number(expiry)
-    return float("inf") if number is None else number
+        number = None
+    return math.inf if number is None else number
 
 
 def _object(content: bytes) -> dict[str, Any]:

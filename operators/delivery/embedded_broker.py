@@ -7,7 +7,6 @@ from confluent_kafka import cimpl
 
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings, Topics
-from schemas.settings.delivery import Options
 
 PARTITIONS = 4
 """The number of partitions of every topic."""
@@ -18,15 +17,6 @@ RETAINED_BYTES = 5 * 1024 * 1024
 _PRODUCER: Final = 0
 _NO_ERROR: Final = 0
 _TOPIC_ALREADY_EXISTS: Final = 36
-
-_QUIET: Final = b"2"
-"""At log level 3 the cluster would write to stderr about every request that it doesn't know."""
-
-_JOIN_MS: Final = 1
-"""The wait for more members of a new group. By default it is 3 seconds, which a demo's every start would take."""
-
-_CONSUMER: Final[Options] = {"fetch.wait.max.ms": 10}
-"""A fetch that finds nothing is answered when its time is over, whatever is written meanwhile."""
 
 _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "rd_kafka_conf_new": (c_void_p,),
@@ -65,29 +55,27 @@ class EmbeddedBroker:
         self._library = _librdkafka()
         self._client: int | None = None
         self._cluster: int | None = None
-        self._bootstrap_servers = ""
-
-    @property
-    def bootstrap_servers(self) -> str:
+        self.bootstrap_servers = ""
         """The address as `host:port`; empty while the broker doesn't run."""
-        return self._bootstrap_servers
 
     def client_settings(self, topics: Topics) -> KafkaSettings:
         """The settings of the clients of this broker, while it runs."""
         return KafkaSettings(
-            bootstrap_servers=self._bootstrap_servers,
+            bootstrap_servers=self.bootstrap_servers,
             topics=topics,
             client="librdkafka",
             # What is in memory need not be small, and gzip takes several times as long.
             compression="lz4",
-            consumer_options=_CONSUMER,
+            # A fetch that finds nothing is answered when its time is over, whatever is written meanwhile.
+            consumer_options={"fetch.wait.max.ms": 10},
         )
 
     def start(self) -> None:
         """Start the broker, empty; on return it takes connections. Raises FatalDelivery."""
         library = self._library
         options = library.rd_kafka_conf_new()
-        library.rd_kafka_conf_set(options, b"log_level", _QUIET, None, 0)
+        # At log level 3 the cluster would write to stderr about every request that it doesn't know.
+        library.rd_kafka_conf_set(options, b"log_level", b"2", None, 0)
         # The cluster is part of a client.
         reason = create_string_buffer(512)
         self._client = library.rd_kafka_new(_PRODUCER, options, reason, len(reason))
@@ -97,8 +85,9 @@ class EmbeddedBroker:
         if self._cluster is None:
             self.stop()
             raise FatalDelivery("embedded broker: it can't listen on loopback")
-        library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, _JOIN_MS)
-        self._bootstrap_servers = library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+        # By default a new group waits 3 seconds for more members, which a demo's every start would take.
+        library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 1)
+        self.bootstrap_servers = library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
 
     def create_topic(self, name: str) -> None:
         """Create the topic `name` with PARTITIONS partitions, if it is missing. Raises FatalDelivery if stopped."""
@@ -115,7 +104,7 @@ class EmbeddedBroker:
         if self._client is not None:
             self._library.rd_kafka_destroy(self._client)
         self._client = self._cluster = None
-        self._bootstrap_servers = ""
+        self.bootstrap_servers = ""
 
     def __enter__(self) -> Self:
         self.start()

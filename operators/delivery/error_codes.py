@@ -1,9 +1,9 @@
-"""Kafka's error codes: what each means for a delivery. Pure.
+"""Kafka's error codes: what each means for a delivery.
 
 Rules
 -----
 - A `Refusal` is about a record itself: the same record is refused again, another form of it may be taken.
-- What is `Passing` ends by itself, by another producer, or by another membership: the delivery is tried again.
+- What is passing ends by itself, by another producer, or by another membership: the delivery is tried again.
 - Every other code ends the process, also one that is not known here: to try again would change nothing.
 - Codes below -1 are a client's own; the client says which of them are fatal.
 - A code that a setting mends has a cure, which every message with the code says.
@@ -11,6 +11,8 @@ Rules
 
 from enum import IntEnum
 from typing import Final
+
+from kafka.errors import RetriableError, kafka_errors
 
 from schemas.errors import DeadLetterClass
 
@@ -58,52 +60,20 @@ _REMEDIES: Final = {
 }
 
 
-class Passing(IntEnum):
-    """The codes after which a delivery is tried again."""
-
-    CORRUPT_MESSAGE = 2
-    UNKNOWN_TOPIC_OR_PARTITION = 3
-    LEADER_NOT_AVAILABLE = 5
-    NOT_LEADER_OR_FOLLOWER = 6
-    REQUEST_TIMED_OUT = 7
-    BROKER_NOT_AVAILABLE = 8
-    REPLICA_NOT_AVAILABLE = 9
-    NETWORK_EXCEPTION = 13
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
-    NOT_ENOUGH_REPLICAS = 19
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
-    ILLEGAL_GENERATION = 22
-    UNKNOWN_MEMBER_ID = 25
-    REBALANCE_IN_PROGRESS = 27
-    NOT_CONTROLLER = 41
-    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-    DUPLICATE_SEQUENCE_NUMBER = 46
-    INVALID_PRODUCER_ID_MAPPING = 49
-    CONCURRENT_TRANSACTIONS = 51
-    OPERATION_NOT_ATTEMPTED = 55
-    KAFKA_STORAGE_ERROR = 56
-    UNKNOWN_PRODUCER_ID = 59
-    FETCH_SESSION_ID_NOT_FOUND = 70
-    INVALID_FETCH_SESSION_EPOCH = 71
-    LISTENER_NOT_FOUND = 72
-    FENCED_LEADER_EPOCH = 74
-    UNKNOWN_LEADER_EPOCH = 75
-    OFFSET_NOT_AVAILABLE = 78
-    PREFERRED_LEADER_NOT_AVAILABLE = 80
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
-    ELECTION_NOT_NEEDED = 84
-    UNSTABLE_OFFSET_COMMIT = 88
-    THROTTLING_QUOTA_EXCEEDED = 89
-    UNKNOWN_TOPIC_ID = 100
-    INCONSISTENT_TOPIC_ID = 103
-    FETCH_SESSION_TOPIC_ID_ERROR = 106
-    TRANSACTION_ABORTABLE = 120
-    SHARE_SESSION_NOT_FOUND = 122
-    INVALID_SHARE_SESSION_EPOCH = 123
-    SHARE_SESSION_LIMIT_REACHED = 133
-
+_PASSING: Final = frozenset(
+    {
+        *(code for code, error in kafka_errors.items() if issubclass(error, RetriableError)),
+        2,  # CORRUPT_MESSAGE: the network has damaged the batch.
+        8,  # BROKER_NOT_AVAILABLE
+        *(22, 25, 27),  # ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS: another membership begins.
+        # OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE: another
+        # producer continues.
+        *(45, 49, 59, 120),
+        *(46, 55),  # DUPLICATE_SEQUENCE_NUMBER, OPERATION_NOT_ATTEMPTED: the client handles them.
+        133,  # SHARE_SESSION_LIMIT_REACHED
+    }
+)
+"""The codes after which a delivery is tried again: those that the protocol calls retriable, and some more."""
 
 FENCED: Final = frozenset({47, 90})
 """INVALID_PRODUCER_EPOCH and PRODUCER_FENCED: a later producer has the transactional id."""
@@ -129,7 +99,6 @@ _CURES: Final = {
 }
 
 _NO_ERROR: Final = 0
-_PASSING: Final = frozenset(Passing)
 _REFUSALS: Final = frozenset(Refusal)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError, NoError
 
-from operators.delivery.broker import Admin
+from operators.delivery.broker import administration
 from operators.delivery.client import KafkaClient
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
@@ -29,7 +29,7 @@ _ABSENT: Final = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConsumerGroup:
     """A consumer group; one that no member has joined yet is like one that all members have left.
 
     `readable`: the client may join it and commit, as far as the broker says.
@@ -39,10 +39,10 @@ class Group:
     readable: bool
 
 
-def describe_group(settings: KafkaSettings) -> Group:
+def describe_group(settings: KafkaSettings) -> ConsumerGroup:
     """The settings' group. Raises FatalDelivery if the broker doesn't describe it, with the reason."""
     limit = time.monotonic() + _PATIENCE
-    with Admin(settings) as admin:
+    with administration(settings) as admin:
         description, error = _describe(admin, settings.group_id)
         while error is not None and _COORDINATOR in error and time.monotonic() < limit:
             time.sleep(_RETRY)
@@ -50,12 +50,12 @@ def describe_group(settings: KafkaSettings) -> Group:
     if error is not None:
         raise FatalDelivery(error)
     operations = description.get("authorized_operations")
-    return Group(len(description["members"]), operations is None or "READ" in operations)
+    return ConsumerGroup(len(description["members"]), operations is None or "READ" in operations)
 
 
 def has_offsets(settings: KafkaSettings, topic: str) -> bool:
     """True if the settings' group has committed an offset of the topic. Raises FatalDelivery."""
-    with Admin(settings) as admin:
+    with administration(settings) as admin:
         found = admin.list_group_offsets({settings.group_id: None})[settings.group_id]
     return any(partition.topic == topic and each.offset >= 0 for partition, each in found.items())
 
@@ -63,7 +63,7 @@ def has_offsets(settings: KafkaSettings, topic: str) -> bool:
 def set_offsets(settings: KafkaSettings, topic: str, offsets: Mapping[int, int]) -> None:
     """Have the settings' group, which has no member, go on at these offsets of the topic. Raises FatalDelivery."""
     wanted = {TopicPartition(topic, number): OffsetAndMetadata(each, "", None) for number, each in offsets.items()}
-    with Admin(settings) as admin:
+    with administration(settings) as admin:
         found = admin.alter_group_offsets(settings.group_id, wanted)
     if refused := {error.__name__ for error in found.values() if error is not NoError}:
         raise FatalDelivery(f"the group {settings.group_id} can't get its offsets: {', '.join(sorted(refused))}")

@@ -18,7 +18,6 @@ from typing import Protocol
 from operators.delivery.client import GroupMetadata, TopicPartition
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.tracker import METADATA_LIMIT, Commit, CommitPlan, OffsetTracker
-from operators.wire.message import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +133,9 @@ class Ledger:
             dropped = []
             for answer in answers:
                 origin = answer.origin
-                if self._runs(origin):
-                    answered = offsets[TopicPartition(origin.topic, origin.partition)]
+                partition = TopicPartition(origin.topic, origin.partition)
+                if (running := self._assignments.get(partition)) is not None and running.epoch == origin.epoch:
+                    answered = offsets[partition]
                     answered.setdefault(origin.offset, []).append(answer)
                 else:
                     dropped.append(answer)
@@ -166,10 +166,6 @@ class Ledger:
                 if assignment is not None and assignment.epoch == epoch:
                     assignment.tracker.apply(plan)
                     self._in_flight -= len(plan.accepted)
-
-    def _runs(self, origin: Origin) -> bool:
-        assignment = self._assignments.get(TopicPartition(origin.topic, origin.partition))
-        return assignment is not None and assignment.epoch == origin.epoch
 
     def _drop(self, partition: TopicPartition) -> None:
         assignment = self._assignments.pop(partition, None)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from operators.wire.message import Cause, Headers, Message, Origin, Trace
+from operators.delivery.client import ProducerRecord
+from operators.wire.message import Cause, Message, Origin, Trace
 
 _BATCH: Final = 61
 _RECORD: Final = 36
@@ -34,22 +35,16 @@ class Form(Enum):
     WITHOUT_PAYLOAD = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class OutputRecord:
-    """A record that ends a message, for `topic`. All records of one origin are delivered together.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputRecord(ProducerRecord):
+    """A record that ends a message. All records of one origin are delivered together.
 
     `cause` is that of a refusal and of a dead letter. If its topic refuses the record, further forms are made from the
     `message`.
     """
 
     origin: Origin
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
     trace: Trace | None = None
-    timestamp_ms: int | None = None
-    partition: int | None = None
     form: Form = Form.RESULT
     cause: Cause | None = None
     message: Message | None = None

@@ -28,19 +28,19 @@ Rules
   committed isn't known here, and the process's successor reads it from the broker.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import structlog
 
 from operators.delivery.client import (
+    Commits,
     Consumer,
     GroupMetadata,
     PlainProducer,
     ProducerRecord,
-    TopicPartition,
     TransactionalProducer,
 )
-from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 
 log = structlog.stdlib.get_logger(__name__)
@@ -76,46 +76,35 @@ class FencedProducer:
             if (reason := self._producer.retirement()) is not None:
                 raise RetriableDelivery(f"a producer retired while it was initialised: {reason}")
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
-        """Produce the records and commit the offsets in one transaction, after `prepare`.
-
-        Raises RecordRefused, RetriableDelivery or FatalDelivery; neither is done then.
-        """
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         assert self._producer is not None, "prepare comes first"
         self._producer.deliver(records, commits, group)
 
-    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+    def conclude(self, commits: Commits, group: GroupMetadata) -> None:
         """Do nothing: the broker refuses late requests, or they find no transaction to end."""
 
     def close(self) -> None:
-        """Release connections; an open transaction is lost."""
         if self._producer is not None:
             self._producer.close()
 
 
+@dataclass(eq=False)
 class AcknowledgedProducer:
     """Commits by `consumer` once `producer` has its acknowledgements: a crash in between answers twice."""
 
-    def __init__(self, producer: PlainProducer, consumer: Consumer) -> None:
-        self._producer = producer
-        self._consumer = consumer
+    producer: PlainProducer
+    consumer: Consumer
 
     def prepare(self) -> None:
-        """Nothing: a plain producer goes on after any failure that isn't fatal."""
+        """Do nothing: a plain producer goes on after any failure that isn't fatal."""
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
-        """Produce, wait for every acknowledgement, then commit."""
-        self._producer.send(records)
-        self._consumer.commit(commits, group)
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
+        self.producer.send(records)
+        self.consumer.commit(commits, group)
 
-    def conclude(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+    def conclude(self, commits: Commits, group: GroupMetadata) -> None:
         """Commit once more: an earlier commit that arrived late may have gone over a later one."""
-        self._consumer.commit(commits, group)
+        self.consumer.commit(commits, group)
 
     def close(self) -> None:
-        """Release the producer's connections; requests under way are lost."""
-        self._producer.close()
+        self.producer.close()

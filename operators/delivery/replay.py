@@ -20,11 +20,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
-from operators.delivery.client import PlainRecord
+from operators.delivery.client import ProducerRecord
+from operators.wire.message import Headers
 from schemas import headers as names
 from schemas.errors import DeadLetterClass
-
-Headers = tuple[tuple[str, bytes], ...]
 
 
 class Position(NamedTuple):
@@ -151,7 +150,7 @@ class Skip(StrEnum):
     RETURNED = "returned"
 
 
-def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> PlainRecord | Skip:
+def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> ProducerRecord | Skip:
     """The record that the letter becomes, given the topics of queries and documents, or why it can't be replayed."""
     topic = dead_letter.position.topic
     if topic not in {queries, documents}:
@@ -160,13 +159,8 @@ def to_record(dead_letter: DeadLetter, queries: str, documents: str) -> PlainRec
         return Skip.NO_PAYLOAD
     headers = tuple(header for header in dead_letter.headers if header[0] != names.REPLAYED)
     headers += ((names.REPLAYED, dead_letter.attempt.encode()),)
-    return PlainRecord(
-        topic,
-        dead_letter.key,
-        dead_letter.value,
-        headers,
-        dead_letter.timestamp_ms if topic == documents else None,
-    )
+    timestamp_ms = dead_letter.timestamp_ms if topic == documents else None
+    return ProducerRecord(topic, dead_letter.key, dead_letter.value, headers, timestamp_ms)
 
 
 def find_futile(letters: Iterable[DeadLetter | None]) -> frozenset[str]:

@@ -24,6 +24,7 @@ from typing_extensions import override
 from operators.caching.bounded import BoundedCache
 from operators.delivery import credentials
 from operators.delivery.avro import MAX_SCHEMA, AvroSchema, NotAvro
+from operators.delivery.librdkafka.connection import locations
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.stage import AsyncStage
 from operators.wire.message import Message
@@ -192,16 +193,13 @@ def _client(settings: SchemaRegistrySettings) -> Any:
             "kafka.schema_registry: install the extra registry, pip install 'rankstream[registry]'"
         ) from None
     section = "kafka.schema_registry"
-    ca, certificate, key = settings.ca_file, settings.certificate_file, settings.key_file
-    credentials.check_pem(section, ca, certificate, key)
+    credentials.check_files(settings, section)
     given: dict[str, Any] = {
         "url": settings.url,
         "timeout": settings.request_timeout,
         # We try again ourselves.
         "max.retries": 0,
-        "ssl.ca.location": str(ca) if ca is not None else None,
-        "ssl.certificate.location": str(certificate) if certificate is not None else None,
-        "ssl.key.location": str(key) if key is not None else None,
+        **locations(settings),
     }
     if settings.username is not None:
         given["basic.auth.user.info"] = f"{settings.username}:{credentials.secret(settings, section, 'password')}"
@@ -217,7 +215,7 @@ def _client(settings: SchemaRegistrySettings) -> Any:
             "bearer.auth.custom.provider.function": bearer,
             "bearer.auth.custom.provider.config": {},
         }
-    return AsyncSchemaRegistryClient({name: value for name, value in given.items() if value is not None})
+    return AsyncSchemaRegistryClient(given)
 
 
 class Deserialiser(AsyncStage[int | None, WriterSchema | None]):

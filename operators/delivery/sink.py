@@ -12,7 +12,7 @@ Rules
 - A record that the broker refuses for itself takes its next form (`operators.delivery.way_out`), and the others are
   tried again. Where it isn't said which of several it is, each half of the messages is tried alone.
 - A record for a place that its query chose, and that can't take it, gives way to others before the transaction
-  (`operators.delivery.reply_topics`).
+  (`operators.delivery.topics`).
 - Dead letters are logged once they are durable (`operators.delivery.dead_letter_log`).
 - A retriable failure is retried without end, but not once the sink is closed: what is left then was not committed, and
   is read again. Any other failure ends the process.
@@ -24,6 +24,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -33,7 +34,7 @@ from operators.delivery.client import Consumer, Producer, RecordRefused
 from operators.delivery.dead_letter_log import DeadLetterLog
 from operators.delivery.ledger import Ledger, Transaction
 from operators.delivery.output_record import OutputRecord, by_message
-from operators.delivery.reply_topics import ReplyTopics
+from operators.delivery.topics import ReplyTopics
 from operators.delivery.way_out import WayOut
 from operators.runtime.batching.policy import divide
 from operators.telemetry.metrics import FlowMetrics
@@ -55,34 +56,27 @@ LONGEST: Final = 0.06
 _RETRY: Final = 0.1
 
 
+@dataclass(eq=False)
 class Delivery:
-    """The sink's thread. `start` and `close` are called by the process."""
+    """The sink's thread. `start` and `close` are called by the process.
 
-    def __init__(
-        self,
-        producer: Producer,
-        consumer: Consumer,
-        ledger: Ledger,
-        way_out: WayOut,
-        interval: float,
-        failed: Callable[[BaseException], None],
-        metrics: FlowMetrics,
-        reply_topics: ReplyTopics,
-    ) -> None:
-        self._producer = producer
-        self._consumer = consumer
-        self._ledger = ledger
-        self._way_out = way_out
+    `interval`: seconds from the begin of a transaction to the next one's; `failed` hears why the thread has ended.
+    """
+
+    producer: Producer
+    consumer: Consumer
+    ledger: Ledger
+    way_out: WayOut
+    interval: float
+    failed: Callable[[BaseException], None]
+    metrics: FlowMetrics
+    reply_topics: ReplyTopics
+
+    def __post_init__(self) -> None:
         self._log = DeadLetterLog()
-        self._interval = interval
-        self._failed = failed
-        self._metrics = metrics
-        self._reply_topics = reply_topics
         self._queue: deque[OutputRecord] = deque()
         self._changed = threading.Condition()
-        self._closing = False
-        self._advancing = False
-        self._flushing = False
+        self._closing = self._advancing = self._flushing = False
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
         self._began: float | None = None
         self._failing: float | None = None
@@ -134,11 +128,11 @@ class Delivery:
         if self._thread.is_alive():
             self._thread.join()
         self._log.end()
-        self._producer.close()
+        self.producer.close()
 
     def _run(self) -> None:
         began = ended = -math.inf
-        interval = self._interval
+        interval = self.interval
         waiting: list[OutputRecord] = []
         try:
             while True:
@@ -154,7 +148,7 @@ class Delivery:
                     advancing, self._advancing = self._advancing, False
                 if answers or advancing:
                     before, began = began, time.monotonic()
-                    interval = stretch(self._interval, len(answers) / (began - before))
+                    interval = stretch(self.interval, len(answers) / (began - before))
                     waiting = self._deliver(answers)
                     ended = time.monotonic()
                 self._log.tell(time.monotonic())
@@ -169,7 +163,7 @@ class Delivery:
                         return
         except Exception as error:  # noqa: BLE001  the process ends with it
             log.error("delivery failed", error=type(error).__name__, reason=str(error))
-            self._failed(error)
+            self.failed(error)
 
     @property
     def _due(self) -> bool:
@@ -180,9 +174,9 @@ class Delivery:
         return self._closing or self._flushing
 
     def _conclude(self) -> None:
-        standing = self._ledger.standing(self._consumer)
+        standing = self.ledger.standing(self.consumer)
         try:
-            self._producer.conclude(standing.commits, standing.group)
+            self.producer.conclude(standing.commits, standing.group)
         except RetriableDelivery as error:
             log.warning("last commit failed", reason=str(error))
 
@@ -193,7 +187,7 @@ class Delivery:
                     return []
                 continue
             answers = prepared
-            transaction = self._ledger.committable(answers, self._consumer)
+            transaction = self.ledger.committable(answers, self.consumer)
             if transaction.dropped:
                 self._abandon(transaction.dropped)
                 answers = [*transaction.records, *transaction.waiting]
@@ -204,8 +198,7 @@ class Delivery:
             began = self._began = time.monotonic()
             committed = False
             try:
-                records = compact(transaction.records)
-                self._producer.deliver(records, transaction.commits, transaction.group)
+                self.producer.deliver(compact(transaction.records), transaction.commits, transaction.group)
             except RecordRefused as error:
                 if len(error.records) > 1 and len(messages := by_message(answers)) > 1:
                     halves = [[record for each in half for record in each] for half in divide(messages)]
@@ -213,10 +206,10 @@ class Delivery:
                 for refused in error.records:
                     reason, remedy = error.refusal.name, error.refusal.remedy
                     log.error("topic refused a record", topic=refused.topic, reason=reason, remedy=remedy)
-                answers = self._way_out.fall_back(answers, dict.fromkeys(map(id, error.records), error.refusal))
+                answers = self.way_out.fall_back(answers, dict.fromkeys(map(id, error.records), error.refusal))
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
-                self._reply_topics.forget()
+                self.reply_topics.forget()
                 if self._closing:
                     return []
                 time.sleep(_RETRY)
@@ -227,15 +220,15 @@ class Delivery:
             finally:
                 self._began = None
                 self._note(began, committed=committed)
-                self._metrics.transactions["committed" if committed else "failed",].inc()
-                self._metrics.transaction_duration.observe(time.monotonic() - began)
+                self.metrics.transactions["committed" if committed else "failed",].inc()
+                self.metrics.transaction_duration.observe(time.monotonic() - began)
 
     def _prepare(self, answers: Sequence[OutputRecord]) -> Sequence[OutputRecord] | None:
         """The records, with others in place of those that have nowhere to go; None while the broker doesn't answer."""
         began = self._began = time.monotonic()
         try:
-            self._producer.prepare()
-            misplaced = self._reply_topics.refuse(answers)
+            self.producer.prepare()
+            misplaced = self.reply_topics.refuse(answers)
         except RetriableDelivery as error:
             self._note(began, committed=False)
             log.warning("producer is not ready", reason=str(error), retry_in_s=_RETRY)
@@ -243,7 +236,7 @@ class Delivery:
             return None
         finally:
             self._began = None
-        return self._way_out.fall_back(answers, misplaced) if misplaced else answers
+        return self.way_out.fall_back(answers, misplaced) if misplaced else answers
 
     def _note(self, began: float, *, committed: bool) -> None:
         if committed:
@@ -253,20 +246,20 @@ class Delivery:
 
     def _abandon(self, answers: Sequence[OutputRecord]) -> None:
         log.info("delivery dropped records of partitions that were taken away", records=len(answers))
-        self._metrics.abandoned.inc(len(by_message(answers)))
+        self.metrics.abandoned.inc(len(by_message(answers)))
         for trace in _traces(answers):
             trace.abandoned()
 
     def _confirm(self, transaction: Transaction) -> None:
-        self._ledger.confirm(transaction)
+        self.ledger.confirm(transaction)
         for trace in _traces(transaction.records):
             trace.sent()
         for record in transaction.records:
             if (cause := record.dead_letter) is not None:
-                self._metrics.dead_letters[cause.kind.value, cause.stage].inc()
+                self.metrics.dead_letters[cause.kind.value, cause.stage].inc()
         # Only watermarks compact: they stand for an event that is applied.
         if applied := {record.origin for record in transaction.records if record.compacts}:
-            self._metrics.applied.inc(len(applied))
+            self.metrics.applied.inc(len(applied))
         self._log.delivered(transaction.records, time.monotonic())
 
 
@@ -277,16 +270,9 @@ def stretch(interval: float, rate: float) -> float:
 
 def compact(records: Sequence[OutputRecord]) -> list[OutputRecord]:
     """All records, but of those that compact only the one with the highest offset for each topic and key."""
-    last: dict[tuple[str, bytes | None], OutputRecord] = {}
-    others = []
-    for record in records:
-        if not record.compacts:
-            others.append(record)
-            continue
-        key = (record.topic, record.key)
-        if key not in last or record.origin.offset > last[key].origin.offset:
-            last[key] = record
-    return others + list(last.values())
+    compacting = sorted((each for each in records if each.compacts), key=lambda each: each.origin.offset)
+    last = {(each.topic, each.key): each for each in compacting}
+    return [each for each in records if not each.compacts] + list(last.values())
 
 
 def _traces(records: Iterable[OutputRecord]) -> Iterable[Trace]:
@@ -294,20 +280,19 @@ def _traces(records: Iterable[OutputRecord]) -> Iterable[Trace]:
     return dict.fromkeys(record.trace for record in records if record.trace is not None)
 
 
+@dataclass(frozen=True)
 class _Partition(StatelessSinkPartition[list[OutputRecord]]):
-    def __init__(self, delivery: Delivery) -> None:
-        self._delivery = delivery
+    delivery: Delivery
 
     def write_batch(self, items: list[list[OutputRecord]]) -> None:
-        self._delivery.put([output_record for batch in items for output_record in batch])
+        self.delivery.put([output_record for batch in items for output_record in batch])
 
 
+@dataclass(frozen=True)
 class DeliverySink(DynamicSink[list[OutputRecord]]):
-    """The dataflow's sink: takes lists of output records."""
+    """The dataflow's sink: takes lists of output records, to its only partition."""
 
-    def __init__(self, delivery: Delivery) -> None:
-        self._delivery = delivery
+    delivery: Delivery
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002
-        """The only partition."""
-        return _Partition(self._delivery)
+        return _Partition(self.delivery)

@@ -22,6 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -68,25 +69,21 @@ LAG_INTERVAL: Final = 1.0
 _PAST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
+@dataclass(eq=False)
 class ConsumerLoop:
     """Reads messages while there is credit. The process calls `start`, `stop` and `close`."""
 
-    def __init__(
-        self,
-        consumer: Consumer,
-        ledger: Ledger,
-        topic: str,
-        wakeup: Wakeup,
-        drain_timeout: float,
-        metrics: FlowMetrics,
-    ) -> None:
-        self._consumer = consumer
-        self._ledger = ledger
-        self._topic = topic
-        self._wakeup = wakeup
-        self._drain_timeout = drain_timeout
-        self._metrics = metrics
-        self._lag = Lag(consumer, ledger, metrics)
+    consumer: Consumer
+    ledger: Ledger
+    topic: str
+    wakeup: Wakeup
+    drain_timeout: float
+    metrics: FlowMetrics
+    moved_at: float = field(default_factory=time.monotonic, init=False)
+    """Time of the engine's last call of `take`, on the monotonic clock."""
+
+    def __post_init__(self) -> None:
+        self._lag = Lag(self.consumer, self.ledger, self.metrics)
         self._passed_at = 0.0
         self._read: deque[Message] = deque()
         self._ahead: deque[ConsumerRecord] = deque()
@@ -98,15 +95,9 @@ class ConsumerLoop:
         self._misplaced = False
         self._read_at = 0.0
         self._stop_at: float | None = None
-        self._closing = False
+        self._closing = self._drained = False
         self._failure: BaseException | None = None
-        self._drained = False
         self._thread = threading.Thread(target=self._run, name="consumer loop", daemon=True)
-        self._flush: Callable[[float], None] = lambda _: None
-        self._advance: Callable[[], None] = lambda: None
-        self._arrived: Callable[[], None] = lambda: None
-        self.moved_at = time.monotonic()
-        """Time of the engine's last call of `take`, on the monotonic clock."""
 
     def start(
         self,
@@ -124,13 +115,13 @@ class ConsumerLoop:
     def stop(self) -> None:
         """Read no more; the source ends once all messages read are committed. From any thread."""
         if self._stop_at is None:
-            self._stop_at = time.monotonic() + self._drain_timeout
-        self._wakeup.set()
+            self._stop_at = time.monotonic() + self.drain_timeout
+        self.wakeup.set()
 
     def fail(self, error: BaseException) -> None:
         """End the source with `error`. From any thread."""
         self._failure = self._failure or error
-        self._wakeup.set()
+        self.wakeup.set()
 
     def check(self) -> None:
         """Raise FatalDelivery if a failure has ended the source. An exception in the engine's worker is a panic of the
@@ -144,11 +135,11 @@ class ConsumerLoop:
         self._closing = True
         if self._thread.is_alive():
             self._thread.join()
-        self._consumer.close()
+        self.consumer.close()
 
     def stable(self) -> bool:
         """True if the group has this member and no rebalance is under way."""
-        return self._consumer.stable()
+        return self.consumer.stable()
 
     def take(self) -> list[Message]:
         """The messages read since the last call; of many the first ones, and the wake-up event is set for the others.
@@ -165,7 +156,7 @@ class ConsumerLoop:
             messages.append(self._read.popleft())
             left -= messages[-1].size
         if self._read:
-            self._wakeup.set()
+            self.wakeup.set()
         return messages
 
     def _run(self) -> None:
@@ -183,9 +174,9 @@ class ConsumerLoop:
             self._finish_if_drained()
             return False
         try:
-            self._consumer.subscribe(self._topic, Rebalance(self._on_assigned, self._on_revoked, self._on_lost))
+            self.consumer.subscribe(self.topic, Rebalance(self._on_assigned, self._on_revoked, self._on_lost))
         except RetriableDelivery as error:
-            log.warning("consumer cannot subscribe", topic=self._topic, reason=str(error), retry_in_s=_RETRY)
+            log.warning("consumer cannot subscribe", topic=self.topic, reason=str(error), retry_in_s=_RETRY)
             return False
         return True
 
@@ -196,7 +187,7 @@ class ConsumerLoop:
         wanted = self._stop_at is None and len(self._ahead) < (AHEAD // 2 if self._paused else AHEAD)
         self._gate(wanted)
         try:
-            self._ahead += self._consumer.poll(_IDLE_POLL if wanted and not self._ahead else _SHORT_POLL)
+            self._ahead += self.consumer.poll(_IDLE_POLL if wanted and not self._ahead else _SHORT_POLL)
         except RetriableDelivery as error:
             log.warning("consumer cannot poll", reason=str(error), retry_in_s=_FAILED_POLL)
             self._misplaced = True
@@ -207,10 +198,10 @@ class ConsumerLoop:
         now = time.monotonic()
         self._lag.look(now)
         if messages := self._messages():
-            self._metrics.received.inc(len(messages))
+            self.metrics.received.inc(len(messages))
             self._arrived()
             self._read.extend(messages)
-            self._wakeup.set()
+            self.wakeup.set()
             dense = len(messages) > 1 or now - self._read_at < _SPARSE
             self._read_at = now
         else:
@@ -226,14 +217,14 @@ class ConsumerLoop:
         if self._ahead or self._misplaced or now - self._passed_at < LAG_INTERVAL:
             return
         self._passed_at = now
-        if self._ledger.pass_over(self._consumer.positions(self._ledger.partitions)):
+        if self.ledger.pass_over(self.consumer.positions(self.ledger.partitions)):
             self._advance()
 
     def _find_place(self) -> None:
         if not self._misplaced:
             return
         try:
-            self._consumer.start(self._ledger.next_offsets())
+            self.consumer.start(self.ledger.next_offsets())
         except RetriableDelivery as error:
             log.warning("consumer cannot move to its offsets", reason=str(error))
         else:
@@ -242,32 +233,30 @@ class ConsumerLoop:
             self._paused = None
 
     def _gate(self, wanted: bool) -> None:
-        if wanted and self._paused is not False:
-            self._consumer.resume(self._ledger.partitions)
-            self._paused = False
-        elif not wanted and self._paused is not True:
-            self._consumer.pause(self._ledger.partitions)
-            self._paused = True
+        if self._paused is None or self._paused is wanted:
+            switch = self.consumer.resume if wanted else self.consumer.pause
+            switch(self.ledger.partitions)
+            self._paused = not wanted
 
     def _finish_if_drained(self) -> None:
         if self._stop_at is None or self._drained or self._read:
             return
-        in_flight = self._ledger.in_flight
+        in_flight = self.ledger.in_flight
         late = time.monotonic() >= self._stop_at
         if in_flight and late:
             log.warning("drain timed out", queries_left=in_flight)
         if not in_flight or late:
             self._drained = True
-            self._metrics.drains["timed_out" if in_flight else "complete",].inc()
-            self._wakeup.set()
+            self.metrics.drains["timed_out" if in_flight else "complete",].inc()
+            self.wakeup.set()
 
     def _messages(self) -> list[Message]:
         received, clock = time.time(), time.monotonic()
         messages: list[Message] = []
-        while self._ahead and self._stop_at is None and self._ledger.credit > 0:
+        while self._ahead and self._stop_at is None and self.ledger.credit > 0:
             record = self._ahead.popleft()
             try:
-                epoch = self._ledger.see(record.partition, record.offset)
+                epoch = self.ledger.see(record.partition, record.offset)
             except RepeatedOffset:
                 self._check_end(record.partition)
                 where = record.partition._asdict()
@@ -284,7 +273,7 @@ class ConsumerLoop:
 
     def _check_end(self, partition: TopicPartition) -> None:
         """Raise FatalDelivery if the partition ends below what was read of it."""
-        heard, read = self._consumer.ends([partition]).get(partition), self._ledger.next_offsets().get(partition)
+        heard, read = self.consumer.ends([partition]).get(partition), self.ledger.next_offsets().get(partition)
         if heard is not None and read is not None and heard.last < read:
             raise FatalDelivery(
                 f"{partition.topic}-{partition.partition}: ends at offset {heard.last}, and was read up to {read}:"
@@ -293,7 +282,7 @@ class ConsumerLoop:
             )
 
     def _on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        self._metrics.rebalances["assigned",].inc()
+        self.metrics.rebalances["assigned",].inc()
         with self._lock:
             self._assignments += 1
             for partition in partitions:
@@ -301,18 +290,17 @@ class ConsumerLoop:
 
     def _on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         self._flush(_LAST_COMMIT)
-        self._metrics.rebalances["revoked",].inc()
-        self._end(partitions)
+        self._end("revoked", partitions)
 
     def _on_lost(self, partitions: Iterable[TopicPartition]) -> None:
-        self._metrics.rebalances["lost",].inc()
-        self._end(partitions)
+        self._end("lost", partitions)
 
-    def _end(self, partitions: Iterable[TopicPartition]) -> None:
+    def _end(self, how: str, partitions: Iterable[TopicPartition]) -> None:
+        self.metrics.rebalances[how,].inc()
         with self._lock:
             for partition in partitions:
                 self._assigned.pop(partition, None)
-            self._ledger.revoke(partitions)
+            self.ledger.revoke(partitions)
 
     def _take_over(self) -> None:
         with self._lock:
@@ -320,9 +308,9 @@ class ConsumerLoop:
         if not assigned:
             return
         try:
-            committed = self._consumer.committed(list(assigned))
+            committed = self.consumer.committed(list(assigned))
             starts = {
-                partition: commit if commit is not None else Commit(self._consumer.beginning(partition), "")
+                partition: commit if commit is not None else Commit(self.consumer.beginning(partition), "")
                 for partition, commit in committed.items()
             }
         except RetriableDelivery as error:
@@ -333,66 +321,65 @@ class ConsumerLoop:
             taken = [partition for partition in starts if self._assigned.get(partition) == assigned[partition]]
             for partition in taken:
                 del self._assigned[partition]
-                self._ledger.assign(partition, starts[partition])
+                self.ledger.assign(partition, starts[partition])
         self._ahead.clear()
         self._misplaced = True
         log.info("consumer took over partitions", partitions=len(taken))
 
 
+@dataclass(eq=False)
 class Lag:
     """Reports the unread records to the metrics, and those that can't be read yet because a transaction is open.
 
     Source: the partitions' ends that the client last heard of. For the consumer's thread.
     """
 
-    def __init__(self, consumer: Consumer, ledger: Ledger, metrics: FlowMetrics) -> None:
-        self._consumer = consumer
-        self._ledger = ledger
-        self._metrics = metrics
-        self._measured: set[TopicPartition] = set()
-        self._looked_at = 0.0
+    consumer: Consumer
+    ledger: Ledger
+    metrics: FlowMetrics
+    _measured: set[TopicPartition] = field(default_factory=set, init=False)
+    _looked_at: float = field(default=0.0, init=False)
 
     def look(self, now: float) -> None:
         """Tell the lag, if it is time; `now` is on the monotonic clock. What isn't assigned any more has none."""
         if now - self._looked_at < LAG_INTERVAL:
             return
         self._looked_at = now
-        ends, committed = self._consumer.ends(self._ledger.partitions), self._ledger.positions()
+        ends, committed = self.consumer.ends(self.ledger.partitions), self.ledger.positions()
         known = {each: end for each, end in ends.items() if each in committed}
         for partition, end in known.items():
             labels = partition.topic, str(partition.partition)
-            self._metrics.lag[labels].set(max(0, end.stable - committed[partition]))
-            self._metrics.unstable[labels].set(max(0, end.last - end.stable))
+            self.metrics.lag[labels].set(max(0, end.stable - committed[partition]))
+            self.metrics.unstable[labels].set(max(0, end.last - end.stable))
         for partition in self._measured - known.keys():
             labels = partition.topic, str(partition.partition)
-            self._metrics.lag.remove(*labels)
-            self._metrics.unstable.remove(*labels)
+            self.metrics.lag.remove(*labels)
+            self.metrics.unstable.remove(*labels)
         self._measured = set(known)
 
 
+@dataclass(frozen=True)
 class _Partition(StatelessSourcePartition[list[Message]]):
-    def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
-        self._loop = consumer_loop
-        self._wakeup = wakeup
+    loop: ConsumerLoop
+    wakeup: Wakeup
 
     def next_batch(self) -> list[list[Message]]:
-        woken = self._wakeup.wait()
-        messages = self._loop.take()
+        woken = self.wakeup.wait()
+        messages = self.loop.take()
         return [messages] if woken or messages else []
 
     def next_awake(self) -> datetime:
         return _PAST
 
 
+@dataclass(frozen=True)
 class MessageSource(DynamicSource[list[Message]]):
     """A source of batches: at each wake-up the messages that were read, perhaps none. A process has one worker."""
 
-    def __init__(self, consumer_loop: ConsumerLoop, wakeup: Wakeup) -> None:
-        self._loop = consumer_loop
-        self._wakeup = wakeup
+    loop: ConsumerLoop
+    wakeup: Wakeup
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002
-        """The only partition."""
         if worker_count != 1:
             raise FatalDelivery(f"{worker_count} workers in one process: expected 1; start more processes instead")
-        return _Partition(self._loop, self._wakeup)
+        return _Partition(self.loop, self.wakeup)

@@ -223,11 +223,11 @@ class WatermarkReader:
 
 
 def _complete(outcome: _Outcome | None, reason: str | None) -> None:
-    def transaction(future: _Outcome) -> None:
-        if not future.done():
-            future.set_result(reason)
+    def resolve() -> None:
+        if outcome is not None and not outcome.done():
+            outcome.set_result(reason)
 
     if outcome is not None:
         # No call waits on a loop that is closed.
         with contextlib.suppress(RuntimeError):
-            outcome.get_loop().call_soon_threadsafe(transaction, outcome)
+            outcome.get_loop().call_soon_threadsafe(resolve)

@@ -13,11 +13,10 @@ topic.
 What a topic refuses in spite of that takes its next form, until one is taken:
 1. A result becomes a dead letter without payload and its refusal. A watermark becomes that dead letter alone.
 2. A refusal becomes a short one; a refused short one is left out, since its dead letter goes alone.
-3. A dead letter keeps its timestamp, unless that is more than a day old: its topic would delete it by that. Such a one,
-   and a refused one, has the time of sending, and the message's own in a header.
-4. A refused one without a key gets an empty one: a topic that is compacted takes none without.
-5. A refused one loses its payload; so does at once one that is too large.
-6. A refused one without payload has no further form: the process must end.
+3. A dead letter gets the time of sending, with the message's own in a header, as has from the start one that is more
+   than a day old, for its topic would delete it by that; and an empty key if it has none, as a compacted topic demands.
+4. A dead letter that is refused again, or is too large, loses its payload.
+5. A dead letter without payload has no further form: the process must end.
 
 A dead letter says in a header why it has another form than its first.
 """
@@ -121,9 +120,8 @@ class WayOut:
     def _redirect(self, record: OutputRecord, reason: str) -> list[OutputRecord]:
         """A dead letter and a refusal in place of a result; a refusal goes to the results topic."""
         if record.form is Form.RESULT and record.message is not None:
-            return self.refuse(
-                Rejected(record.message, DeadLetterClass.INVALID, _REPLY, reason, record.trace, "reply_to")
-            )
+            kind = DeadLetterClass.INVALID
+            return self.refuse(Rejected(record.message, kind, _REPLY, reason, record.trace, "reply_to"))
         if record.trace is not None:
             record.trace.send(self.results, Status.INVALID)
         return [replace(record, topic=self.results, partition=None)]
@@ -137,12 +135,10 @@ class WayOut:
             case Form.WITHOUT_PAYLOAD:
                 raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
             case Form.REFUSAL | Form.SHORT_REFUSAL:
-                return self._tell(record, forms=_REFUSALS[record.form])
-            case Form.DEAD_LETTER if record.timestamp_ms is not None and not refusal.of_size:
-                stamped = (names.TIMESTAMP, str(record.timestamp_ms).encode())
-                return [replace(record, timestamp_ms=None, headers=(*record.headers, stamped, reason))]
-            case Form.DEAD_LETTER if record.key is None and not refusal.of_size:
-                return [replace(record, key=b"", headers=(*record.headers, reason))]
+                return self._tell(record)
+            case Form.DEAD_LETTER if not refusal.of_size and (record.timestamp_ms is not None or record.key is None):
+                headers = (*record.headers, *_stamp(record.timestamp_ms), reason)
+                return [replace(record, timestamp_ms=None, key=record.key or b"", headers=headers)]
         letter = without_payload(record, self.dead_letters, refusal)
         if record.form is Form.DEAD_LETTER:
             return [letter]
@@ -151,13 +147,8 @@ class WayOut:
             record.trace.rejected(refusal.kind)
         return [*self._tell(letter), letter]
 
-    def _tell(
-        self,
-        record: OutputRecord,
-        parsed: Parsed | None = None,
-        forms: Sequence[Form] = (Form.REFUSAL, Form.SHORT_REFUSAL),
-    ) -> list[OutputRecord]:
-        """The first of these forms of the result `invalid`, for a record's cause, that fits; none without a caller."""
+    def _tell(self, record: OutputRecord, parsed: Parsed | None = None) -> list[OutputRecord]:
+        """The first further form of the result `invalid`, for a record's cause, that fits; none without a caller."""
         message, cause, trace = record.message, record.cause, record.trace
         if not self.tells or message is None or cause is None or trace is None:
             return []
@@ -165,7 +156,7 @@ class WayOut:
             parsed = parsed if parsed is not None else parse_refused(message)
             if parsed.query_id is None:
                 return []
-            for form in forms:
+            for form in _REFUSALS.get(record.form, (Form.REFUSAL, Form.SHORT_REFUSAL)):
                 if self._fits(told := self._write_refusal(message, parsed, cause, trace, form)):
                     return [told]
         except Exception as error:  # noqa: BLE001  reported; the letter accounts for the message
@@ -185,7 +176,7 @@ class WayOut:
             return record
         headers = correlating(self.replies.returning(message.headers, context)) + context
         value = orjson.dumps({**event, "metadata": None})
-        return replace(record, key=short(message.key) or b"", value=value, headers=headers)
+        return replace(record, key=short_key(message.key), value=value, headers=headers)
 
     def _choose_target(self, message: Message, parsed: Parsed) -> Target:
         """The place that a refused query chose, if its source may; else the results topic."""
@@ -214,7 +205,7 @@ class WayOut:
         headers = self.replies.returning(message.headers, headers) + headers
         value = orjson.dumps(document)
         return OutputRecord(
-            message.origin, topic, message.key, value, headers, trace, partition=partition, message=message
+            topic, message.key, value, headers, partition=partition, origin=message.origin, trace=trace, message=message
         )
 
     def _fits(self, record: OutputRecord) -> bool:
@@ -232,36 +223,54 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
     # A float of seconds rounds the latest possible times up.
     stamp = min(round(message.timestamp * 1000), _MAX_TIMESTAMP_MS) if message.timestamp >= 0 else None
     old = stamp is not None and message.received - message.timestamp > _OLD
-    stamped: Headers = ((names.TIMESTAMP, str(stamp).encode()),) if old else ()
     cause = Cause(rejected.kind, rejected.stage, rejected.field, rejected.reason[: names.MAX_MESSAGE_CHARS])
     traced: Headers = ((names.TRACE_ID, trace_id.encode()),) if trace_id else ()
     # A record without key and value can't be produced: the key becomes empty.
     key = b"" if message.key is None and message.value is None else message.key
-    headers = message.headers + _why(message.origin, cause) + traced + stamped
-    record = OutputRecord(message.origin, topic, key, message.value, headers, form=Form.DEAD_LETTER, cause=cause)
-    return replace(record, timestamp_ms=None if old else stamp, message=message)
+    headers = message.headers + _why(message.origin, cause) + traced + _stamp(stamp if old else None)
+    return OutputRecord(
+        topic,
+        key,
+        message.value,
+        headers,
+        timestamp_ms=None if old else stamp,
+        origin=message.origin,
+        form=Form.DEAD_LETTER,
+        cause=cause,
+        message=message,
+    )
 
 
 def without_payload(refused: OutputRecord, topic: str, refusal: Refusal = Refusal.MESSAGE_TOO_LARGE) -> OutputRecord:
     """The dead letter in place of a record that its topic refuses: headers that name the message, and no value."""
     cause = Cause(refusal.kind, names.SENDING, reason=refusal.message(refused.topic))
-    key, headers = short(refused.key) or b"", _why(refused.origin, cause)
-    message, form = refused.message, Form.WITHOUT_PAYLOAD
-    return OutputRecord(
-        refused.origin, topic, key, None, headers, refused.trace, form=form, cause=cause, message=message
+    return replace(
+        refused,
+        topic=topic,
+        key=short_key(refused.key),
+        value=None,
+        headers=_why(refused.origin, cause),
+        timestamp_ms=None,
+        partition=None,
+        form=Form.WITHOUT_PAYLOAD,
+        cause=cause,
     )
 
 
-def short(key: bytes | None) -> bytes | None:
-    """The key; an empty one in place of a long one."""
-    return key if key is None or len(key) <= names.MAX_MESSAGE_CHARS else b""
+def short_key(key: bytes | None) -> bytes:
+    """The key; an empty one in place of a long one, and of none."""
+    return key if key is not None and len(key) <= names.MAX_MESSAGE_CHARS else b""
 
 
 _OLD: Final = 86_400.0
 """Seconds."""
 
 _REFUSALS: Final = {Form.REFUSAL: (Form.SHORT_REFUSAL,), Form.SHORT_REFUSAL: ()}
-"""The further forms of a refusal."""
+"""The further forms of a refusal; every other record has both."""
+
+
+def _stamp(timestamp_ms: int | None) -> Headers:
+    return ((names.TIMESTAMP, str(timestamp_ms).encode()),) if timestamp_ms is not None else ()
 
 
 def _why(origin: Origin, cause: Cause) -> Headers:

@@ -119,7 +119,7 @@ def watermark(document: EventInFlight, topic: str) -> OutputRecord:
     """
     origin = document.message.origin
     key = f"{document.physical or document.collection}|{document.namespace}|{origin.partition}"
-    return OutputRecord(origin, topic, key.encode(), str(origin.offset).encode(), (), form=Form.WATERMARK)
+    return OutputRecord(topic, key.encode(), str(origin.offset).encode(), origin=origin, form=Form.WATERMARK)
 
 
 def removals(deletion: DeletionInFlight, topic: str, partitions: int) -> list[OutputRecord]:

@@ -16,7 +16,7 @@ from bench.kafka.listeners import MECHANISMS, PASSWORD, unsigned_token
 from bench.stubs import DIMENSION, stub_backends
 from operators.delivery import topics
 from operators.delivery.kafka_python.connection import connection
-from operators.delivery.librdkafka.security import security
+from operators.delivery.librdkafka.connection import security
 from schemas.errors import ConfigError, FatalDelivery, RankstreamError
 from schemas.settings import KafkaSettings
 from tests.integration.deployment import Deployment, assert_each_once

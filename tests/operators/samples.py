@@ -12,8 +12,7 @@ from operators.caching.keys import binding
 from operators.caching.semantic_cache import SemanticCache
 from operators.collections.catalogue import Catalogue
 from operators.delivery.output_record import OutputRecord
-from operators.delivery.reply_topics import ReplyTopics
-from operators.delivery.topics import DEFAULT_MAX, TopicState
+from operators.delivery.topics import DEFAULT_MAX, ReplyTopics, TopicState
 from operators.delivery.way_out import WayOut
 from operators.query.collection import Capabilities, Destinations, Modifier
 from operators.query.cursor import CursorCodec

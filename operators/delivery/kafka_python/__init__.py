@@ -25,44 +25,41 @@
 - Unstable offsets are logged as errors at every retry, although waiting for them is what `read_committed` means.
 """
 
-from typing import Final
-
-from operators.delivery.client import ANY_BATCH, BoundedReader, Consumer, PlainProducer, Tail, TransactionalProducer
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT
-from operators.delivery.kafka_python.consumer import KafkaPythonConsumer, quieten
+from operators.delivery.client import (
+    ANY_BATCH,
+    Consumer,
+    KafkaClient,
+    PlainProducer,
+    TopicReader,
+    TransactionalProducer,
+)
+from operators.delivery.kafka_python.consumer import KafkaPythonConsumer, KafkaPythonReader, quieten
 from operators.delivery.kafka_python.producer import KafkaPythonProducer, KafkaPythonTransactions
-from operators.delivery.kafka_python.reader import KafkaPythonReader
 from operators.delivery.kafka_python.records import read_any_headers
 from schemas.settings import KafkaSettings
 
 __all__ = ["KafkaPython"]
 
 
-class KafkaPython:
+class KafkaPython(KafkaClient):
     """Makes consumers, tails and producers by kafka-python."""
 
-    name: Final = "kafka-python"
-    transaction_interval: Final = 0.04
+    name = "kafka-python"
+    transaction_interval = 0.04
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
+        super().__init__(settings)
         read_any_headers()
         quieten()
 
     def consumer(self, *, headers_decide: bool = False) -> Consumer:  # noqa: ARG002  it always tells
         return KafkaPythonConsumer(self._settings)
 
-    def tail(self, topic: str) -> Tail:
-        # Nothing that is asked of it takes long: a connection that doesn't answer is given up early.
-        call_timeout = min(self._settings.request_timeout, CALL_TIMEOUT)
-        return KafkaPythonReader(self._settings, topic, "read_uncommitted", call_timeout, from_end=False)
-
-    def bounded_reader(self, topic: str, *, from_end: bool = False) -> BoundedReader:
-        call_timeout = self._settings.request_timeout
-        return KafkaPythonReader(self._settings, topic, "read_committed", call_timeout, from_end=from_end)
-
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
         return KafkaPythonTransactions(self._settings, transactional_id, max_batch)
 
     def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:
         return KafkaPythonProducer(self._settings, max_batch)
+
+    def _reader(self, topic: str, isolation: str, call_timeout: float, *, from_end: bool) -> TopicReader:
+        return KafkaPythonReader(self._settings, topic, isolation, call_timeout, from_end=from_end)

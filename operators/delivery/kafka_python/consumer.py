@@ -1,9 +1,17 @@
-"""A member of a consumer group, by kafka-python."""
+"""Consumers by kafka-python: a member of a consumer group, and the reader of a topic, which joins none.
+
+Of the reader:
+
+- It counts the marks of transactions as read when it passes over them, but a poll that finds nothing else goes on
+  waiting for a record: a caller that waits for a position polls for milliseconds.
+- A broker answers a connection's requests one after the other, and a fetch waits there for records: one that asks for
+  ends has a connection of its own.
+"""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import kafka
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
@@ -11,39 +19,32 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import BrokerResponseError
 
 from operators.delivery.client import (
-    METADATA_AGE,
+    CALL_TIMEOUT,
+    TAIL_METADATA_AGE,
+    Commits,
     ConsumerRecord,
     Ends,
     GroupMetadata,
     Rebalance,
     TopicPartition,
-    missing,
+    TopicReader,
+    unknown_topic,
 )
 from operators.delivery.error_codes import ends
-from operators.delivery.kafka_python.connection import (
-    CALL_TIMEOUT,
-    connection,
-    consumer_options,
-    naming_failures,
-    offsets,
-)
-from operators.delivery.kafka_python.records import ALL, FETCH_BYTES, consumer_records
+from operators.delivery.kafka_python.connection import close_consumer, naming_failures, offsets, open_consumer
+from operators.delivery.kafka_python.records import ALL, consumer_records
 from operators.delivery.tracker import Commit
-from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.errors import DeliveryError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 
-class _UnstableOffsets(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
-        return "UnstableOffsetCommit" not in record.getMessage()
-
-
-_UNSTABLE_OFFSETS: Final = _UnstableOffsets()
+def _of_no_unstable_offset(record: logging.LogRecord) -> bool:
+    return "UnstableOffsetCommit" not in record.getMessage()
 
 
 def quieten() -> None:
     """Have kafka-python log no error while offsets are unstable: their reader waits until they are stable."""
-    logging.getLogger("kafka.coordinator.consumer").addFilter(_UNSTABLE_OFFSETS)
+    logging.getLogger("kafka.coordinator.consumer").addFilter(_of_no_unstable_offset)
 
 
 class _Listener(ConsumerRebalanceListener):
@@ -64,23 +65,16 @@ class KafkaPythonConsumer:
     """A dynamic member of the group. It reads committed records and commits nothing by itself."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._consumer = kafka.KafkaConsumer(
-            **{
+        self._consumer = open_consumer(
+            settings,
+            {
                 "group_id": settings.group_id,
-                "enable_auto_commit": False,
-                "allow_auto_create_topics": False,
-                "auto_offset_reset": "earliest",
                 "isolation_level": "read_committed",
                 "session_timeout_ms": int(settings.session_timeout * 1000),
                 "heartbeat_interval_ms": int(settings.heartbeat_interval * 1000),
                 "max_poll_interval_ms": int(settings.max_poll_interval * 1000),
-                "fetch_max_bytes": FETCH_BYTES,
-                "metadata_max_age_ms": int(METADATA_AGE * 1000),
                 "partition_assignment_strategy": (RangePartitionAssignor,),
-                "metrics_enabled": False,
-                **connection(settings),
-                **consumer_options(settings),
-            }
+            },
         )
         self._stable: dict[TopicPartition, int] = {}
         fetcher = self._consumer._fetcher
@@ -90,7 +84,7 @@ class KafkaPythonConsumer:
         with naming_failures(f"metadata of {topic}"):
             known = self._consumer.partitions_for_topic(topic)
         if not known:
-            raise missing(topic)
+            raise unknown_topic(topic)
         self._consumer.subscribe([topic], listener=_Listener(rebalance))
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
@@ -149,14 +143,16 @@ class KafkaPythonConsumer:
         return parse_fetched_data
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        for partition in partitions:
-            with suppress(KeyError):
-                self._consumer.pause(kafka.TopicPartition(*partition))
+        self._switch(self._consumer.pause, partitions)
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        self._switch(self._consumer.resume, partitions)
+
+    def _switch(self, switch: Callable[[Any], None], partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
+            # One that was taken away has nothing to switch.
             with suppress(KeyError):
-                self._consumer.resume(kafka.TopicPartition(*partition))
+                switch(kafka.TopicPartition(*partition))
 
     def stable(self) -> bool:
         return bool(self._consumer.group_metadata().state == "<stable>")
@@ -164,7 +160,7 @@ class KafkaPythonConsumer:
     def group_metadata(self) -> GroupMetadata:
         return self._consumer.group_metadata()
 
-    def commit(self, commits: Mapping[TopicPartition, Commit], group: GroupMetadata) -> None:
+    def commit(self, commits: Commits, group: GroupMetadata) -> None:
         present = self.group_metadata()
         if (present.member_id, present.generation_id) != (group.member_id, group.generation_id):
             raise RetriableDelivery("commit: the membership is over")
@@ -177,4 +173,76 @@ class KafkaPythonConsumer:
                 raise
 
     def close(self) -> None:
-        self._consumer.close(autocommit=False, timeout_ms=CALL_TIMEOUT * 1000)
+        close_consumer(self._consumer)
+
+
+class KafkaPythonReader(TopicReader):
+    """One consumer that reads, and one that asks for offsets."""
+
+    def __init__(
+        self, settings: KafkaSettings, topic: str, isolation: str, call_timeout: float, *, from_end: bool
+    ) -> None:
+        timeout = int(call_timeout * 1000)
+        own = {"isolation_level": isolation, "request_timeout_ms": timeout, "bootstrap_timeout_ms": timeout}
+        self._reading = open_consumer(settings, own)
+        try:
+            self._metadata = open_consumer(settings, {"group_id": settings.group_id, **own}, TAIL_METADATA_AGE)
+        except DeliveryError:
+            close_consumer(self._reading)
+            raise
+        super().__init__(settings, topic, call_timeout, from_end=from_end)
+
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
+        with naming_failures(f"poll of {self._topic}"):
+            fetched = self._reading.poll(timeout_ms=int(timeout * 1000), max_records=ALL)
+            for number in self._positions:
+                position = self._reading.position(self._partition(number), timeout_ms=0)
+                # There is none while a position that the log has no more is put right.
+                if position is not None:
+                    self._positions[number] = position
+        return consumer_records(fetched)
+
+    def seek(self, partition: int, offset: int) -> None:
+        self._reading.seek(self._partition(partition), offset)
+        self._positions[partition] = offset
+
+    def close(self) -> None:
+        close_consumer(self._reading)
+        close_consumer(self._metadata)
+
+    def _partitions(self, timeout: float) -> set[int]:  # noqa: ARG002  its metadata are never old
+        with _reading_offsets(f"partitions of {self._topic}"):
+            known: set[int] = self._metadata.partitions_for_topic(self._topic) or set()
+        return known
+
+    def _offsets(self, partitions: Iterable[int], timeout: float, *, from_end: bool) -> dict[int, int]:
+        asked = [self._partition(number) for number in partitions]
+        with _reading_offsets(f"end offsets of {self._topic}" if from_end else f"partitions of {self._topic}"):
+            ask = self._metadata.end_offsets if from_end else self._metadata.beginning_offsets
+            return {each.partition: offset for each, offset in ask(asked, timeout_ms=timeout * 1000).items()}
+
+    def _committed(self) -> dict[int, int]:
+        with _reading_offsets(f"committed offsets of {self._topic}"):
+            found = {number: self._metadata.committed(self._partition(number)) for number in self._positions}
+        return {number: offset for number, offset in found.items() if offset is not None}
+
+    def _read_from(self, starts: Mapping[int, int]) -> None:  # noqa: ARG002  assigning forgets the other positions
+        partitions = [self._partition(number) for number in self._positions]
+        # It never polls: only what is assigned stays in its metadata.
+        self._metadata.assign(partitions)
+        self._reading.assign(partitions)
+        for number, position in self._positions.items():
+            self._reading.seek(self._partition(number), position)
+
+    def _partition(self, number: int) -> Any:
+        return kafka.TopicPartition(self._topic, number)
+
+
+@contextmanager
+def _reading_offsets(what: str) -> Iterator[None]:
+    with naming_failures(what):
+        try:
+            yield
+        except KeyError as error:
+            # A partition was left out of the answer.
+            raise RetriableDelivery(f"{what}: {type(error).__name__}") from error

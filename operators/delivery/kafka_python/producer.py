@@ -16,28 +16,23 @@ from kafka.errors import (
 )
 from kafka.net.compat import KafkaNetClient
 
-from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, find_refusal
-from operators.delivery.error_codes import FENCED, Refusal, curing, ends, refusal
-from operators.delivery.kafka_python.connection import (
+from operators.delivery.client import (
     CALL_TIMEOUT,
-    connection,
-    describe,
-    offsets,
-    producer_options,
+    Commits,
+    GroupMetadata,
+    ProducerRecord,
+    RecordRefused,
+    find_refusal,
 )
-from operators.delivery.tracker import Commit
+from operators.delivery.error_codes import FENCED, Refusal, curing, ends, refusal
+from operators.delivery.kafka_python.connection import connection, describe, further_options, offsets
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
 
-_BATCH_SIZE: Final = 16_384
 _LINGER_MS: Final = 1000
-_RETRY_BACKOFF_MS: Final = 5
 _CLOSE_TIMEOUT: Final = 1
 _ANSWERS: Final = 256
 """The latest answers of brokers in which the cause of a failure is looked for."""
-
-_MAX_REQUEST_SIZE: Final = 64 * 1024 * 1024
-"""Sizes are bounded before they get here; the client's own bound would only hide the broker's answer."""
 
 
 class _Requests(KafkaNetClient):
@@ -86,22 +81,23 @@ class _Requests(KafkaNetClient):
 
 
 class _Sending:
-    def __init__(self, settings: KafkaSettings, max_batch: int, own: Mapping[str, Any]) -> None:
+    def __init__(self, settings: KafkaSettings, max_batch: int, timeout: float, own: Mapping[str, Any]) -> None:
+        self._timeout = timeout
         self._config = {
             "acks": "all",
             "compression_type": settings.compression,
             "linger_ms": _linger_ms(settings),
-            "batch_size": min(_BATCH_SIZE, max_batch),
-            "retry_backoff_ms": _RETRY_BACKOFF_MS,
-            "max_request_size": _MAX_REQUEST_SIZE,
+            "batch_size": min(16_384, max_batch),
+            "retry_backoff_ms": 5,
+            # Sizes are bounded before they get here; the client's own bound would only hide the broker's answer.
+            "max_request_size": 64 * 1024 * 1024,
             "metrics_enabled": False,
             "bootstrap_timeout_ms": int(CALL_TIMEOUT * 1000),
             **connection(settings),
-            **producer_options(settings),
+            **further_options(settings.options_of_producers, kafka.KafkaProducer),
             **own,
         }
         self._records: Sequence[ProducerRecord] = ()
-        self._sent: list[Any] = []
         self._failures: list[tuple[ProducerRecord, int | None]] = []
         self._failed: Any = None
         self._producer = self._make()
@@ -127,7 +123,9 @@ class _Sending:
         return self._requests
 
     def _send(self, records: Sequence[ProducerRecord]) -> None:
-        self._records, self._sent, self._failures, self._failed = records, [], [], None
+        """Send the records, and wait for the acknowledgement of each. Raises KafkaError."""
+        self._records, self._failures, self._failed = records, [], None
+        sent = []
         self._requests.answers.clear()
         # Waits for the topics' metadata, if they are not there.
         known = {topic: self._producer.partitions_for(topic) for topic in {record.topic for record in records}}
@@ -136,25 +134,21 @@ class _Sending:
             raise UnknownTopicOrPartitionError
         self._requests.gathering = True
         try:
-            self._gather(records)
+            for record in records:
+                future = self._producer.send(
+                    record.topic,
+                    key=record.key,
+                    value=record.value,
+                    partition=record.partition,
+                    headers=list(record.headers),
+                    timestamp_ms=record.timestamp_ms,
+                )
+                future.add_errback(partial(self._note, record, future))
+                sent.append(future)
         finally:
             self._requests.gathering = False
-
-    def _gather(self, records: Sequence[ProducerRecord]) -> None:
-        for record in records:
-            future = self._producer.send(
-                record.topic,
-                key=record.key,
-                value=record.value,
-                partition=record.partition,
-                headers=list(record.headers),
-                timestamp_ms=record.timestamp_ms,
-            )
-            future.add_errback(partial(self._note, record, future))
-            self._sent.append(future)
-
-    def _raise_failed(self) -> None:
-        for future in self._sent:
+        self._producer.flush(self._timeout)
+        for future in sent:
             if not future.succeeded():
                 raise future.exception or KafkaTimeoutError("a record was not acknowledged")
 
@@ -185,8 +179,7 @@ class KafkaPythonTransactions(_Sending):
 
         Raises RetriableDelivery while the broker doesn't answer, and FatalDelivery if it has no transactions for us.
         """
-        self._timeout = settings.transaction_request_timeout
-        timeout = int(self._timeout * 1000)
+        timeout = int(settings.transaction_request_timeout * 1000)
         own = {
             "transactional_id": transactional_id,
             "transaction_timeout_ms": int(settings.transaction_timeout * 1000),
@@ -196,7 +189,7 @@ class KafkaPythonTransactions(_Sending):
         }
         self._id = transactional_id
         self._unfit: str | None = None
-        super().__init__(settings, max_batch, own)
+        super().__init__(settings, max_batch, settings.transaction_request_timeout, own)
         try:
             self._producer.init_transactions()
         except KafkaError as error:
@@ -209,9 +202,7 @@ class KafkaPythonTransactions(_Sending):
     def retirement(self) -> str | None:
         return self._unfit or self._requests.unanswered
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         if group.generation_id < 0:
             # The broker takes offsets without a generation, and does not fence them.
             raise RetriableDelivery("not a member of the group")
@@ -219,8 +210,6 @@ class KafkaPythonTransactions(_Sending):
         try:
             self._producer.begin_transaction()
             self._send(records)
-            self._producer.flush(self._timeout)
-            self._raise_failed()
             self._producer.send_offsets_to_transaction(offsets(commits), group)
             committing = True
             self._producer.commit_transaction()
@@ -232,7 +221,11 @@ class KafkaPythonTransactions(_Sending):
 
     def _abort(self, cause: KafkaError, *, committing: bool) -> None:
         try:
-            self._abort_in_time()
+            # The client's own call waits without end for a partition of a topic that was made again with fewer.
+            aborted = self._producer._transaction_manager.begin_abort()
+            self._producer._sender.wakeup()
+            if not aborted.wait(timeout_ms=CALL_TIMEOUT * 1000):
+                raise KafkaTimeoutError("the transaction's end was not acknowledged")
         except KafkaError as error:
             if getattr(self._producer._transaction_manager.last_error, "errno", None) in FENCED:
                 raise Fenced(self._id) from cause
@@ -241,28 +234,17 @@ class KafkaPythonTransactions(_Sending):
                 code = self._requests.ends() or type(cause).__name__
                 raise FatalDelivery(f"transaction: {code}, abort: {type(error).__name__}") from cause
 
-    def _abort_in_time(self) -> None:
-        """Abort the transaction. Raises KafkaError, also where that takes too long.
-
-        The client itself waits without end, where it waits for a partition of a topic that was made again with fewer.
-        """
-        aborted = self._producer._transaction_manager.begin_abort()
-        self._producer._sender.wakeup()
-        if not aborted.wait(timeout_ms=CALL_TIMEOUT * 1000):
-            raise KafkaTimeoutError("the transaction's end was not acknowledged")
-
 
 class KafkaPythonProducer(_Sending):
     """Records without a transaction, each acknowledged by all in-sync replicas."""
 
     def __init__(self, settings: KafkaSettings, max_batch: int) -> None:
-        self._timeout = settings.request_timeout
-        timeout = int(self._timeout * 1000)
+        timeout = int(settings.request_timeout * 1000)
         # A record needs more time than one request for it: the client's default is too short for a long one.
         longest = max(kafka.KafkaProducer.DEFAULT_CONFIG["delivery_timeout_ms"], timeout + _linger_ms(settings))
         own = {"enable_idempotence": True, "max_block_ms": timeout, "delivery_timeout_ms": longest}
         self._unfit = False
-        super().__init__(settings, max_batch, own)
+        super().__init__(settings, max_batch, settings.request_timeout, own)
 
     def send(self, records: Sequence[ProducerRecord]) -> None:
         if self._unfit:
@@ -272,13 +254,10 @@ class KafkaPythonProducer(_Sending):
             self._producer, self._unfit = self._make(), False
         try:
             self._send(records)
-            self._producer.flush(self._timeout)
-            self._raise_failed()
         except KafkaError as error:
             self._unfit = True
-            raise self._failure(
-                f"produce to {', '.join(sorted({record.topic for record in records}))}", error
-            ) from error
+            what = f"produce to {', '.join(sorted({record.topic for record in records}))}"
+            raise self._failure(what, error) from error
 
 
 def _linger_ms(settings: KafkaSettings) -> int:

@@ -14,15 +14,13 @@ import kafka
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from operators.delivery.client import READ_HEADERS, ConsumerRecord, TopicPartition
-from operators.delivery.kafka_python.connection import CALL_TIMEOUT, connection, naming_failures
+from operators.delivery.client import CALL_TIMEOUT, READ_HEADERS, ConsumerRecord, TopicPartition
+from operators.delivery.kafka_python.connection import close_consumer, connection, naming_failures
 from operators.wire.message import Headers
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 
 ALL: Final = 1_000_000
-FETCH_BYTES: Final = 4 * 1024 * 1024
-"""Bytes that one fetch brings at most, and that may wait in this process, unless a single record is larger."""
 
 _Place = tuple[TopicPartition, int]
 """A partition and an offset."""
@@ -70,11 +68,12 @@ class SecondReader:
     def close(self) -> None:
         """Close the connections."""
         if self._consumer is not None:
-            self._consumer.close(autocommit=False, timeout_ms=CALL_TIMEOUT * 1000)
+            close_consumer(self._consumer)
 
     def _read(self, wanted: set[_Place]) -> dict[_Place, Headers | None]:
         if self._consumer is None:
             read_any_headers()
+            # The options of the settings are those of the other client.
             self._consumer = kafka.KafkaConsumer(
                 isolation_level="read_committed",
                 allow_auto_create_topics=False,

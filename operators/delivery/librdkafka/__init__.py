@@ -18,45 +18,43 @@
 - A topic that is unknown is waited for until the transaction's time-out; the transaction can be aborted then.
 """
 
-from typing import Final
-
-from operators.delivery.client import ANY_BATCH, BoundedReader, Consumer, PlainProducer, Tail, TransactionalProducer
+from operators.delivery.client import (
+    ANY_BATCH,
+    Consumer,
+    KafkaClient,
+    PlainProducer,
+    TopicReader,
+    TransactionalProducer,
+)
 from operators.delivery.kafka_python.records import SecondReader
-from operators.delivery.librdkafka.connection import CALL_TIMEOUT, check_options, quieten
-from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer
+from operators.delivery.librdkafka.connection import check_options, quieten
+from operators.delivery.librdkafka.consumer import LibrdkafkaConsumer, LibrdkafkaReader
 from operators.delivery.librdkafka.producer import LibrdkafkaProducer, LibrdkafkaTransactions
-from operators.delivery.librdkafka.reader import LibrdkafkaReader
 from schemas.settings import KafkaSettings
 
 __all__ = ["Librdkafka"]
 
 
-class Librdkafka:
+class Librdkafka(KafkaClient):
     """Makes consumers, tails and producers by librdkafka."""
 
-    name: Final = "librdkafka"
-    transaction_interval: Final = 0.01
+    name = "librdkafka"
+    transaction_interval = 0.01
 
     def __init__(self, settings: KafkaSettings) -> None:
         """Raises ConfigError for an option that librdkafka doesn't have."""
+        super().__init__(settings)
         check_options(settings)
-        self._settings = settings
         quieten()
 
     def consumer(self, *, headers_decide: bool = False) -> Consumer:
         return LibrdkafkaConsumer(self._settings, SecondReader(self._settings) if headers_decide else None)
-
-    def tail(self, topic: str) -> Tail:
-        # Nothing that is asked of it takes long: a connection that doesn't answer is given up early.
-        call_timeout = min(self._settings.request_timeout, CALL_TIMEOUT)
-        return LibrdkafkaReader(self._settings, topic, "read_uncommitted", call_timeout, from_end=False)
-
-    def bounded_reader(self, topic: str, *, from_end: bool = False) -> BoundedReader:
-        call_timeout = self._settings.request_timeout
-        return LibrdkafkaReader(self._settings, topic, "read_committed", call_timeout, from_end=from_end)
 
     def transactional_producer(self, transactional_id: str, max_batch: int) -> TransactionalProducer:
         return LibrdkafkaTransactions(self._settings, transactional_id, max_batch)
 
     def plain_producer(self, max_batch: int = ANY_BATCH) -> PlainProducer:
         return LibrdkafkaProducer(self._settings, max_batch)
+
+    def _reader(self, topic: str, isolation: str, call_timeout: float, *, from_end: bool) -> TopicReader:
+        return LibrdkafkaReader(self._settings, topic, isolation, call_timeout, from_end=from_end)

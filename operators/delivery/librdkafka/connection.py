@@ -1,30 +1,23 @@
-"""Connections: the options of every client of a broker, its records and its errors."""
+"""Connections: the options, TLS, SASL and the errors of every client of a broker, by librdkafka.
+
+Certificates and keys are read when a client is made, and so is a password; a token before the last one expires.
+"""
 
 import contextlib
 import logging
 import re
+import time
 from collections.abc import Iterator, Mapping
-from operator import methodcaller
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from operators.delivery.client import READ_HEADERS, ConsumerRecord
-from operators.delivery.client import TopicPartition as Partition
+from operators.delivery.client import Commits
+from operators.delivery.credentials import TokenSource, check_files, secret, tokens
 from operators.delivery.error_codes import curing
-from operators.delivery.librdkafka.security import security
-from operators.delivery.tracker import Commit
 from schemas.errors import ConfigError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
-
-CALL_TIMEOUT: Final = 3.0
-"""Seconds for a request that a broker answers immediately."""
-
-_ALL: Final = 100_000
-
-_raw_headers: Final = methodcaller("headers")
-"""A header's name that isn't UTF-8 leaves `headers` with a result and an exception. A call from Python code that has
-run often doesn't look for the latter, which would come up at some later line; this one always does."""
+from schemas.settings.delivery import SchemaRegistrySettings, TlsSettings
 
 log = logging.getLogger("librdkafka")
 
@@ -47,32 +40,87 @@ def connection(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
-def consumer_options(settings: KafkaSettings) -> dict[str, str]:
-    """Options of the settings for consumers, in the library's own form; they go over ours."""
-    return _as_text(settings.options_of_consumers)
+def security(settings: KafkaSettings) -> dict[str, Any]:
+    """The configuration that secures a client's connections.
+
+    For OAUTHBEARER confluent-kafka asks for tokens on a thread of its own, with no call of `poll`, and a client's
+    constructor waits for the first, 10 s at most. Where that fails, a consumer's raises an object that is no exception,
+    which nothing but a bare `except` catches: a good token is made sure of here, so call this right before each client.
+
+    Raises ConfigError for a file that can't be used and FatalDelivery if there is no good token.
+    """
+    tls, sasl = settings.tls, settings.sasl
+    options: dict[str, Any] = {"security.protocol": settings.security_protocol}
+    if settings.security_protocol.endswith("SSL"):
+        check_files(tls, "kafka.tls")
+        options["ssl.endpoint.identification.algorithm"] = "https" if tls.check_hostname else "none"
+        options |= locations(tls)
+        if (password := secret(tls, "kafka.tls", "key_password")) is not None:
+            options["ssl.key.password"] = password
+    if sasl.mechanism == "OAUTHBEARER":
+        options |= {"sasl.mechanism": sasl.mechanism, "oauth_cb": _callback(tokens(sasl), sasl.extensions)}
+    elif sasl.mechanism is not None:
+        options |= {
+            "sasl.mechanism": sasl.mechanism,
+            "sasl.username": sasl.username,
+            "sasl.password": secret(sasl, "kafka.sasl", "password"),
+        }
+    return options
 
 
-def producer_options(settings: KafkaSettings) -> dict[str, str]:
-    """Options of the settings for producers, in the library's own form; they go over ours."""
-    return _as_text(settings.options_of_producers)
+def locations(section: TlsSettings | SchemaRegistrySettings) -> dict[str, str]:
+    """The options of a section's files, for the client of a broker or of a schema registry."""
+    files = {"ca": section.ca_file, "certificate": section.certificate_file, "key": section.key_file}
+    return {f"ssl.{name}.location": str(file) for name, file in files.items() if file is not None}
+
+
+def _callback(source: TokenSource, extensions: Mapping[str, str]) -> Any:
+    def token(_: str) -> tuple[str, float, str, dict[str, str]]:
+        issued = source.token()
+        # The name between them is for the client's own logs.
+        return issued.value, issued.expires, "", dict(extensions)
+
+    try:
+        first = source.token()
+    except RetriableDelivery as error:
+        raise FatalDelivery(str(error)) from None
+    if first.expires <= time.time():
+        raise FatalDelivery("SASL OAUTHBEARER: the token has expired")
+    return token
+
+
+def open_consumer(settings: KafkaSettings, own: Mapping[str, Any]) -> Consumer:
+    """A consumer that commits nothing by itself, with options of its own."""
+    return Consumer(
+        {
+            **connection(settings),
+            "group.id": settings.group_id,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            # KiB fetched ahead of a partition at most, unless a single record is larger.
+            "queued.max.messages.kbytes": 4096,
+            # A full queue is looked at again at once, not after a second.
+            "fetch.queue.backoff.ms": 5,
+            **own,
+            **settings.options_of_consumers,
+        },
+        logger=log,
+    )
 
 
 def check_options(settings: KafkaSettings) -> None:
     """Raise ConfigError for an option that the library doesn't have, or a value that it doesn't take."""
     try:
-        if consuming := consumer_options(settings):
-            Consumer({"group.id": settings.group_id, **consuming}, logger=log).close()
-        if producing := producer_options(settings):
-            Producer(producing, logger=log).close()
+        if settings.options_of_consumers:
+            Consumer({"group.id": settings.group_id, **settings.options_of_consumers}, logger=log).close()
+        if settings.options_of_producers:
+            Producer({**settings.options_of_producers}, logger=log).close()
     except KafkaException as error:
         raise ConfigError(f"kafka.options: {error_of(error).str()}") from error
 
 
-def _as_text(options: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
-
-
-def offsets(commits: Mapping[Partition, Commit]) -> list[TopicPartition]:
+def offsets(commits: Commits) -> list[TopicPartition]:
     """Commits in the client's own types."""
     return [
         TopicPartition(partition.topic, partition.partition, commit.offset, commit.metadata)
@@ -106,19 +154,13 @@ def naming_failures(what: str) -> Iterator[None]:
         raise failure(what, error_of(error)) from error
 
 
-class _Connections(logging.Filter):
-    """Drop the line for each try while no broker is there: `_log_error` logs it once."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith("FAIL ")
-
-
-_CONNECTIONS: Final = _Connections()
+def _of_no_connection(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("FAIL ")
 
 
 def quieten() -> None:
-    """Have librdkafka log no line a try while no broker is there."""
-    log.addFilter(_CONNECTIONS)
+    """Have librdkafka log no line a try while no broker is there: `_log_error` logs it once."""
+    log.addFilter(_of_no_connection)
 
 
 class Connections:
@@ -160,41 +202,3 @@ def _log_throttling(event: Any) -> None:
         event.broker_name,
         event.throttle_time,
     )
-
-
-def partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:
-    """The topic's partitions; none if it isn't known. Raises RetriableDelivery."""
-    with naming_failures(f"metadata of {topic}"):
-        known = consumer.list_topics(topic, timeout=timeout).topics[topic]
-    return set(known.partitions) if known.error is None else set()
-
-
-def fetch(consumer: Consumer, timeout: float) -> list[Any]:
-    """All messages that a consumer has; waits `timeout` seconds for the first. Raises KafkaException."""
-    first = consumer.poll(timeout)
-    # `consume` waits until it has as many as it may return: only what is there already comes by it.
-    return [] if first is None else [first, *consumer.consume(_ALL, 0)]
-
-
-def consumer_record(message: Any) -> ConsumerRecord:
-    """The record in a message. Raises RetriableDelivery or FatalDelivery for a message that is an error."""
-    if (error := message.error()) is not None:
-        raise failure("poll", error)
-    kind, milliseconds = message.timestamp()
-    return ConsumerRecord(
-        Partition(message.topic(), message.partition()),
-        message.offset(),
-        message.key(),
-        message.value(),
-        _headers(message),
-        milliseconds / 1000 if kind != TIMESTAMP_NOT_AVAILABLE else -1.0,
-    )
-
-
-def _headers(message: Any) -> tuple[tuple[str, bytes], ...] | None:
-    try:
-        headers = _raw_headers(message) or ()
-    except (SystemError, UnicodeDecodeError):
-        # A name that isn't UTF-8.
-        return None
-    return None if len(headers) > READ_HEADERS else tuple((name, value or b"") for name, value in headers)

@@ -1,64 +1,75 @@
-"""A member of a consumer group, by librdkafka."""
+"""Consumers by librdkafka: a member of a consumer group, and the reader of a topic, which joins none.
 
+Of the reader:
+
+- It counts the marks of transactions as read when it passes over them: a position gets to the end by itself.
+- A broker answers a connection's requests one after the other, and a fetch waits there for records: one that asks for
+  ends has a connection of its own.
+- It fetches as soon as it is assigned something: that happens at a poll, for a reader that only asks never polls.
+- A broker that has just become a partition's leader, as after the topic was made, isn't waited for: it is asked again.
+- A consumer needs a group's name; neither of these joins it.
+"""
+
+import math
 import queue
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from operator import methodcaller
 from typing import Any, Final
 
 import orjson
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from operators.delivery.client import (
+    CALL_TIMEOUT,
     METADATA_AGE,
+    READ_HEADERS,
+    TAIL_METADATA_AGE,
+    Commits,
     ConsumerRecord,
     Ends,
     GroupMetadata,
     Partitions,
     Rebalance,
-    missing,
+    TopicReader,
+    unknown_topic,
 )
 from operators.delivery.client import TopicPartition as Partition
 from operators.delivery.error_codes import ends
 from operators.delivery.kafka_python.records import SecondReader
 from operators.delivery.librdkafka.connection import (
-    CALL_TIMEOUT,
-    connection,
-    consumer_options,
-    consumer_record,
     describe,
     error_of,
     failure,
-    fetch,
     log,
     naming_failures,
     offsets,
-    partitions_of,
+    open_consumer,
 )
 from operators.delivery.tracker import Commit
-from schemas.errors import FatalDelivery, RetriableDelivery
+from schemas.errors import DeliveryError, FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings
 
 _COMMIT_WAIT: Final = 0.01
 """Seconds that a commit of another thread waits for a poll to end, where such commits happen."""
 
-_STATISTICS: Final = 1000
-"""Milliseconds from one statistics to the next."""
+_ALL: Final = 100_000
 
-_FORGOTTEN: Final = 0.001
+_raw_headers: Final = methodcaller("headers")
+"""A header's name that isn't UTF-8 leaves `headers` with a result and an exception. A call from Python code that has
+run often doesn't look for the latter, which would come up at some later line; this one always does."""
 
-_FETCHED_KIB: Final = 4096
-"""KiB fetched ahead of a partition at most, unless a single record is larger."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """A commit that another thread asks for, and its outcome."""
-
-    commits: Mapping[Partition, Commit]
-    group: GroupMetadata
-    done: Future[None] = field(default_factory=Future)
+_LEADERLESS: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+_RETRY: Final = 0.05
 
 
 class LibrdkafkaConsumer:
@@ -66,33 +77,25 @@ class LibrdkafkaConsumer:
 
     def __init__(self, settings: KafkaSettings, second: SecondReader | None) -> None:
         self._second = second
-        self._consumer = Consumer(
+        self._consumer = open_consumer(
+            settings,
             {
-                **connection(settings),
-                "group.id": settings.group_id,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
                 "session.timeout.ms": int(settings.session_timeout * 1000),
                 "heartbeat.interval.ms": int(settings.heartbeat_interval * 1000),
                 "max.poll.interval.ms": int(settings.max_poll_interval * 1000),
                 "partition.assignment.strategy": "range",
-                "queued.max.messages.kbytes": _FETCHED_KIB,
                 "fetch.wait.max.ms": 500,
                 "topic.metadata.refresh.interval.ms": int(METADATA_AGE * 1000),
-                # A full queue is looked at again at once, not after a second.
-                "fetch.queue.backoff.ms": 5,
                 # Only there it tells the last stable offsets.
-                "statistics.interval.ms": _STATISTICS,
+                "statistics.interval.ms": 1000,
                 "stats_cb": self._note_stable,
-                **consumer_options(settings),
             },
-            logger=log,
         )
         self._stable: dict[Partition, int] = {}
         self._membership: GroupMetadata = None
-        self._commits: queue.SimpleQueue[_Commit] = queue.SimpleQueue()
+        self._commits: queue.SimpleQueue[tuple[Future[None], Commits, GroupMetadata]]
+        self._commits = queue.SimpleQueue()
         self._longest_poll = float("inf")
 
     def subscribe(self, topic: str, rebalance: Rebalance) -> None:
@@ -110,29 +113,29 @@ class LibrdkafkaConsumer:
             self._membership = None
             rebalance.lost(_partitions(partitions))
 
-        if not partitions_of(self._consumer, topic, CALL_TIMEOUT):
-            raise missing(topic)
+        if not _partitions_of(self._consumer, topic, CALL_TIMEOUT):
+            raise unknown_topic(topic)
         self._consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=lost)
 
     def poll(self, timeout: float) -> list[ConsumerRecord]:
         self._commit_waiting()
         with naming_failures("poll"):
-            messages = fetch(self._consumer, min(timeout, self._longest_poll))
-        records = [consumer_record(message) for message in messages]
+            messages = _fetch(self._consumer, min(timeout, self._longest_poll))
+        records = [_record(message) for message in messages]
         return records if self._second is None else self._second.fill_headers(records)
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, Commit | None]:
         with naming_failures("committed offsets"):
             found = self._consumer.committed([TopicPartition(*partition) for partition in partitions], CALL_TIMEOUT)
-        commits: dict[Partition, Commit | None] = {}
-        for partition in found:
-            if partition.error is not None:
-                raise failure("committed offsets", partition.error)
-            known = partition.offset >= 0
-            commits[Partition(partition.topic, partition.partition)] = (
-                Commit(partition.offset, partition.metadata or "") if known else None
-            )
-        return commits
+        for each in found:
+            if each.error is not None:
+                raise failure("committed offsets", each.error)
+        return {
+            Partition(each.topic, each.partition): Commit(each.offset, each.metadata or "")
+            if each.offset >= 0
+            else None
+            for each in found
+        }
 
     def beginning(self, partition: Partition) -> int:
         with naming_failures("beginning offsets"):
@@ -164,7 +167,7 @@ class LibrdkafkaConsumer:
         while self.positions(partitions):
             if time.monotonic() > limit:
                 raise RetriableDelivery("assign: a partition keeps its former position")
-            time.sleep(_FORGOTTEN)
+            time.sleep(0.001)
 
     def _note_stable(self, statistics: str) -> None:
         for name, topic in orjson.loads(statistics)["topics"].items():
@@ -185,12 +188,12 @@ class LibrdkafkaConsumer:
     def group_metadata(self) -> GroupMetadata:
         return self._membership
 
-    def commit(self, commits: Mapping[Partition, Commit], group: GroupMetadata) -> None:
+    def commit(self, commits: Commits, group: GroupMetadata) -> None:
         self._longest_poll = _COMMIT_WAIT
-        asked = _Commit(commits, group)
-        self._commits.put(asked)
+        outcome: Future[None] = Future()
+        self._commits.put((outcome, commits, group))
         try:
-            asked.done.result(CALL_TIMEOUT)
+            outcome.result(CALL_TIMEOUT)
         except TimeoutError as error:
             raise RetriableDelivery("commit: the consumer is not polled") from error
 
@@ -210,24 +213,157 @@ class LibrdkafkaConsumer:
 
     def _commit_waiting(self) -> None:
         while not self._commits.empty():
-            asked = self._commits.get()
-            if asked.group is not self._membership:
-                asked.done.set_exception(RetriableDelivery("commit: the membership is over"))
-                continue
+            outcome, commits, group = self._commits.get()
             try:
-                committed = self._consumer.commit(offsets=offsets(asked.commits), asynchronous=False)
-                # It raises only what is wrong with all partitions.
-                errors = [partition.error for partition in committed if partition.error is not None]
-            except KafkaException as error:
-                errors = [error_of(error)]
-            if not errors:
-                asked.done.set_result(None)
-                continue
-            ending = next((each for each in errors if ends(each.code())), None)
-            asked.done.set_exception(
-                failure("commit", errors[0]) if ending is None else FatalDelivery(describe("commit", ending))
-            )
+                self._commit(commits, group)
+            except DeliveryError as error:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(None)
+
+    def _commit(self, commits: Commits, group: GroupMetadata) -> None:
+        if group is not self._membership:
+            raise RetriableDelivery("commit: the membership is over")
+        try:
+            committed = self._consumer.commit(offsets=offsets(commits), asynchronous=False)
+            # It raises only what is wrong with all partitions.
+            errors = [partition.error for partition in committed if partition.error is not None]
+        except KafkaException as error:
+            errors = [error_of(error)]
+        if (ending := next((each for each in errors if ends(each.code())), None)) is not None:
+            raise FatalDelivery(describe("commit", ending))
+        if errors:
+            raise failure("commit", errors[0])
 
 
 def _partitions(partitions: Sequence[TopicPartition]) -> list[Partition]:
     return [Partition(partition.topic, partition.partition) for partition in partitions]
+
+
+class LibrdkafkaReader(TopicReader):
+    """One consumer that reads, and one that asks for offsets."""
+
+    def __init__(
+        self, settings: KafkaSettings, topic: str, isolation: str, call_timeout: float, *, from_end: bool
+    ) -> None:
+        own = {"isolation.level": isolation, "socket.timeout.ms": int(call_timeout * 1000)}
+        self._reading = open_consumer(settings, own)
+        self._metadata = open_consumer(settings, own)
+        self._unassigned: dict[int, int] = {}
+        self._looked_at = -math.inf
+        super().__init__(settings, topic, call_timeout, from_end=from_end)
+
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
+        with naming_failures(f"poll of {self._topic}"):
+            if self._unassigned:
+                starts = [TopicPartition(self._topic, *start) for start in self._unassigned.items()]
+                self._reading.incremental_assign(starts)
+                self._unassigned = {}
+            messages = _fetch(self._reading, timeout)
+            positions = self._reading.position(self._all())
+        for position in positions:
+            # There is none before the first record.
+            if position.offset >= 0:
+                self._positions[position.partition] = position.offset
+        return [_record(message) for message in messages if _sound(message)]
+
+    def seek(self, partition: int, offset: int) -> None:
+        if partition not in self._unassigned:
+            with naming_failures(f"seek in {self._topic}"):
+                self._reading.incremental_unassign([TopicPartition(self._topic, partition)])
+        self._positions[partition] = self._unassigned[partition] = offset
+
+    def close(self) -> None:
+        self._reading.close()
+        self._metadata.close()
+
+    def _partitions(self, timeout: float) -> set[int]:
+        if time.monotonic() - self._looked_at <= TAIL_METADATA_AGE:
+            return {*self._positions}
+        known = _partitions_of(self._metadata, self._topic, timeout)
+        if known == self._positions.keys():
+            self._looked_at = time.monotonic()
+        return known
+
+    def _offsets(self, partitions: Iterable[int], timeout: float, *, from_end: bool) -> dict[int, int]:
+        what, limit = f"offsets of {self._topic}", time.monotonic() + timeout
+        # As timestamps, Kafka's protocol has the same two numbers for the beginning and the end.
+        asked = [TopicPartition(self._topic, each, OFFSET_END if from_end else OFFSET_BEGINNING) for each in partitions]
+        while True:
+            try:
+                found = self._metadata.offsets_for_times(asked, timeout)
+                errors = [each.error for each in found if each.error is not None]
+            except KafkaException as error:
+                errors = [error_of(error)]
+            if not errors:
+                break
+            if errors[0].code() not in _LEADERLESS or time.monotonic() > limit:
+                raise failure(what, errors[0])
+            time.sleep(_RETRY)
+        if any(each.offset < 0 for each in found):
+            raise RetriableDelivery(f"{what}: no answer")
+        return {each.partition: each.offset for each in found}
+
+    def _committed(self) -> dict[int, int]:
+        found = _committed_by(self._metadata, self._all(), self._call_timeout, f"committed offsets of {self._topic}")
+        return {each.partition: each.offset for each in found if each.offset >= 0}
+
+    def _read_from(self, starts: Mapping[int, int]) -> None:
+        self._unassigned |= starts
+
+    def _all(self) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, number) for number in self._positions]
+
+
+def _sound(message: Any) -> bool:
+    # Not raised: the other records would be lost. Where it matters, the position stands still.
+    if (error := message.error()) is not None:
+        log.warning("poll: %s", error.name())
+    return error is None
+
+
+def _partitions_of(consumer: Consumer, topic: str, timeout: float) -> set[int]:
+    """The topic's partitions; none if it isn't known. Raises RetriableDelivery."""
+    with naming_failures(f"metadata of {topic}"):
+        known = consumer.list_topics(topic, timeout=timeout).topics[topic]
+    return set(known.partitions) if known.error is None else set()
+
+
+def _committed_by(consumer: Consumer, asked: list[TopicPartition], timeout: float, what: str) -> list[TopicPartition]:
+    with naming_failures(what):
+        found: list[TopicPartition] = consumer.committed(asked, timeout)
+    for each in found:
+        if each.error is not None:
+            raise failure(what, each.error)
+    return found
+
+
+def _fetch(consumer: Consumer, timeout: float) -> list[Any]:
+    """All messages that a consumer has; waits `timeout` seconds for the first. Raises KafkaException."""
+    first = consumer.poll(timeout)
+    # `consume` waits until it has as many as it may return: only what is there already comes by it.
+    return [] if first is None else [first, *consumer.consume(_ALL, 0)]
+
+
+def _record(message: Any) -> ConsumerRecord:
+    """The record in a message. Raises RetriableDelivery or FatalDelivery for a message that is an error."""
+    if (error := message.error()) is not None:
+        raise failure("poll", error)
+    kind, milliseconds = message.timestamp()
+    return ConsumerRecord(
+        Partition(message.topic(), message.partition()),
+        message.offset(),
+        message.key(),
+        message.value(),
+        _headers(message),
+        milliseconds / 1000 if kind != TIMESTAMP_NOT_AVAILABLE else -1.0,
+    )
+
+
+def _headers(message: Any) -> tuple[tuple[str, bytes], ...] | None:
+    try:
+        headers = _raw_headers(message) or ()
+    except (SystemError, UnicodeDecodeError):
+        # A name that isn't UTF-8.
+        return None
+    return None if len(headers) > READ_HEADERS else tuple((name, value or b"") for name, value in headers)

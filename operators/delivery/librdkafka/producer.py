@@ -3,14 +3,21 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from operators.delivery.client import GroupMetadata, ProducerRecord, RecordRefused, TopicPartition, find_refusal
+from operators.delivery.client import (
+    CALL_TIMEOUT,
+    Commits,
+    GroupMetadata,
+    ProducerRecord,
+    RecordRefused,
+    find_refusal,
+)
 from operators.delivery.error_codes import FENCED, ends
 from operators.delivery.librdkafka.connection import (
-    CALL_TIMEOUT,
     Connections,
     connection,
     describe,
@@ -19,29 +26,11 @@ from operators.delivery.librdkafka.connection import (
     log,
     naming_failures,
     offsets,
-    producer_options,
 )
-from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
 
-_LARGEST: Final = 1_000_000_000
-"""Sizes are bounded before they get here; the client's own bound would only hide the broker's answer."""
-
-_MOST_QUEUED_KIB: Final = 2_097_151
-_RETRY_BACKOFF_MS: Final = 5
-"""The broker answers `concurrent transactions` while the last one's end is being written: by default a tenth of a
-second would be waited for that at each transaction."""
-
-_BATCH_SIZE: Final = 1_000_000
-_MAYBE_MISSING: Final = "if the topic does not exist, `rankstream topics` creates it"
-
-_GZIP_LEVEL: Final = 1
-"""By the default, 6, a result takes twice the CPU time, and an eighth fewer bytes."""
-
-_OWN_LEVEL: Final = -1
-"""The codec's default."""
-
+_DEFAULT_LEVEL: Final = -1
 _FENCED: Final = FENCED | {KafkaError._FENCED}
 _STALE: Final = frozenset(
     (
@@ -56,8 +45,6 @@ _STALE: Final = frozenset(
 
 _NOW: Final = 0
 _BY_KEY: Final = -1
-_LINGER_MS: Final = 1000
-"""A transaction's records are flushed by its commit: until then they gather into batches."""
 
 
 class _Sending:
@@ -65,15 +52,20 @@ class _Sending:
         config = {
             **connection(settings),
             "acks": "all",
-            "retry.backoff.ms": _RETRY_BACKOFF_MS,
+            # The broker answers `concurrent transactions` while the last one's end is being written: by default a tenth
+            # of a second would be waited for that at each transaction.
+            "retry.backoff.ms": 5,
             "enable.idempotence": True,
             "compression.type": settings.compression or "none",
-            "compression.level": _GZIP_LEVEL if settings.compression == "gzip" else _OWN_LEVEL,
-            "linger.ms": _LINGER_MS,
-            "batch.size": min(_BATCH_SIZE, max_batch),
-            "message.max.bytes": _LARGEST,
-            "queue.buffering.max.kbytes": _MOST_QUEUED_KIB,
-            **producer_options(settings),
+            # By gzip's default, 6, a result takes twice the CPU time, and an eighth fewer bytes.
+            "compression.level": 1 if settings.compression == "gzip" else _DEFAULT_LEVEL,
+            # A transaction's records are flushed by its commit: until then they gather into batches.
+            "linger.ms": 1000,
+            "batch.size": min(1_000_000, max_batch),
+            # Sizes are bounded before they get here; the client's own bound would only hide the broker's answer.
+            "message.max.bytes": 1_000_000_000,
+            "queue.buffering.max.kbytes": 2_097_151,
+            **settings.options_of_producers,
             **own,
         }
         self._producer = Producer(config, logger=logger)
@@ -92,17 +84,14 @@ class _Sending:
                 record.value,
                 record.key,
                 headers=list(record.headers),
-                on_delivery=self._note_failure(record),
+                on_delivery=partial(self._note, record),
                 timestamp=record.timestamp_ms if record.timestamp_ms is not None else _NOW,
                 partition=record.partition if record.partition is not None else _BY_KEY,
             )
 
-    def _note_failure(self, record: ProducerRecord) -> Callable[[KafkaError | None, Any], None]:
-        def note(error: KafkaError | None, _: Any) -> None:
-            if error is not None:
-                self._failures.append((record, error))
-
-        return note
+    def _note(self, record: ProducerRecord, error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            self._failures.append((record, error))
 
     def _refusal(self) -> RecordRefused | None:
         return find_refusal((record, error.code()) for record, error in self._failures)
@@ -154,9 +143,7 @@ class LibrdkafkaTransactions(_Sending):
         self._producer.poll(0)
         return self._unfit or self._connections.broke
 
-    def deliver(
-        self, records: Sequence[ProducerRecord], commits: Mapping[TopicPartition, Commit], group: GroupMetadata
-    ) -> None:
+    def deliver(self, records: Sequence[ProducerRecord], commits: Commits, group: GroupMetadata) -> None:
         if group is None:
             # The broker takes offsets without a generation, and does not fence them.
             raise RetriableDelivery("not a member of the group")
@@ -210,10 +197,10 @@ class LibrdkafkaTransactions(_Sending):
             return Fenced(self._id)
         return FatalDelivery(describe("transaction", reason) + more)
 
-    def _insisting(self, call: Callable[..., Any], *arguments: Any) -> None:
+    def _insisting(self, call: Callable[[float], Any]) -> None:
         while True:
             try:
-                call(*arguments, CALL_TIMEOUT)
+                call(CALL_TIMEOUT)
             except KafkaException as error:
                 reason = error_of(error)
                 if reason.fatal() or reason.txn_requires_abort() or not reason.retriable():
@@ -243,5 +230,6 @@ class LibrdkafkaProducer(_Sending):
         if self._failures:
             worst = max((error for _, error in self._failures), key=KafkaError.fatal)
             if worst.code() == KafkaError._MSG_TIMED_OUT:
-                raise RetriableDelivery(f"{what}: no acknowledgement in time; {_MAYBE_MISSING}")
+                cure = "if the topic does not exist, `rankstream topics` creates it"
+                raise RetriableDelivery(f"{what}: no acknowledgement in time; {cure}")
             raise failure(what, worst)

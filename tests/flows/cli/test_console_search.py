@@ -23,7 +23,7 @@ from flows.cli.console.workbench import searcher
 from flows.cli.ingestion import index_once
 from flows.cli.query_client import Unanswered
 from flows.process.embedded import start_embedded
-from operators.delivery.client import PlainRecord
+from operators.delivery.client import ProducerRecord
 from operators.delivery.embedded_broker import EmbeddedBroker
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings, Topics
@@ -59,7 +59,7 @@ def answering(settings: KafkaSettings, topics: Topics) -> Iterator[list[str]]:
             traces.extend(value.decode() for name, value in record.headers or () if name == "traceparent")
         if len(waiting) == 2:
             for value in reversed(waiting):
-                producer.send([PlainRecord(topics.results, None, value)])
+                producer.send([ProducerRecord(topics.results, None, value)])
             waiting.clear()
 
     reader = client.bounded_reader(topics.queries, from_end=True)

@@ -4,17 +4,17 @@ from contextlib import closing
 
 from flows.assembly.delivery import kafka_client
 from flows.cli.replay import dead_letters
-from operators.delivery.client import PlainRecord
+from operators.delivery.client import ProducerRecord
 from operators.delivery.replay import Position
 from schemas import headers as names
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.transactions import indexing
 
 
-def letter(topic: str, offset: int) -> PlainRecord:
+def letter(topic: str, offset: int) -> ProducerRecord:
     """The dead letter of a query at that offset."""
     place = ((names.TOPIC, b"queries"), (names.PARTITION, b"0"), (names.OFFSET, b"%d" % offset))
-    return PlainRecord(topic, b"%d" % offset, b"{}", place, 1_700_000_000_123)
+    return ProducerRecord(topic, b"%d" % offset, b"{}", place, 1_700_000_000_123)
 
 
 def test_letters_that_come_meanwhile_are_not_read(kafka_settings: KafkaSettings) -> None:
@@ -24,7 +24,7 @@ def test_letters_that_come_meanwhile_are_not_read(kafka_settings: KafkaSettings)
     moved: list[tuple[int, int]] = []
     places = []
     with closing(client.bounded_reader(topic)) as reader, closing(client.plain_producer()) as producer:
-        producer.send([*(letter(topic, offset) for offset in range(20)), PlainRecord(topic, b"1", b"none")])
+        producer.send([*(letter(topic, offset) for offset in range(20)), ProducerRecord(topic, b"1", b"none")])
         for each in dead_letters(reader, lambda *now: moved.append(now)):
             places.append(each and (each.position, each.timestamp_ms))
             producer.send([letter(topic, 100 + len(places))])

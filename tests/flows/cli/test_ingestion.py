@@ -10,7 +10,7 @@ import pytest
 
 from flows.assembly.delivery import kafka_client
 from flows.cli.ingestion import Ingested, Rejection, ingest
-from operators.delivery.client import PlainRecord
+from operators.delivery.client import ProducerRecord
 from schemas import headers as names
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
@@ -45,7 +45,7 @@ def applying(settings: KafkaSettings, rejected: frozenset[bytes] = frozenset()) 
         yield keys
 
 
-def letter(settings: KafkaSettings, record: Any) -> PlainRecord:
+def letter(settings: KafkaSettings, record: Any) -> ProducerRecord:
     """The dead letter of a document."""
     why = {
         names.TOPIC: record.topic,
@@ -56,7 +56,7 @@ def letter(settings: KafkaSettings, record: Any) -> PlainRecord:
         names.MESSAGE: "text: missing",
     }
     headers = (*record.headers, *((name, said.encode()) for name, said in why.items()))
-    return PlainRecord(settings.topics.dead_letters, record.key, record.value, headers)
+    return ProducerRecord(settings.topics.dead_letters, record.key, record.value, headers)
 
 
 def test_rejected_documents_are_told_by_number_and_reason(kafka_settings: KafkaSettings) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from flows.assembly.delivery import kafka_client
 from flows.cli.query_client import Ends, QueryClient
-from operators.delivery.client import ConsumerRecord, PlainRecord
+from operators.delivery.client import ConsumerRecord, ProducerRecord
 from schemas import headers as names
 from schemas.errors import DeliveryError, FatalDelivery
 from schemas.settings import KafkaSettings, Topics
@@ -36,14 +36,14 @@ def answering(settings: KafkaSettings) -> Iterator[list[int]]:
         if waiting:
             unanswered.append(len(waiting))
             others = [b'{"query_id": "another"}', b'{"specversion": "1.0"}']
-            producer.send([PlainRecord(topic, None, value) for value in (*others, waiting.popleft())])
+            producer.send([ProducerRecord(topic, None, value) for value in (*others, waiting.popleft())])
 
     reader = client.bounded_reader(settings.topics.queries, from_end=True)
     with closing(reader), closing(client.plain_producer()) as producer, repeated(answer):
         yield unanswered
 
 
-def letter(topics: Topics, query: ConsumerRecord, key: bytes | None) -> PlainRecord:
+def letter(topics: Topics, query: ConsumerRecord, key: bytes | None) -> ProducerRecord:
     """The dead letter of a query; `key` is the id of the query that it names."""
     why = {
         names.TOPIC: topics.queries,
@@ -53,7 +53,7 @@ def letter(topics: Topics, query: ConsumerRecord, key: bytes | None) -> PlainRec
         names.MESSAGE: "limit: -1",
     }
     headers = tuple((name, said.encode()) for name, said in why.items())
-    return PlainRecord(topics.dead_letters, key, query.value or b"", headers)
+    return ProducerRecord(topics.dead_letters, key, query.value or b"", headers)
 
 
 @pytest.mark.both_clients
@@ -70,7 +70,7 @@ def test_what_was_answered_before_is_not_heard(kafka_settings: KafkaSettings) ->
     """A result that was there before the query client isn't taken for an answer; without one, it says so."""
     client = kafka_client(kafka_settings)
     with closing(client.plain_producer()) as producer:
-        producer.send([PlainRecord(kafka_settings.topics.results, None, orjson.dumps(QUERIES[0]))])
+        producer.send([ProducerRecord(kafka_settings.topics.results, None, orjson.dumps(QUERIES[0]))])
     with (
         QueryClient.connect(client, kafka_settings.topics) as query_client,
         pytest.raises(FatalDelivery, match="no answer to 1 queries in 1 s"),

@@ -7,7 +7,7 @@ from contextlib import closing
 import kafka
 import pytest
 
-from operators.delivery.client import BoundedReader, ConsumerRecord
+from operators.delivery.client import ConsumerRecord, TopicReader
 from operators.delivery.tracker import Commit
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -15,7 +15,7 @@ from tests.operators.delivery.members import NOW_MS, REPLICA, WITHIN, Make, firs
 from tests.operators.delivery.transactions import indexing
 
 
-def read(reader: BoundedReader, enough: Callable[[], bool]) -> list[ConsumerRecord]:
+def read(reader: TopicReader, enough: Callable[[], bool]) -> list[ConsumerRecord]:
     """The records until there are enough."""
     records: list[ConsumerRecord] = []
     limit = time.monotonic() + WITHIN

@@ -9,7 +9,7 @@ import kafka
 import pytest
 
 from operators.delivery import librdkafka
-from operators.delivery.client import PlainRecord
+from operators.delivery.client import ProducerRecord
 from operators.delivery.librdkafka import Librdkafka
 from schemas.errors import ConfigError
 from schemas.settings import KafkaSettings
@@ -38,8 +38,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Mapping[str, Any]]]
 
         return Noting
 
-    for module in (librdkafka.consumer, librdkafka.reader):
-        monkeypatch.setattr(module, "Consumer", noting("consumer", confluent_kafka.Consumer))
+    monkeypatch.setattr(librdkafka.connection, "Consumer", noting("consumer", confluent_kafka.Consumer))
     monkeypatch.setattr(librdkafka.producer, "Producer", noting("producer", confluent_kafka.Producer))
     monkeypatch.setattr(kafka, "KafkaConsumer", noting("consumer", kafka.KafkaConsumer))
     monkeypatch.setattr(kafka, "KafkaProducer", noting("producer", kafka.KafkaProducer))
@@ -51,12 +50,12 @@ def test_options_reach_consumers_and_producers(
 ) -> None:
     """Every one that delivers or reads has the options of all and of its kind, over our own, and works."""
     produce(settings, 1)
-    made.clear()
     client = make(KafkaSettings.model_validate({**settings.model_dump(), **GIVEN, "client": make(settings).name}))
+    made.clear()
     with member(client, settings) as reader, closing(client.plain_producer()) as producer:
         reader.start(0)
         reader.until(lambda: len(reader.records) == 1)
-        producer.send([PlainRecord(settings.topics.results, b"k", b"v")])
+        producer.send([ProducerRecord(settings.topics.results, b"k", b"v")])
     client.transactional_producer(REPLICA, MAX_BATCH).close()
     client.bounded_reader(settings.topics.results).close()
     client.tail(settings.topics.results).close()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.delivery.client import PlainRecord
+from operators.delivery.client import ProducerRecord
 from operators.delivery.error_codes import Refusal
 from operators.delivery.output_record import Form, OutputRecord
 from operators.delivery.replay import DeadLetter, to_record
@@ -144,6 +144,6 @@ def test_a_replayed_dead_letter_has_the_messages_own_time() -> None:
     read = DeadLetter.read(taken.key, taken.value, taken.headers, 1_800_000_000_000)
     assert read is not None
     record = to_record(read, "other", "queries")
-    assert isinstance(record, PlainRecord)
+    assert isinstance(record, ProducerRecord)
     own = (("own", b"1"), (names.REPLAYED, read.attempt.encode()))
     assert (record.timestamp_ms, record.value, record.headers) == (STAMP, b"{", own)

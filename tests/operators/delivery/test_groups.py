@@ -7,7 +7,7 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, R
 
 from bench.kafka.broker import Broker
 from operators.delivery import groups
-from operators.delivery.groups import Group
+from operators.delivery.groups import ConsumerGroup
 from operators.delivery.tracker import Commit
 from schemas.errors import FatalDelivery, RetriableDelivery
 from schemas.settings import KafkaSettings, Topics
@@ -17,10 +17,10 @@ from tests.operators.delivery.scripted import until
 
 def test_members_are_counted_while_they_are_there(make: Make, settings: KafkaSettings) -> None:
     """A group that nobody joined yet has none, and so has one that all have left."""
-    assert groups.describe_group(settings) == Group(members=0, readable=True)
+    assert groups.describe_group(settings) == ConsumerGroup(members=0, readable=True)
     with member(make(settings), settings):
-        assert groups.describe_group(settings) == Group(members=1, readable=True)
-    assert groups.describe_group(settings) == Group(members=0, readable=True)
+        assert groups.describe_group(settings) == ConsumerGroup(members=1, readable=True)
+    assert groups.describe_group(settings) == ConsumerGroup(members=0, readable=True)
 
 
 def test_the_lag_is_what_the_group_has_not_committed(make: Make, settings: KafkaSettings) -> None:

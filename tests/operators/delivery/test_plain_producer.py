@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from bench.kafka.broker import Broker
-from operators.delivery.client import ConsumerRecord, KafkaClient, PlainRecord, RecordRefused
+from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused
 from schemas.errors import RetriableDelivery
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.members import NOW_MS, Make, results
@@ -29,7 +29,7 @@ def test_what_is_sent_is_there(make: Make, settings: KafkaSettings) -> None:
     topic = settings.topics.queries
     headers = (("name", b"\x00\xff"), ("name", b""))
     with closing(client.plain_producer()) as producer:
-        producer.send([PlainRecord(topic, b"key", b"a", headers, NOW_MS), PlainRecord(topic, None, b"b")])
+        producer.send([ProducerRecord(topic, b"key", b"a", headers, NOW_MS), ProducerRecord(topic, None, b"b")])
         a, b = sorted(everything(client, topic), key=lambda record: record.value or b"")
     assert (a.key, a.value, a.headers, a.timestamp) == (b"key", b"a", headers, NOW_MS / 1000)
     assert (b.key, b.value, b.headers) == (None, b"b", ())
@@ -40,7 +40,7 @@ def test_many_records_are_one_call(make: Make, settings: KafkaSettings) -> None:
     """As many small records as a command may have on their way are taken at once, each once."""
     values = [b"%d" % number for number in range(120_000)]
     with closing(make(settings).plain_producer()) as producer:
-        producer.send([PlainRecord(settings.topics.results, None, value) for value in values])
+        producer.send([ProducerRecord(settings.topics.results, None, value) for value in values])
     assert sorted(results(settings), key=str) == sorted(values, key=str)
 
 
@@ -48,13 +48,13 @@ def test_after_a_record_too_large_it_goes_on(make: Make, settings: KafkaSettings
     """A record that its topic refuses is told apart from its neighbours, and later records are sent, each once."""
     topic = settings.topics.results
     with closing(make(settings).plain_producer()) as producer:
-        producer.send([PlainRecord(topic, b"1", b"before")])
-        refused = PlainRecord(topic, b"1", TOO_LARGE)
+        producer.send([ProducerRecord(topic, b"1", b"before")])
+        refused = ProducerRecord(topic, b"1", TOO_LARGE)
         for _ in range(2):
             with pytest.raises(RecordRefused) as raised:
                 producer.send([refused])
             assert list(raised.value.records) == [refused]
-            producer.send([PlainRecord(topic, b"1", b"after")])
+            producer.send([ProducerRecord(topic, b"1", b"after")])
     assert sorted(results(settings), key=str) == [b"after", b"after", b"before"]
 
 
@@ -62,8 +62,8 @@ def test_a_batch_is_no_larger_than_any_topic_takes(make: Make, settings: KafkaSe
     """A topic that takes little refuses no record for its neighbours: only the large one is named."""
     topic = f"{settings.topics.results}-small"
     broker.create_topic(topic, 2, {"max.message.bytes": "20000"})
-    small = [PlainRecord(topic, b"1", random.Random(seed).randbytes(1000)) for seed in range(200)]
-    refused = PlainRecord(topic, b"1", TOO_LARGE)
+    small = [ProducerRecord(topic, b"1", random.Random(seed).randbytes(1000)) for seed in range(200)]
+    refused = ProducerRecord(topic, b"1", TOO_LARGE)
     with closing(make(settings).plain_producer()) as producer:
         producer.send(small)
         with pytest.raises(RecordRefused) as raised:
@@ -78,7 +78,7 @@ def test_a_topic_that_is_gone_is_named(make: Make, settings: KafkaSettings) -> N
         closing(client.plain_producer()) as producer,
         pytest.raises(RetriableDelivery, match="produce to misspelt: "),
     ):
-        producer.send([PlainRecord("misspelt", None, b"a")])
+        producer.send([ProducerRecord("misspelt", None, b"a")])
 
 
 def test_nothing_is_nothing(make: Make, settings: KafkaSettings) -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.delivery.client import PlainRecord
-from operators.delivery.output_record import OutputRecord as ProducerRecord
+from operators.delivery.client import ProducerRecord
 from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, find_futile, to_record
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.wire.message import Origin, Rejected
@@ -72,7 +71,7 @@ def test_the_message_comes_back_byte_for_byte(
     found = read(dead_letter(rejected, "dead-letters", trace_id))
     assert found is not None
     mark = (names.REPLAYED, found.attempt.encode())
-    assert to_record(found, QUERIES, DOCUMENTS) == PlainRecord(QUERIES, key, value, (*own, mark), None)
+    assert to_record(found, QUERIES, DOCUMENTS) == ProducerRecord(QUERIES, key, value, (*own, mark), None)
 
 
 def test_a_letter_says_where_and_why() -> None:
@@ -82,9 +81,9 @@ def test_a_letter_says_where_and_why() -> None:
     assert (found.message, found.timestamp) == ("limit: too big", STAMP)
 
 
-def rejected_again(record: PlainRecord | Skip, why: str, offset: int) -> DeadLetter:
+def rejected_again(record: ProducerRecord | Skip, why: str, offset: int) -> DeadLetter:
     """The letter of a record that was replayed and rejected."""
-    assert isinstance(record, PlainRecord)
+    assert isinstance(record, ProducerRecord)
     back = message(record.value, headers=record.headers, origin=origin(offset))
     found = read(dead_letter(Rejected(back, DeadLetterClass.INVALID, "decode", why), "dead-letters", None))
     assert found is not None
@@ -134,8 +133,8 @@ def test_headers_that_were_added_to_the_letter_stay() -> None:
 def test_a_query_gets_a_new_timestamp_and_a_document_keeps_its_own() -> None:
     """An old query would be expired at once; an old document must not become the newest."""
     query, document = (to_record(letter(topic), QUERIES, DOCUMENTS) for topic in (QUERIES, DOCUMENTS))
-    assert isinstance(query, PlainRecord)
-    assert isinstance(document, PlainRecord)
+    assert isinstance(query, ProducerRecord)
+    assert isinstance(document, ProducerRecord)
     assert (query.topic, query.timestamp_ms) == (QUERIES, None)
     assert (document.topic, document.timestamp_ms) == (DOCUMENTS, STAMP_MS)
 
@@ -153,7 +152,7 @@ def test_a_tombstone_is_sent_again() -> None:
     """The deletion of a document has no value: without it a replay would bring the document back."""
     found = letter(DOCUMENTS, value=None)
     record = to_record(found, QUERIES, DOCUMENTS)
-    assert isinstance(record, PlainRecord)
+    assert isinstance(record, ProducerRecord)
     assert (record.topic, record.key, record.value, record.timestamp_ms) == (DOCUMENTS, b"key", None, STAMP_MS)
     refused = read(without_payload(output_record(7, topic=DOCUMENTS, value=b"x"), "dead-letters"))
     assert refused is not None

@@ -7,8 +7,7 @@ from typing import Any, Final
 import pytest
 
 from operators.delivery.output_record import Form, OutputRecord
-from operators.delivery.reply_topics import AWAY, MISSED, MOST, REMEMBERED, ReplyTopics
-from operators.delivery.topics import DEFAULT_MAX, TopicState
+from operators.delivery.topics import AWAY, DEFAULT_MAX, MISSED, MOST, REMEMBERED, ReplyTopics, TopicState
 from operators.wire.message import Rejected
 from schemas.errors import DeadLetterClass, RetriableDelivery
 from tests.operators.samples import message, output_record, trace, way_out
