@@ -14,9 +14,9 @@ Rules
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Annotated, Final, TypeVar
 
@@ -29,7 +29,7 @@ from flows.assembly.collections import Ask, choice, ensure_collections, open_cli
 from flows.assembly.delivery import kafka_client
 from flows.assembly.indexing import CopyPage, open_copier
 from flows.cli.config import begin
-from flows.cli.output import Config, Json, emit, out, say, stderr
+from flows.cli.output import Config, Json, print_record, say, stderr
 from flows.process.replica import Replica, indexing_replica
 from flows.process.serve import serve
 from operators.clients.qdrant.client import QdrantClient
@@ -101,7 +101,7 @@ def reindex(
             return
         if drop_old:
             for name in ask(partial(reindexing.drop_old, names=names, timeout=_TIMEOUT), _TIMEOUT):
-                emit({"dropped": name}) if as_json else say(out, f"collection {name}: deleted")
+                print_record({"dropped": name}, f"collection {name}: deleted", as_json=as_json)
             return
         plan = partial(reindexing.plan, names=names, choice=choice(settings), unique=secrets.token_hex(4), again=again)
         found: Plan = _wait(ask, partial(plan, timeout=_TIMEOUT))
@@ -114,9 +114,8 @@ def reindex(
     reach(settings.kafka.bootstrap_servers)
     group = _make(settings, in_process, found.moves, found.generation, group_before if from_collection else None)
     in_process.close()
-    renamed = _into(settings, found.moves)
-    replica = f"{settings.delivery.replica}-reindex"
-    renamed = renamed.model_copy(update={"delivery": renamed.delivery.model_copy(update={"replica": replica})})
+    delivery = settings.delivery.model_copy(update={"replica": f"{settings.delivery.replica}-reindex"})
+    renamed = _into(settings, found.moves).model_copy(update={"delivery": delivery})
     after, before = _in_group(settings.kafka, group), _in_group(settings.kafka, group_before)
     run = _Run(renamed, found.moves, after, before, allow_differences, as_json)
     code = serve(renamed, {"reindex": run.build}, settings.telemetry.indexing_port)
@@ -134,10 +133,9 @@ def _wait(ask: Ask, read: Callable[[QdrantClient], Awaitable[Answer]]) -> Answer
         return await until_answered(lambda: read(qdrant))
 
     try:
-        answer: Answer = ask(patient, _TIMEOUT)
+        return ask(patient, _TIMEOUT)
     except TimeoutError:
         raise BackendTimeout(f"Qdrant: no answer within {_TIMEOUT:.0f} s") from None
-    return answer
 
 
 def _make(
@@ -192,13 +190,13 @@ def _copy(copy_page: CopyPage, move: AliasMove) -> None:
 def _into(settings: Settings, moves: Sequence[AliasMove]) -> Settings:
     """The same settings with the new collections, by their own names; a name without a move is left out."""
     section, after = settings.qdrant, {move.name: move.after for move in moves}
-    parts = {
-        destination: {part: after[name] for part, name in held.items() if name in after}
-        for destination, held in section.collections.items()
-    }
+
+    def rename(names: Mapping[str, str]) -> dict[str, str]:
+        return {each: after[name] for each, name in names.items() if name in after}
+
     named = {
-        "destinations": {each: after[name] for each, name in section.destinations.items() if name in after},
-        "collections": parts,
+        "destinations": rename(section.destinations),
+        "collections": {destination: rename(parts) for destination, parts in section.collections.items()},
         "analysers": {after[name]: each for name, each in section.analysers.items() if name in after},
         "owned": [],
     }
@@ -206,11 +204,8 @@ def _into(settings: Settings, moves: Sequence[AliasMove]) -> Settings:
 
 
 def _tell(move: AliasMove, as_json: bool) -> None:
-    if as_json:
-        emit({"name": move.name, "alias": move.alias, "before": move.before, "after": move.after})
-    else:
-        before = f", before {move.before}" if move.before is not None else ""
-        say(out, f"{move.name}: {move.after} answers from now on{before}")
+    before = f", before {move.before}" if move.before is not None else ""
+    print_record(asdict(move), f"{move.name}: {move.after} answers from now on{before}", as_json=as_json)
 
 
 def _check_beginning(kafka: KafkaSettings) -> None:

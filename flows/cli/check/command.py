@@ -1,6 +1,6 @@
 """`rankstream check`: whether everything that the flows need is there and fits, and what to do if not."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from enum import StrEnum
 from typing import Annotated, Final
@@ -29,15 +29,8 @@ class Part(StrEnum):
     CLOCK = "clock"
 
 
-SECTIONS: Final[Mapping[Part, Section]] = {
-    Part.KAFKA: kafka,
-    Part.QDRANT: qdrant,
-    Part.EMBEDDER: embedder,
-    Part.SPARSE_ENCODER: sparse_encoder,
-    Part.RERANKER: reranker,
-    Part.CHAT: chat,
-    Part.CLOCK: clock,
-}
+_IN_ORDER: Final[Sequence[Section]] = (kafka, qdrant, embedder, sparse_encoder, reranker, chat, clock)
+SECTIONS: Final[Mapping[Part, Section]] = dict(zip(Part, _IN_ORDER, strict=True))
 
 
 def check(
@@ -57,8 +50,7 @@ def check(
     failed = False
     if settings.unread_decay:
         what = f"no profile's recipe has the stage decay: {', '.join(settings.unread_decay)} are not read"
-        unread = Finding("warning", "decay", what, "Give a profile such a recipe, or remove the tiers.")
-        show(unread, as_json=as_json)
+        show(Finding("warning", "decay", what, "Give a profile such a recipe, or remove the tiers."), as_json=as_json)
     with closing(InProcess(settings)) as in_process:
         for part in parts or Part:
             for finding in SECTIONS[part](settings, in_process):

@@ -17,7 +17,7 @@ import orjson
 from flows.cli.evaluate.evaluation import read_qrels
 from flows.cli.ingestion import numbered_jsonl
 from operators.evaluation.metrics import qrels_lines
-from schemas.errors import DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.texts import nfc
 
 GRADES: Final = range(4)
@@ -67,7 +67,7 @@ class Judgements:
     def judge(self, text: str, namespace: str, document: str, grade: int | None) -> int | None:
         """Give a document a grade, None takes it back, and return the one before. Raises InputError and OSError."""
         if grade is not None and grade not in GRADES:
-            raise InputError(DeadLetterClass.INVALID, f"grade: 0 to {GRADES[-1]} is expected ({grade})")
+            raise invalid("grade", f"0 to {GRADES[-1]} is expected", grade)
         if not text.strip():
             raise InputError(DeadLetterClass.INVALID, "text: a query without a text can't be judged")
         if not document:

@@ -61,9 +61,9 @@ class Fates:
 def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     """The fate of each candidate of the pool. Raises InputError, as ranking it does."""
     pool, event = read.pool, read.pool.query
-    asked, outcome = ranker.run(event, pool)
+    asked, outcome = ranker.run(pool)
     recipe = asked.plan.recipe
-    _, whole = ranker.run(event.model_copy(update=_ALL), pool)
+    _, whole = ranker.run(read.change_query(**_ALL).pool)
     dropped = whole.run.explanations.dropped if whole.run.explanations is not None else {}
     offered: dict[str, dict[str, tuple[int, float]]] = {}
     for leg in pool.legs:

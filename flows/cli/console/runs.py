@@ -6,15 +6,14 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from flows.cli.console.columns import COLUMNS, Column, Strict
+from flows.cli.console.columns import COLUMNS, Column, Strict, shorten_overrides
 from flows.cli.console.judgements import Judgements
-from flows.cli.console.parameters import shorten_overrides
 from flows.cli.console.workbench import Workbench
-from flows.cli.evaluate.compare import compare_values, summarise
+from flows.cli.evaluate.command import compare_values, summarise
 from flows.cli.evaluate.evaluation import DEPTH, to_event
 from flows.cli.evaluate.tune import Rules, parse_wanted, recipes_with, recipes_yaml, tune_recipe
 from operators.evaluation.metrics import TABLE, by_query, relevant
-from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
+from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError, invalid
 
 TRIALS: Final = 60
 
@@ -60,7 +59,7 @@ def measure_batch(bench: Workbench, batch: Batch) -> list[dict[str, dict[str, fl
 
 def _query_fields(judgements: Judgements, query: str) -> dict[str, Any]:
     if query not in judgements.set:
-        raise InputError(DeadLetterClass.INVALID, f"queries: the set has none of this id ({query[:80]!r})")
+        raise invalid("queries", "the set has none of this id", query)
     event = to_event(judgements.set[query])
     return {name: value for name, value in event.items() if name not in _OWN} | {"limit": DEPTH}
 
@@ -81,7 +80,7 @@ def compare_runs(compared: Compared) -> dict[str, Any]:
 
 def _check_metric(metric: str) -> None:
     if metric not in TABLE:
-        raise InputError(DeadLetterClass.INVALID, f"metric: one of {', '.join(TABLE)} is expected ({metric[:80]!r})")
+        raise invalid("metric", f"one of {', '.join(TABLE)} is expected", metric)
 
 
 class Tuner:
@@ -129,12 +128,10 @@ class Tuner:
         try:
             asked = tuning.column.model_copy(update={"rerank": True, "min_relevance": None})
             queries = [{**_query_fields(bench.judgements, each), "query_id": each} for each in judged]
-            pools = bench.record(asked, queries)
-            ranker = bench.of(tuning.column).ranker
             rules = Rules(metric=tuning.metric, trials=TRIALS)
+            ranker, pools = bench.of(tuning.column).ranker, bench.record(asked, queries)
             tuned = tune_recipe(ranker, recipe, pools, wanted, judged, rules, note)
-            report = tuned.report()
-            plain = bench.plain_recipe(tuning.column)
+            report, plain = tuned.report(), bench.plain_recipe(tuning.column)
             overrides = {stage: dict(each) for stage, each in tuned.recipe.written.items()}
             self._state = {
                 "state": "done",

@@ -16,7 +16,6 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Annotated, Any, Final, TypeVar
@@ -25,6 +24,7 @@ import orjson
 from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -33,7 +33,7 @@ from starlette.types import Receive, Scope, Send
 from flows.cli.console.columns import Column, Search, Strict
 from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
-from flows.cli.query_client import Unanswered
+from flows.cli.query import Unanswered
 from flows.process.http_server import PATIENCE, HttpServer
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
@@ -110,14 +110,9 @@ class Grade(Strict):
     grade: int | None
 
 
-def answer_json(value: object, status: int = HTTPStatus.OK) -> Response:
-    """A value as JSON."""
-    return Response(orjson.dumps(value), status, media_type=_JSON)
-
-
 def refuse(status: int, reason: str) -> Response:
     """An error in words."""
-    return answer_json({"error": reason}, status)
+    return Response(orjson.dumps({"error": reason}), status, media_type=_JSON)
 
 
 def read_page() -> dict[str, tuple[str, bytes]]:
@@ -149,11 +144,7 @@ class Console:
             ("time", Keyed, lambda asked: bench.time(asked.key)),
             ("parameters", Column, bench.parameters),
             ("write", Writing, lambda asked: bench.write(asked.column, asked.search)),
-            (
-                "judge",
-                Grade,
-                lambda asked: {"before": bench.judgements.judge(asked.text, asked.namespace, asked.id, asked.grade)},
-            ),
+            ("judge", Grade, lambda asked: {"before": bench.judgements.judge(**dict(asked))}),
             ("run", Batch, lambda asked: {"columns": measure_batch(bench, asked)}),
             ("compare-runs", Compared, compare_runs),
             ("tune", Tuning, tuner.start),
@@ -172,7 +163,7 @@ class Console:
                 *(Route(f"/api/{name}", self._post(kind, work), methods=["POST"]) for name, kind, work in posts),
                 *(Route(f"/api/{name}", self._get(work)) for name, work in gets.items()),
             ],
-            exception_handlers={404: _nothing, 405: _no_method},
+            exception_handlers={HTTPException: _refuse_route},
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -237,7 +228,7 @@ class Console:
     async def _file(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in self._files or name == "index.html":
-            return _nothing(request, None)
+            raise HTTPException(HTTPStatus.NOT_FOUND)
         kind, content = self._files[name]
         return Response(content, media_type=kind)
 
@@ -258,11 +249,7 @@ class Console:
                 return refuse(HTTPStatus.REQUEST_TIMEOUT, f"the request did not arrive within {PATIENCE:g} s")
             if body is None:
                 return refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MAX_BODY} bytes are expected")
-            try:
-                asked = parse_body(kind, body)
-            except InputError as error:
-                return refuse(HTTPStatus.BAD_REQUEST, str(error))
-            return await _attempt(partial(work, asked))
+            return await _attempt(lambda: work(parse_body(kind, body)))
 
         return answer
 
@@ -297,7 +284,7 @@ async def _read(request: Request) -> bytes | None:
 async def _attempt(work: Callable[[], Any]) -> Response:
     """The answer of work on a thread, or its error in words."""
     try:
-        return answer_json(await run_in_threadpool(work))
+        return Response(orjson.dumps(await run_in_threadpool(work)), media_type=_JSON)
     except InputError as error:
         return refuse(HTTPStatus.BAD_REQUEST, str(error))
     except (RankstreamError, OSError) as error:
@@ -321,12 +308,9 @@ def _crosses(request: Request) -> bool:
     return not _OWN.issuperset(request.headers.getlist("sec-fetch-site"))
 
 
-def _nothing(_: Request, __: Any) -> Response:
-    return refuse(HTTPStatus.NOT_FOUND, "there is no such page")
-
-
-def _no_method(_: Request, __: Any) -> Response:
-    return refuse(HTTPStatus.METHOD_NOT_ALLOWED, "there is no such request")
+def _refuse_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refuse(error.status_code, f"there is no such {'page' if error.status_code == 404 else 'request'}")
 
 
 class ConsoleServer(HttpServer):

@@ -15,20 +15,12 @@ from rich.console import Console
 
 from flows.assembly.query import selects
 from flows.cli.ingestion import file_version, index_once, naming, numbered_jsonl, read_jsonl
-from flows.cli.query_client import QueryClient
+from flows.cli.query import QueryClient
 from flows.cli.rank import find_recipe
 from flows.process.embedded import Embedded, start_embedded, start_with_settings
+from operators.evaluation import metrics
 from operators.evaluation.comparison import ByQuery
-from operators.evaluation.metrics import (
-    Separation,
-    by_query,
-    evaluate,
-    mean,
-    parse_qrels,
-    relevant,
-    run_lines,
-    separate,
-)
+from operators.evaluation.metrics import relevant
 from operators.query.plan import Planner
 from operators.ranking.grouping import key_of
 from schemas.errors import ConfigError, DeadLetterClass, InputError
@@ -96,7 +88,7 @@ class Row:
     figures: Mapping[str, float]
     answered: Mapping[str, int]
     values: ByQuery = field(default_factory=dict)
-    separation: Separation | None = None
+    separation: metrics.Separation | None = None
     lost: Mapping[str, int] = field(default_factory=dict)
 
     def split(self, grouped: Mapping[str, str]) -> Iterator[tuple[str, int, Mapping[str, float]]]:
@@ -107,7 +99,7 @@ class Row:
                 for metric, values in self.values.items()
             }
             if counted := len(next(iter(figures.values()), ())):
-                yield name, counted, {metric: mean(values) for metric, values in figures.items()}
+                yield name, counted, {metric: metrics.mean(values) for metric, values in figures.items()}
 
 
 @dataclass(frozen=True)
@@ -134,8 +126,8 @@ def events(path: Path, recipe: Recipe | None = None, **asked: Any) -> Iterator[d
         if not isinstance(query.get("query_id"), str):
             raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: query_id: missing, or not a string")
         if (before := lines.setdefault(query["query_id"], number)) != number:
-            twice = f"{path}:{number}: query_id: line {before} has {query['query_id']}, too"
-            raise InputError(DeadLetterClass.INVALID, twice)
+            twice = f"query_id: line {before} has {query['query_id']}, too"
+            raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: {twice}")
         event = to_event(query)
         if recipe is not None:
             event["recipe"] = recipe.name
@@ -203,15 +195,13 @@ def run_flow(
     """The search flow running on a broker in this process, with these recipes and the configured or shipped ones.
 
     It searches the documents, indexed in this process, or without any the configured index. `index` keeps the index of
-    the documents for the next time. `deep`: if a query is reranked, all of its candidates are. Raises
-    ConfigError, InputError, DeliveryError and BackendError.
+    the documents for the next time. `deep`: if a query is reranked, all of its candidates are. Raises RankstreamError.
     """
-    profiles = settings.profiles if settings is not None else PROFILES
+    profiles = dict(settings.profiles if settings is not None else PROFILES)
     if deep and not (settings is not None and selects(settings.rerank)):
-        deepened = {"rerank_top": MOST_RERANKED}
-        profiles = {
-            name: each.model_copy(update=deepened) if each.rerank_top else each for name, each in profiles.items()
-        }
+        for name, each in profiles.items():
+            if each.rerank_top:
+                profiles[name] = each.model_copy(update={"rerank_top": MOST_RERANKED})
     with contextlib.ExitStack() as stack:
         directory = None
         if documents is not None:
@@ -270,7 +260,7 @@ def judged_hit(hit: Mapping[str, Any]) -> str:
 
 def read_qrels(path: Path) -> Judgements:
     """The judgements in a TREC file. Raises InputError naming the wrong line."""
-    return read_trec(path, parse_qrels)
+    return read_trec(path, metrics.parse_qrels)
 
 
 def read_trec(path: Path, parse: Callable[[Iterable[str]], Parsed]) -> Parsed:
@@ -314,10 +304,8 @@ def check_documents(
 
 def _foreign(qrels: Path, what: str, judged: Collection[str], *files: Path, hint: str = "") -> InputError:
     example = f", such as {min(judged)}," if judged else ""
-    where = " or ".join(map(str, files))
-    return InputError(
-        DeadLetterClass.INVALID, f"{qrels}: none of its {len(judged)} {what}{example} is in {where}{hint}"
-    )
+    said = f"none of its {len(judged)} {what}{example} is in {' or '.join(map(str, files))}{hint}"
+    return InputError(DeadLetterClass.INVALID, f"{qrels}: {said}")
 
 
 def measure(
@@ -339,7 +327,7 @@ def measure(
                 best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)
                 tally.add(result)
         with_answer = [best[query] for query in relevant(judged) if query in best and query not in unanswerable]
-        found = separate(with_answer, [best[query] for query in unanswerable if query in best])
+        found = metrics.separate(with_answer, [best[query] for query in unanswerable if query in best])
         row = make_row(variant.name, ranked, tally.answered, judged, runs)
         yield replace(row, separation=found, lost=tally.lost)
 
@@ -358,6 +346,6 @@ def make_row(
         file = re.sub(r"[%/\\]", lambda found: quote(found[0], safe=""), name) + ".run"
         with (runs / file).open("w", encoding="utf-8") as out:
             for query in sorted(ranked):
-                out.writelines(run_lines(query, ranked[query], name))
+                out.writelines(metrics.run_lines(query, ranked[query], name))
     order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
-    return Row(name, evaluate(order, judged), answered, by_query(order, judged))
+    return Row(name, metrics.evaluate(order, judged), answered, metrics.by_query(order, judged))

@@ -7,6 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,8 +17,8 @@ from rich.console import RenderableType
 
 from flows.cli.evaluate import evaluation
 from flows.cli.ingestion import naming, numbered_lines
-from flows.cli.output import out, reread, say, stderr
-from flows.cli.query_client import QueryClient
+from flows.cli.output import input_file, out, say, stderr
+from flows.cli.query import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from flows.process.embedded import Embedded
 from operators.evaluation.metrics import relevant
@@ -25,27 +26,19 @@ from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import Settings, load
 
-Qrels = Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Relevance judgements in TREC format (qrels).")]
-Queries = Annotated[
-    Path | None,
-    typer.Option(exists=True, dir_okay=False, callback=reread, help="JSON Lines file of queries, to run."),
-]
+Qrels = Annotated[Path, input_file("Relevance judgements in TREC format (qrels).", once=True)]
+Queries = Annotated[Path | None, input_file("JSON Lines file of queries, to run.")]
 Documents = Annotated[
     Path | None,
-    typer.Option(
-        exists=True,
-        dir_okay=False,
-        callback=reread,
-        help="JSON Lines file of documents, which are indexed in this process. Default: the configured index is"
-        " searched as it is.",
+    input_file(
+        "JSON Lines file of documents, which are indexed in this process. Default: the configured index is searched as"
+        " it is."
     ),
 ]
 Pools = Annotated[
     Path | None,
-    typer.Option(
-        exists=True,
-        dir_okay=False,
-        help="JSON Lines file of recorded pools, or of results that carry them, to rank in place of --queries.",
+    input_file(
+        "JSON Lines file of recorded pools, or of results that carry them, to rank in place of --queries.", once=True
     ),
 ]
 Models = Annotated[
@@ -145,7 +138,7 @@ class Given:
                 recorded.judged,
                 ranker,
                 rank_pools(recorded, ranker, variants, run_dir),
-                lambda _: [with_rerank(read, rerank=True) for read in recorded.pools.values()],
+                lambda _: [read.change_query(rerank=True) for read in recorded.pools.values()],
                 note,
             )
             return
@@ -182,7 +175,7 @@ def report_lost(counts: Iterable[tuple[str, Mapping[str, int], Mapping[str, int]
 
     `counts` are a name, its answers by status, and those that lost a stage.
     """
-    said = [sentence for each in counts if (sentence := evaluation.describe_lost(*each)) is not None]
+    said = list(filter(None, starmap(evaluation.describe_lost, counts)))
     for each in said:
         stderr.print(each, style="yellow" if allowed else "red", soft_wrap=True)
     if said and not allowed:
@@ -210,8 +203,7 @@ def record_pools(
             if "pool" not in result:
                 raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")
             tally.add(result)
-            # A pool is large: ranking doesn't need it as JSON, too.
-            pools.append(ranker.read(orjson.dumps(result["pool"]))._replace(document={}))
+            pools.append(ranker.read(orjson.dumps(result["pool"])))
     return pools
 
 
@@ -256,8 +248,7 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
         if query in pools and pools[query].pool != read.pool:
             twice = f"{path}:{number}: query {query} has another pool in line {lines[query]}"
             raise InputError(DeadLetterClass.INVALID, twice)
-        # A pool is large: what is ranked and judged doesn't need it as JSON, too.
-        pools[query], lines[query] = read._replace(document={}), number
+        pools[query], lines[query] = read, number
     judged = evaluation.select_judged(every, pools.keys(), qrels, path)
     fields = {query: ranker.planner.grouping_field(read.pool.query) for query, read in pools.items()}
     offered = ((hit.id, hit.payload) for read in pools.values() for leg in read.pool.legs for hit in leg.hits)
@@ -280,22 +271,17 @@ def rank_pools(
         answered: Counter[str] = Counter()
         for query, read in recorded.pools.items():
             with naming(f"query {query}, recipe {variant.recipe.name}"):
-                status, order = by_recipe.order(with_rerank(read, rerank=variant.rerank))
+                status, order = by_recipe.order(read.change_query(rerank=variant.rerank))
             found[query] = order[: evaluation.DEPTH]
             answered[status.value] += 1
         yield evaluation.make_row(variant.name, found, answered, recorded.judged, runs)
-
-
-def with_rerank(read: ReadPool, *, rerank: bool) -> ReadPool:
-    """The pool, as if its query had asked for a reranker, or for none."""
-    query = read.pool.query.model_copy(update={"rerank": rerank})
-    return read._replace(pool=read.pool.model_copy(update={"query": query}))
 
 
 def _query_without_pool(line: bytes, error: InputError) -> str | None:
     """The query of a result that carries no pool; None for any other line that can't be read."""
     if error.field != "pool":
         return None
-    result = orjson.loads(line)
-    query = result.get("query_id")
-    return query if "result_id" in result and isinstance(query, str) else None
+    match orjson.loads(line):
+        case {"result_id": _, "query_id": str(query)}:
+            return query
+    return None

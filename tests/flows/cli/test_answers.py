@@ -7,8 +7,7 @@ import pytest
 
 from flows.cli import output as answers
 from flows.cli.output import Terminal, answer_table, debug_table, explanation_tree, print_result, snippet
-from flows.cli.query import condition
-from flows.cli.query_client import refusal
+from flows.cli.query import condition, refusal
 
 STAGE = {
     "stage": "score",

@@ -15,7 +15,7 @@ import pytest
 from flows.cli.console import server as console_server
 from flows.cli.console.server import MAX_BODY, Console, ConsoleServer, read_page
 from flows.cli.console.workbench import Answers
-from flows.cli.query_client import Unanswered
+from flows.cli.query import Unanswered
 from flows.process.http_server import ServedConnection
 from operators.delivery.client import RecordRefused
 from operators.delivery.error_codes import Refusal

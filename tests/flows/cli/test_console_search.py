@@ -21,7 +21,7 @@ from flows.assembly.delivery import kafka_client
 from flows.cli.console.server import TOKEN
 from flows.cli.console.workbench import searcher
 from flows.cli.ingestion import index_once
-from flows.cli.query_client import Unanswered
+from flows.cli.query import Unanswered
 from flows.process.embedded import start_embedded
 from operators.delivery.client import PlainRecord
 from operators.delivery.embedded_broker import EmbeddedBroker
