@@ -48,10 +48,7 @@ def config(config: Config = None, as_json: Json = False) -> None:
 
 
 def yaml_lines(values: Iterable[Value]) -> Iterator[str]:
-    """The values as YAML that a configuration file may hold; secrets, which it may not, are comments.
-
-    A section of secrets alone is a comment, too: without them it would be no section.
-    """
+    """The values as YAML of a configuration file; secrets, and sections of nothing else, are comments."""
     values = list(values)
     shown = {each.path[:depth] for each in values if not each.secret for depth in range(len(each.path))}
     open_sections: tuple[Any, ...] = ()

@@ -1,7 +1,4 @@
-"""`rankstream demo`: everything in this process, on documents of the user's, or on those that each Python carries.
-
-These are thousands of real texts: the docstrings of the public names of the standard library.
-"""
+"""`rankstream demo`: everything in this process, on the user's documents or the docstrings that each Python carries."""
 
 import functools
 import importlib

@@ -111,10 +111,7 @@ def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool
 
 
 def answer_table(result: Mapping[str, Any], query: str) -> Table:
-    """The results, as wide as the terminal, with a column for each leg that found one of them.
-
-    The further documents of a group stand below their result, without a rank.
-    """
+    """The results, with a column for each leg that found one; further documents of a group stand below, unranked."""
     # The help of all commands, which needs no results, imports this module, too.
     from operators.query.result import members
 
@@ -139,10 +136,7 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
 
 
 def snippet(hit: Mapping[str, Any]) -> str:
-    """The title, and the text from shortly before the first word that matched; without a passage from its beginning.
-
-    A title that is the document's id stands next to it already.
-    """
+    """The title, unless it is the id, and the text from shortly before the first word that matched, or its start."""
     text, cut = hit["text"] or "", False
     if passages := hit.get("passages"):
         best = passages[0]

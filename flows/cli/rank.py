@@ -158,9 +158,8 @@ class PoolRanker:
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
         if plan.recipe.stage(Coverage) is not None and canonical.text is not None and pool.words is None:
             outcome.warnings.append("the pool has no words: the stage coverage changes nothing")
-        outcome.rank(
-            first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, _matches(pool), alike=pool.alike))
-        )
+        facts = plan.facts(canonical, pool.clock, at, _matches(pool), alike=pool.alike)
+        outcome.rank(first_phase(plan.recipe, found, facts))
         self._by_model(asked, outcome, pool)
         return asked, outcome
 
@@ -175,9 +174,7 @@ class PoolRanker:
                 read = min(read, pool.reranked_candidates or read)
             elif picked:
                 read = len(outcome.candidates)
-            elif not self.selects and any(
-                each.id not in scores and each.id not in unscored for each in outcome.candidates[:read]
-            ):
+            elif not self.selects and not scores.keys() | unscored >= {each.id for each in outcome.candidates[:read]}:
                 read = _read_first(outcome, scores)
             if read:
                 left = unscored.intersection(each.id for each in outcome.candidates[:read])

@@ -124,10 +124,7 @@ def reindex(
 
 
 def _wait(ask: Ask, read: Callable[[QdrantClient], Awaitable[Answer]]) -> Answer:
-    """The answer of a server that may be restarting: it is asked until it comes, or _TIMEOUT is over.
-
-    Raises BackendError.
-    """
+    """The answer of a server that may be restarting: it is asked until _TIMEOUT is over. Raises BackendError."""
 
     async def patient(qdrant: QdrantClient) -> Answer:
         return await until_answered(lambda: read(qdrant))
@@ -141,10 +138,10 @@ def _wait(ask: Ask, read: Callable[[QdrantClient], Awaitable[Answer]]) -> Answer
 def _make(
     settings: Settings, in_process: InProcess, moves: Sequence[AliasMove], generation: Generation, copied: str | None
 ) -> str:
-    """Make the new collections, and return the group that they note: a run that began at the same time may have made
-    them. `copied` is the group of those whose documents are copied, None: the topic has all.
+    """Make the new collections, and return the group that they note: that of a run that was quicker, if there is one.
 
-    A copy that was stopped begins again: documents may have been deleted since.
+    `copied` is the group of those whose documents are copied, None: the topic has all. A copy that was stopped begins
+    again: documents may have been deleted since.
     """
     kafka, topic = _in_group(settings.kafka, generation.group), settings.kafka.topics.documents
     starts = None

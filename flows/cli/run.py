@@ -91,8 +91,8 @@ def index(
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
     with closing(InProcess(settings)) as in_process:
-        indexing = indexing_kafka(settings, in_process)
-    ingested = index_file(settings.kafka, indexing, source, stderr)
+        kafka = indexing_kafka(settings, in_process)
+    ingested = index_file(kafka, source, stderr)
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 

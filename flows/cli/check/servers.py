@@ -60,10 +60,7 @@ class Measured(NamedTuple):
 
 
 async def measure_server(ask: Callable[[Sequence[str]], Awaitable[object]], most: int) -> Measured:
-    """Measure a server that answers `ask` for a short text, in calls of at most `most` texts.
-
-    `ask` raises BackendError for a text that is not taken.
-    """
+    """Measure a server that answers `ask`, in calls of `most` texts; BackendError: it does not take the text."""
     texts = [_make_text(_CHARS, number) for number in range(min(most, _BATCH))]
     refusal, facts = None, []
     started = time.monotonic()
@@ -178,10 +175,7 @@ _REFUSED: Final = (
 
 
 def _unanswered(error: BackendError) -> tuple[str, str]:
-    """The symptom and its remedy, in the words of the server where it has said something.
-
-    The request holds no text of a user, so that they may be quoted.
-    """
+    """The symptom and its remedy, in the words of the server if there are any: the request is nobody's."""
     symptom = explain(error, "chat")
     match error:
         case Unanswered():
@@ -200,10 +194,7 @@ def _unanswered(error: BackendError) -> tuple[str, str]:
 
 
 def _call(section: str, name: str, work: Coroutine[Any, Any, Measured]) -> Iterator[Finding]:
-    """The findings about a model of this name by `work`, the calls to it.
-
-    They raise BackendError if the first fails or its answer does not fit, ConfigError for what cannot be used.
-    """
+    """The findings about a model by the calls to it, which raise BackendError or ConfigError if it cannot be used."""
     key = "rerank" if section == "reranker" else section
     try:
         measured = asyncio.run(work)

@@ -1,19 +1,17 @@
-"""Columns of the page: one way to rank each, its parameters, the forms in which others take it, its results as cards.
-
-Parameters are read from the stages' schemas. Several results of one query are compared.
-"""
+"""Columns of the page: one way to rank each, its parameters, the forms in which others take it, its results' cards."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from flows.cli.console.waterfall import share_score
 from flows.cli.evaluate.evaluation import judged_hit
 from flows.cli.evaluate.tune import recipes_yaml
 from operators.evaluation.comparison import jaccard, rank_biased_overlap
+from schemas.fields import Strict
 from schemas.recipes import MAX_DISTANCE, Recipe
 from schemas.recipes.fusion import WeighingStage
 from schemas.recipes.recipe import STAGES
@@ -34,19 +32,13 @@ _LONGEST: Final = 600
 """Characters of a text or a field that a card shows at most."""
 
 
-class Strict(BaseModel):
-    """A request of the page, which has these fields and no others."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
 class Column(Strict):
     """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations."""
 
     config: str = ""
     recipe: str = ""
     profile: str = ""
-    overrides: dict[str, JsonValue] = {}
+    overrides: dict[str, JsonValue] = Field(default_factory=dict)
     rerank: bool = True
     min_relevance: float | None = None
 
@@ -202,22 +194,18 @@ def controls(recipe: Recipe) -> list[dict[str, Any]]:
         ]
         for control in parameters if isinstance(stage, WeighingStage) else ():
             if control["kind"] == "mapping":
-                control["keys"] = [{"name": leg, "value": _weight(recipe, leg)} for leg in _LEGS]
+                control["keys"] = [{"name": leg, "value": value} for leg, value in _leg_weights(recipe).items()]
         found.append({"stage": stage.name, "about": schema.get("description", ""), "parameters": parameters})
     bound = {"name": MAX_DISTANCE, "kind": "number", "low": 0, "high": 2, "step": 0.01, "value": recipe.max_distance}
     bound |= {"about": "Greatest distance, 1 - score, of a result; 0: no bound.", "nullable": False}
     return [*found, {"stage": "", "about": "Of the recipe as a whole.", "parameters": [bound]}]
 
 
-def _weight(recipe: Recipe, leg: str) -> float:
-    stage = recipe.fusion
-    given = getattr(stage, "weights", None) or {}
-    alpha = getattr(stage, "alpha", None)
-    if leg in given:
-        return float(given[leg])
-    if alpha is not None and leg in {VECTOR, KEYWORD}:
-        return float(alpha if leg == VECTOR else 1 - alpha)
-    return 1.0 if leg in {VECTOR, KEYWORD} else 0.0
+def _leg_weights(recipe: Recipe) -> dict[str, float]:
+    alpha, given = getattr(recipe.fusion, "alpha", None), getattr(recipe.fusion, "weights", None) or {}
+    usual = {VECTOR: 1.0, KEYWORD: 1.0} if alpha is None else {VECTOR: alpha, KEYWORD: 1 - alpha}
+    weights = {**usual, **given}
+    return {leg: float(weights.get(leg, 0.0)) for leg in _LEGS}
 
 
 def _control(name: str, schema: Schema, value: Any, known: Schema, own: bool) -> Control:

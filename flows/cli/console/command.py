@@ -99,10 +99,7 @@ def _serve(server: ConsoleServer, console: RichConsole) -> None:
 def serve_embedded(
     running: Embedded, provider: TracerProvider, spans: InMemorySpanExporter, judgements: Path, console: RichConsole
 ) -> None:
-    """Serve the console of a broker and a flow in this process, until a signal; the file `judgements` keeps those made.
-
-    It has the spans of its queries, and keeps those of the last ones only.
-    """
+    """Serve the console of a broker and a flow in this process until a signal; it keeps the last queries' spans."""
     settings = running.settings
     ask = searcher(settings.kafka, provider.get_tracer("rankstream.console"), client=running.kafka)
 

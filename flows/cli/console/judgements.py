@@ -32,10 +32,8 @@ class Judgements:
         self.qrels = qrels
         self.queries = queries if queries is not None else qrels.with_name(f"{qrels.stem}.queries.jsonl")
         self._lock = threading.Lock()
-        self.grades: dict[str, dict[str, int]] = {}
+        self.grades: dict[str, Mapping[str, int]] = dict(read_qrels(qrels)) if qrels.exists() else {}
         self.set: dict[str, dict[str, Any]] = {}
-        if qrels.exists():
-            self.grades = {query: dict(grades) for query, grades in read_qrels(qrels).items()}
         if queries is not None and not queries.exists():
             raise InputError(DeadLetterClass.INVALID, f"{queries}: no such file")
         if self.queries.exists():
@@ -75,14 +73,9 @@ class Judgements:
         with self._lock:
             query = self.query_of(text, namespace)
             before = self.grades_of(query).get(document)
-            changed = {id_: dict(grades) for id_, grades in self.grades.items()}
-            of_query = changed.setdefault(query, {})
-            if grade is None:
-                of_query.pop(document, None)
-            else:
-                of_query[document] = grade
-            if not of_query:
-                del changed[query]
+            given = {**self.grades_of(query), document: grade}
+            of_query = {name: each for name, each in given.items() if each is not None}
+            changed = {id_: grades for id_, grades in {**self.grades, query: of_query}.items() if grades}
             self._write(changed)
             self.grades = changed
             if query not in self.set and grade is not None:

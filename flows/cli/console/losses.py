@@ -42,10 +42,7 @@ class Fate:
 
 @dataclass(frozen=True)
 class Fates:
-    """Every candidate of a pool, the results first; the page ends with rank `page_end`.
-
-    `grouped_by` is the field by which the results are grouped, if they are.
-    """
+    """Every candidate of a pool, results first; the page ends with rank `page_end`. `grouped_by`: the groups' field."""
 
     by_id: Mapping[str, Fate]
     page_end: int
@@ -119,7 +116,6 @@ def _reason(
 
 def _twin(id_: str, before: Sequence[str], pool: CandidatePool) -> str | None:
     payloads = {hit.id: hit.payload for leg in pool.legs for hit in leg.hits}
-
     own = identify_content(payloads.get(id_, {}))
     others = (one for one in before if one != id_ and own is not None)
     return next((one for one in others if identify_content(payloads.get(one, {})) == own), None)
@@ -217,17 +213,15 @@ def missing(
         own = hit["legs"].get(leg.name) if hit is not None else None
         bound = f"the last of its {len(leg.hits)} candidates has {last:.3f}" if last is not None else "it found nothing"
         if own is None:
-            none = (
-                "none of the query's words stands in it" if leg.name == "keyword" else "it does not find the document"
-            )
-            said = f"{none}; {bound}"
+            by_words = leg.name == "keyword"
+            why = "none of the query's words stands in it" if by_words else "it does not find the document"
+            said = f"{why}; {bound}"
         else:
             said = f"it would score {own['score']:.3f}; {bound}"
         answer["tests"].append({"leg": leg.name, "said": said, "score": own["score"] if own else None, "last": last})
     asked = max((len(leg.hits) for leg in pool.legs), default=0)
-    more = [
-        f"{name} asks each leg for {each.over_sample}" for name, each in profiles.items() if each.over_sample > asked
-    ]
+    deeper = {name: each.over_sample for name, each in profiles.items() if each.over_sample > asked}
+    more = [f"{name} asks each leg for {candidates}" for name, candidates in deeper.items()]
     hint = _name_profiles(more, "over_sample")
     if hit is None or not hit["legs"]:
         hint = "No leg can find it by this text: add the words to the document, or search by a field that has them."

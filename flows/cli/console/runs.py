@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from flows.cli.console.columns import COLUMNS, Column, Strict, shorten_overrides
+from flows.cli.console.columns import COLUMNS, Column, shorten_overrides
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.workbench import Workbench
 from flows.cli.evaluate.command import compare_values, summarise
@@ -14,6 +14,7 @@ from flows.cli.evaluate.evaluation import DEPTH, to_event
 from flows.cli.evaluate.tune import Rules, parse_wanted, recipes_with, recipes_yaml, tune_recipe
 from operators.evaluation.metrics import TABLE, by_query, relevant
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError, invalid
+from schemas.fields import Strict
 
 TRIALS: Final = 60
 
@@ -45,10 +46,7 @@ class Tuning(Strict):
 
 
 def measure_batch(bench: Workbench, batch: Batch) -> list[dict[str, dict[str, float]]]:
-    """Each column's values of every metric by query, of those queries that have a relevant document.
-
-    Raises RankstreamError and OSError.
-    """
+    """Each column's values of every metric by query with a relevant document. Raises RankstreamError and OSError."""
     judged = {query: bench.judgements.grades_of(query) for query in batch.queries}
     found = []
     for column in batch.columns:
@@ -65,10 +63,7 @@ def _query_fields(judgements: Judgements, query: str) -> dict[str, Any]:
 
 
 def compare_runs(compared: Compared) -> dict[str, Any]:
-    """The means of both with their intervals, and each query's values, the greatest difference first.
-
-    Raises InputError for an unknown metric, and without a judged query.
-    """
+    """Means with their intervals, and the values of each query, the greatest difference first. Raises InputError."""
     _check_metric(compared.metric)
     if compared.first.keys() != TABLE.keys() or compared.second.keys() != TABLE.keys():
         raise InputError(DeadLetterClass.INVALID, f"first, second: {', '.join(TABLE)} are expected")

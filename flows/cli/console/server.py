@@ -30,14 +30,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from flows.cli.console.columns import Column, Search, Strict
+from flows.cli.console.columns import Column, Search
 from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
 from flows.cli.query import Unanswered
 from flows.process.http_server import PATIENCE, HttpServer
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
-from schemas.fields import Name
+from schemas.fields import Name, Strict
 from schemas.wording import MAX_WORDED, explain_problem, join_first
 
 log = logging.getLogger(__name__)
@@ -214,9 +214,8 @@ class Console:
         given = request.headers.get(TOKEN, "")
         if hmac.compare_digest(given.encode(), self.token.encode()):
             return None
-        return refuse(
-            HTTPStatus.UNAUTHORIZED, "the link is of another start of the console: open the one that it printed"
-        )
+        why = "the link is of another start of the console: open the one that it printed"
+        return refuse(HTTPStatus.UNAUTHORIZED, why)
 
     async def _page(self, request: Request) -> Response:
         kind, html = self._files["index.html"]

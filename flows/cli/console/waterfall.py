@@ -64,10 +64,7 @@ def _scale(parts: Mapping[str, float], total: float) -> dict[str, float]:
 
 
 def waterfall(explanation: Explanation) -> list[Row]:
-    """The rows from the legs to the final score: where each begins and ends, and what it used.
-
-    A row is of a `leg`, a `fusion` or a `stage`; `words` are the query's words with the fields that have them.
-    """
+    """The rows of legs, fusion and stages: where each begins and ends, its facts, and the words that it found."""
     rows: list[Row] = []
     at = 0.0
     for name, leg in explanation["legs"].items():
@@ -148,20 +145,18 @@ def timeline(result: Mapping[str, Any], spans: Sequence[ReadableSpan] = ()) -> d
 
 def _of_debug(debug: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The stages one behind the other, the legs side by side: debug has durations, and no beginnings."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     at = leg_end = 0.0
     counts, times = debug.get("candidates_per_stage", {}), debug.get("per_stage_latency_ms", {})
     for name in debug.get("stages_hit", ()):
-        taken = times.get(name, 0.0)
-        if name not in _LEGS:
-            at = max(at, leg_end)
-        kind = "leg" if name in _LEGS else "stage"
-        about = _ABOUT.get(name, "")
-        rows.append({"name": name, "kind": kind, "start": at, "ms": taken, "count": counts.get(name), "about": about})
+        row = {"name": name, "ms": times.get(name, 0.0), "count": counts.get(name), "about": _ABOUT.get(name, "")}
         if name in _LEGS:
-            leg_end = max(leg_end, at + taken)
+            rows.append({**row, "kind": "leg", "start": at})
+            leg_end = max(leg_end, at + row["ms"])
         else:
-            at += taken
+            at = max(at, leg_end)
+            rows.append({**row, "kind": "stage", "start": at})
+            at += row["ms"]
     return rows
 
 

@@ -384,10 +384,7 @@ def _put_into_words(condition: Any) -> str:
 def searcher(
     settings: KafkaSettings, tracer: Tracer, timeout: float = TIMEOUT, client: KafkaClient | None = None
 ) -> Searcher:
-    """A function that asks queries side by side, and returns their results in the same order, on any thread.
-
-    `client` reaches a broker of this process; None: the configured one.
-    """
+    """A function that asks queries side by side, on any thread; `client`: that of a broker in this process."""
 
     def ask(searches: Sequence[Mapping[str, Any]]) -> Answers:
         events: list[Event] = [{"query_id": f"console-{uuid.uuid4()}", **search} for search in searches]

@@ -47,6 +47,11 @@ MOST_RERANKED: Final = 1000
 """Candidates that are reranked where all are to be: the most that a profile can say."""
 
 Judgements = Mapping[str, Mapping[str, int]]
+Ranked = Mapping[str, Sequence[tuple[str, float]]]
+"""Query -> documents and their scores, best first."""
+
+Document = tuple[str, Mapping[str, Any]]
+"""The id and the payload."""
 
 _SHIPPED: Final = Planner(PROFILES)
 _EVENT_FIELDS: Final = frozenset(field.alias or name for name, field in QueryEvent.model_fields.items())
@@ -79,10 +84,7 @@ def describe_lost(name: str, answered: Mapping[str, int], lost: Mapping[str, int
 
 @dataclass(frozen=True)
 class Row:
-    """One way to rank, its figures, and how well relevance tells the queries that nothing answers.
-
-    `answered` counts answers by their status, `lost` those that lost a stage, by its name.
-    """
+    """One way to rank: its figures, its answers by status, the stages they lost, and queries that nothing answers."""
 
     name: str
     figures: Mapping[str, float]
@@ -154,10 +156,7 @@ def groups(path: Path, column: str) -> dict[str, str]:
 
 
 def variants(names: Iterable[str], known: Mapping[str, Recipe] = SHIPPED, *, stages: bool) -> list[Variant]:
-    """Recipes without and with their model, known ones or YAML files; with `stages` first their beginnings.
-
-    Raises ConfigError.
-    """
+    """Recipes with and without their model, and with `stages` their beginnings first. Raises ConfigError."""
     found: dict[str, Variant] = {}
     for recipe in (find_recipe(name, known) for name in names):
         for beginning in _beginnings(recipe) if stages else ():
@@ -223,10 +222,9 @@ def run_flow(
 
 
 def read_judgements(qrels: Path, queries: Path, documents: Path | None, planner: Planner = _SHIPPED) -> Judgements:
-    """The judgements in a TREC file about these queries, which are planned by `planner`.
+    """The judgements in a TREC file about these queries, as `planner` groups their results.
 
-    Raises InputError for none, or if none of the documents, where they are given, is one that they find relevant: every
-    figure would be 0.
+    Raises InputError if there are none, or if no document, where they are given, is relevant: every figure would be 0.
     """
     every = read_qrels(qrels)
     asked = {event["query_id"]: event for event in events(queries)}
@@ -283,16 +281,9 @@ def select_judged(judged: Judgements, queries: Collection[str], qrels: Path, *as
 
 
 def check_documents(
-    judged: Judgements,
-    fields: Mapping[str, str | None],
-    documents: Iterable[tuple[str, Mapping[str, Any]]],
-    qrels: Path,
-    file: Path,
+    judged: Judgements, fields: Mapping[str, str | None], documents: Iterable[Document], qrels: Path, file: Path
 ) -> None:
-    """Raise InputError if none of these documents, which were read from `file`, is relevant to a query.
-
-    A document is its id and its payload; `fields` are those by which each query's results are grouped, None: by none.
-    """
+    """Raise InputError if no document of `file` is relevant to a query; `fields` are those that group their results."""
     names: dict[str | None, set[str]] = {}
     for query, grades in relevant(judged).items():
         names.setdefault(fields[query], set()).update(name for name, grade in grades.items() if grade > 0)
@@ -311,7 +302,7 @@ def _foreign(qrels: Path, what: str, judged: Collection[str], *files: Path, hint
 def measure(
     running: Embedded, queries: Path, variants: Iterable[Variant], judged: Judgements, runs: Path | None
 ) -> Iterator[Row]:
-    """Ask every query once in each way, and judge; `runs` is a directory for TREC runs.
+    """Ask every query once in each way, and judge.
 
     A query of the kind `nothing` has no answer: its best result should be less relevant than those of judged queries.
     """
@@ -332,14 +323,8 @@ def measure(
         yield replace(row, separation=found, lost=tally.lost)
 
 
-def make_row(
-    name: str,
-    ranked: Mapping[str, Sequence[tuple[str, float]]],
-    answered: Mapping[str, int],
-    judged: Judgements,
-    runs: Path | None,
-) -> Row:
-    """The figures of one way of ranking: query -> documents and their scores, best first."""
+def make_row(name: str, ranked: Ranked, answered: Mapping[str, int], judged: Judgements, runs: Path | None) -> Row:
+    """The figures of one way to rank; `runs` is a directory for TREC runs."""
     if runs is not None:
         runs.mkdir(parents=True, exist_ok=True)
         # Recipes may be called `team/a`.

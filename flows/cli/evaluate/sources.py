@@ -16,6 +16,7 @@ import typer
 from rich.console import RenderableType
 
 from flows.cli.evaluate import evaluation
+from flows.cli.evaluate.evaluation import AnswerCounts, Judgements, Row, Variant
 from flows.cli.ingestion import naming, numbered_lines
 from flows.cli.output import input_file, out, say, stderr
 from flows.cli.query import QueryClient
@@ -67,17 +68,14 @@ _UNANSWERED: Final = 8
 
 @dataclass(frozen=True)
 class Source:
-    """Rows and pools of the judged queries, from the flow, or from a file of recorded pools.
+    """Rows and pools of the judged queries; `tally` counts the answers whose pools the flow recorded."""
 
-    `tally` counts the answers whose pools the flow recorded.
-    """
-
-    judged: evaluation.Judgements
+    judged: Judgements
     ranker: PoolRanker
-    rows: Iterator[evaluation.Row]
+    rows: Iterator[Row]
     pools: Callable[[Recipe], Iterable[ReadPool]]
     note: str
-    tally: evaluation.AnswerCounts = field(default_factory=evaluation.AnswerCounts)
+    tally: AnswerCounts = field(default_factory=AnswerCounts)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -88,10 +86,7 @@ class Source:
 
 @dataclass
 class Given:
-    """The files of a command, and its configuration.
-
-    Raises ConfigError, and typer.BadParameter if some lack or contradict others.
-    """
+    """The files of a command, and its configuration. Raises ConfigError, and BadParameter if they do not fit."""
 
     qrels: Path
     queries: Path | None
@@ -121,9 +116,7 @@ class Given:
         return self.settings.recipes if self.settings is not None else SHIPPED
 
     @contextlib.contextmanager
-    def open(
-        self, variants: Sequence[evaluation.Variant], run_dir: Path | None = None, *, deep: bool = False
-    ) -> Iterator[Source]:
+    def open(self, variants: Sequence[Variant], run_dir: Path | None = None, *, deep: bool = False) -> Iterator[Source]:
         """The source of these ways to rank; `run_dir` is for run files, `deep` has all candidates reranked.
 
         Raises ConfigError, InputError, DeliveryError and BackendError.
@@ -145,7 +138,7 @@ class Given:
         queries = self.queries
         assert queries is not None
         judged = evaluation.read_judgements(self.qrels, queries, self.documents, ranker.planner)
-        recipes, tally = [variant.recipe for variant in variants], evaluation.AnswerCounts()
+        recipes, tally = [variant.recipe for variant in variants], AnswerCounts()
         with evaluation.run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
             yield Source(
                 judged,
@@ -157,7 +150,7 @@ class Given:
             )
 
 
-def _count(judged: evaluation.Judgements, more: str = "") -> str:
+def _count(judged: Judgements, more: str = "") -> str:
     """The number of judged queries, `more` about them, and that of queries that can't tell rankings apart."""
     counted = len(relevant(judged))
     left = f"; {len(judged) - counted} have no relevant document, and don't count" if counted < len(judged) else ""
@@ -171,10 +164,7 @@ def print_report(parts: Iterable[RenderableType]) -> None:
 
 
 def report_lost(counts: Iterable[tuple[str, Mapping[str, int], Mapping[str, int]]], *, allowed: bool) -> None:
-    """Say of each name what was lost, and end the command with an error unless that is allowed.
-
-    `counts` are a name, its answers by status, and those that lost a stage.
-    """
+    """Say by answers and lost stages of each name what is missing; end the command with 1 unless that is allowed."""
     said = list(filter(None, starmap(evaluation.describe_lost, counts)))
     for each in said:
         stderr.print(each, style="yellow" if allowed else "red", soft_wrap=True)
@@ -184,17 +174,9 @@ def report_lost(counts: Iterable[tuple[str, Mapping[str, int], Mapping[str, int]
 
 
 def record_pools(
-    running: Embedded,
-    queries: Path,
-    recipe: Recipe,
-    judged: Collection[str],
-    ranker: PoolRanker,
-    tally: evaluation.AnswerCounts,
+    running: Embedded, queries: Path, recipe: Recipe, judged: Collection[str], ranker: PoolRanker, tally: AnswerCounts
 ) -> list[ReadPool]:
-    """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one.
-
-    `tally` counts the answers.
-    """
+    """The pools of all judged queries, with scores of the recipe's model if it asks one; `tally` counts the answers."""
     pools = []
     with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
         every = evaluation.events(queries, recipe, rerank=True, record=True)
@@ -209,13 +191,10 @@ def record_pools(
 
 @dataclass(frozen=True)
 class Recorded:
-    """The pools of judged queries, by query, and the judgements of these queries.
-
-    `unrecorded`: judged queries whose results carry no pool; they don't count.
-    """
+    """Pools and judgements by query; judged queries whose results carry no pool are `unrecorded`, and don't count."""
 
     pools: Mapping[str, ReadPool]
-    judged: evaluation.Judgements
+    judged: Judgements
     unrecorded: int = 0
 
     @property
@@ -256,9 +235,7 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     return Recorded(pools, judged, len(without & relevant(every).keys() - pools.keys()))
 
 
-def rank_pools(
-    recorded: Recorded, ranker: PoolRanker, variants: Iterable[evaluation.Variant], runs: Path | None
-) -> Iterator[evaluation.Row]:
+def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None) -> Iterator[Row]:
     """Rank every pool once in each way, and judge; `runs` is a directory for TREC runs.
 
     Without any recorded rerank score no way has a model. Raises InputError naming the query.

@@ -98,10 +98,7 @@ class Tuned:
 
 
 def parse_wanted(text: str) -> Wanted:
-    """Read `score`, `score.alpha`, `score.weights.keyword` or `score.alpha=0.2,0.5,0.8`, whose values are JSON.
-
-    Raises BadParameter.
-    """
+    """Read `score`, `score.alpha`, `score.weights.keyword` or `score.alpha=0.2,0.5`, as JSON. Raises BadParameter."""
     path, equals, listed = text.partition("=")
     stage, *rest = path.strip().split(".", 2)
     if not all((stage, *rest)) or (equals and not (rest and listed.strip())):
@@ -174,10 +171,7 @@ def tune(
 
 
 def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
-    """The dimensions of this recipe; of two with one path, the one with listed values.
-
-    Raises RecipeError for a parameter that the recipe can't have.
-    """
+    """The dimensions of this recipe; of two with one path, the one with listed values. Raises RecipeError."""
     found: dict[str, Dimension] = {}
     for each in wanted:
         for dimension in searching.dimensions(recipe, each):
@@ -308,9 +302,8 @@ def _without_own_values(read: ReadPool, search: Iterable[Dimension]) -> ReadPool
     """
     tuned = {tuple(dimension.path.split(".", 2)[:2]) for dimension in search}
     # These have fields of the query, too.
-    said: dict[str, Any] = {
-        name: None for stage, name in tuned if stage == Reflections.name and name in QueryEvent.model_fields
-    }
+    own = [name for stage, name in tuned if stage == Reflections.name and name in QueryEvent.model_fields]
+    said: dict[str, Any] = dict.fromkeys(own)
     if (overrides := read.pool.query.overrides) is not None:
         said["overrides"] = {
             stage: {name: value for name, value in changes.items() if (stage, name) not in tuned}

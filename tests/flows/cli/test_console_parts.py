@@ -12,10 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.cli.console.columns import Column, Search, compare_columns
+from flows.cli.console.columns import Column, Search, compare_columns, controls, shorten_overrides, write_forms
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.losses import describe, to_view, trace
-from flows.cli.console.columns import controls, shorten_overrides, write_forms
 from flows.cli.console.runs import Batch, measure_batch
 from flows.cli.console.waterfall import share_score, timeline, waterfall
 from flows.cli.console.workbench import Answers, Workbench, configure
