@@ -51,7 +51,7 @@ Numbered = tuple[int, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class RejectedDocument:
     """A document that the indexing flow rejected: its number, its id, and the dead letter's class and reason."""
 
     line: int
@@ -68,7 +68,7 @@ class Ingested:
     """The number of sent documents, and the rejected ones among them."""
 
     sent: int
-    rejected: Sequence[Rejection]
+    rejected: Sequence[RejectedDocument]
 
     @property
     def applied(self) -> int:
@@ -126,7 +126,7 @@ def ingest(
         sent = _send(client, topics.documents, documents, own, progress, timeout)
         time.sleep(_SETTLES)
         rejected = [
-            Rejection(int(number), (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message)
+            RejectedDocument(int(number), (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message)
             for letter in dead_letters(letters, lambda *_: None)
             if letter is not None
             for name, value in letter.headers

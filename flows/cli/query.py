@@ -38,7 +38,7 @@ Ends = Mapping[int, int]
 """By partition of the results topic: the offset after the last record, committed or not."""
 
 
-class Unanswered(FatalDelivery):
+class NoAnswer(FatalDelivery):
     """No result came in time."""
 
 
@@ -79,7 +79,7 @@ class QueryClient:
 
         A query that has a dead letter and no result yields `refused(...)`. The events' `query_id`s must differ.
 
-        Raises Unanswered when no result came for `timeout` seconds, FatalDelivery for a query that is too large for its
+        Raises NoAnswer when no result came for `timeout` seconds, FatalDelivery for a query that is too large for its
         topic, and RetriableDelivery if the broker doesn't answer.
         """
         waiting: set[str] = set()
@@ -109,7 +109,7 @@ class QueryClient:
                 for letter in refused:
                     letters.setdefault(letter["query_id"], (ends, letter))
             if waiting and not letters and time.monotonic() - heard > timeout:
-                raise Unanswered(f"no answer to {len(waiting)} queries in {timeout:g} s: is the search flow running?")
+                raise NoAnswer(f"no answer to {len(waiting)} queries in {timeout:g} s: is the search flow running?")
 
     def _has_read(self, ends: Ends) -> bool:
         positions = self.reader.positions()
@@ -153,7 +153,7 @@ class Condition(dict[str, Any]):
     """A filter of a query event."""
 
 
-def condition(text: str) -> Condition:
+def parse_condition(text: str) -> Condition:
     """Read a JSON object as in a query event, or FIELD=VALUE. Raises typer.BadParameter."""
     if text.lstrip().startswith("{"):
         try:
@@ -171,7 +171,7 @@ def condition(text: str) -> Condition:
 
 def filter_option(said: str) -> Any:
     """The option --filter of a command, with its help."""
-    return typer.Option("--filter", parser=condition, metavar="FIELD=VALUE", help=said)
+    return typer.Option("--filter", parser=parse_condition, metavar="FIELD=VALUE", help=said)
 
 
 def query(
@@ -218,20 +218,10 @@ def query(
         raise typer.BadParameter("the pool is printed with --json", param_hint="--record")
     settings = begin(config)
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "limit": limit}
-    given = {
-        "text": text,
-        "namespace": namespace,
-        "filters": filters,
-        "profile": profile,
-        "recipe": recipe,
-        "group_by": group_by,
-        "group_size": group_size,
-        "cursor": cursor,
-        "explain": explain or None,
-        "record": record or None,
-        "debug": debug or None,
-        "return": None if as_json else SHOWN,
-    }
+    given: dict[str, Any] = {"text": text, "namespace": namespace, "filters": filters}
+    given |= {"profile": profile, "recipe": recipe, "group_by": group_by, "group_size": group_size, "cursor": cursor}
+    given |= {"explain": explain or None, "record": record or None, "debug": debug or None}
+    given |= {"return": None if as_json else SHOWN}
     event |= {name: value for name, value in given.items() if value is not None}
     kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")
     with QueryClient.connect(connect(kafka), kafka.topics, tracer) as query_client:

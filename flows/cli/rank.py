@@ -86,13 +86,9 @@ class PoolRanker:
         if settings is None:
             ranker = cls(Planner(PROFILES), Limits())
         else:
-            ranker = cls(
-                replace(query_assembly.planner(settings), chat=True),
-                settings.limits,
-                query_assembly.selects(settings.rerank),
-                query_assembly.measure(settings.rerank),
-                settings.config_hash(),
-            )
+            planner = replace(query_assembly.planner(settings), chat=True)
+            of_model = query_assembly.selects(settings.rerank), query_assembly.measure(settings.rerank)
+            ranker = cls(planner, settings.limits, *of_model, settings.config_hash())
         named = None if recipe is None else find_recipe(recipe, ranker.planner.recipes)
         return replace(ranker, recipe=named, explain=explain)
 

@@ -176,21 +176,18 @@ _REFUSED: Final = (
 
 def _unanswered(error: BackendError) -> tuple[str, str]:
     """The symptom and its remedy, in the words of the server if there are any: the request is nobody's."""
-    symptom = explain(error, "chat")
-    match error:
-        case Unanswered():
-            return error.symptom, f"{error.cure[0].upper()}{error.cure[1:]}."
-        case _ if error.reason is Reason.UNAUTHORIZED:
-            return symptom, "Correct chat.api_key."
-        case _ if error.status == HTTPStatus.NOT_FOUND:
-            return symptom, f"Correct chat.url, which holds the API's version, such as /v1. {_REFUSED}"
-        case _ if error.reason is Reason.BAD_RESPONSE and error.status is not None:
-            return symptom, _REFUSED
-        case _ if error.reason is Reason.BAD_RESPONSE:
-            return symptom, "Set chat.structured to another way, or choose another model."
-        case _ if error.reason is Reason.TIMEOUT:
-            return symptom, "Have the model think less by chat.parameters, or choose a faster one."
-    return symptom, "Start the server, or correct chat.url and chat.model."
+    if isinstance(error, Unanswered):
+        return error.symptom, f"{error.cure[0].upper()}{error.cure[1:]}."
+    answered = error.status is not None
+    remedies = {
+        Reason.UNAUTHORIZED: "Correct chat.api_key.",
+        Reason.BAD_RESPONSE: _REFUSED if answered else "Set chat.structured to another way, or choose another model.",
+        Reason.TIMEOUT: "Have the model think less by chat.parameters, or choose a faster one.",
+    }
+    remedy = remedies.get(error.reason, "Start the server, or correct chat.url and chat.model.")
+    if error.status == HTTPStatus.NOT_FOUND and error.reason is not Reason.UNAUTHORIZED:
+        remedy = f"Correct chat.url, which holds the API's version, such as /v1. {_REFUSED}"
+    return explain(error, "chat"), remedy
 
 
 def _call(section: str, name: str, work: Coroutine[Any, Any, Measured]) -> Iterator[Finding]:

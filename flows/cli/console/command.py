@@ -19,7 +19,7 @@ from flows.cli.console.overview import Overview
 from flows.cli.console.server import Console, ConsoleServer
 from flows.cli.console.waterfall import trace_spans
 from flows.cli.console.workbench import Answers, Workbench, configure, searcher
-from flows.cli.output import Config, out, say
+from flows.cli.output import Config, input_file, out, say
 from flows.process.embedded import Embedded
 from flows.process.signals import StopSignals
 from operators.telemetry.export import tracer_provider
@@ -42,11 +42,10 @@ def console(
     ] = None,
     other: Annotated[
         list[Path] | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Another YAML configuration to compare with; may be repeated. One of the same topics ranks the same"
+        input_file(
+            "Another YAML configuration to compare with; may be repeated. One of the same topics ranks the same"
             " candidates in this process.",
+            once=True,
         ),
     ] = None,
     judgements: Annotated[

@@ -135,19 +135,18 @@ def _behind(id_: str, outcome: Outcome, whole: Outcome, least: float) -> tuple[s
     return "page", "it is not among the results"
 
 
-def describe(fate: Fate, page_end: int, read: int, profiles: Mapping[str, Profile]) -> dict[str, Any]:
+def explain_fate(fate: Fate, fates: Fates, profiles: Mapping[str, Profile]) -> dict[str, Any]:
     """The answer to *why is X not here?* about a candidate: a verdict, what could change it, and its legs."""
-    if fate.rank is not None and fate.rank <= page_end:
+    if fate.rank is not None and fate.rank <= fates.page_end:
         verdict, hint = f"It is here, at rank {fate.rank}.", ""
     elif fate.rank is not None:
-        verdict = f"It is a result, at rank {fate.rank}: the page ends with rank {page_end}."
+        verdict = f"It is a result, at rank {fate.rank}: the page ends with rank {fates.page_end}."
         hint = "Ask for more results, or change the weights so that it rises."
         if fate.read is False:
-            verdict += f" The model did not read it: it reads the first {read} candidates."
-            more = [f"{name} reads {each.rerank_top}" for name, each in profiles.items() if each.rerank_top > read]
-            hint = _name_profiles(more, "rerank_top") + (
-                " Or change a weight in Parameters and press Ask the flow: the model then reads other candidates."
-            )
+            verdict += f" The model did not read it: it reads the first {fates.read} candidates."
+            deeper = {name: each.rerank_top for name, each in profiles.items() if each.rerank_top > fates.read}
+            hint = _name_profiles([f"{name} reads {most}" for name, most in deeper.items()], "rerank_top")
+            hint += " Or change a weight in Parameters and press Ask the flow: the model then reads other candidates."
     else:
         verdict, hint = f"It was lost at {fate.lost_at}: {fate.why}.", _HINTS.get(fate.lost_at or "", "")
     legs = [{"name": name, "rank": rank + 1, "score": score} for name, (rank, score) in fate.legs.items()]
@@ -184,7 +183,7 @@ def to_view(fates: Fates) -> list[dict[str, Any]]:
     ]
 
 
-def missing(
+def explain_absence(
     id_: str,
     namespace: str,
     found: Mapping[str, Any] | None,

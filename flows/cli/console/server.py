@@ -33,7 +33,7 @@ from starlette.types import Receive, Scope, Send
 from flows.cli.console.columns import Column, Search
 from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
-from flows.cli.query import Unanswered
+from flows.cli.query import NoAnswer
 from flows.process.http_server import PATIENCE, HttpServer
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
@@ -115,7 +115,7 @@ def refuse(status: int, reason: str) -> Response:
     return Response(orjson.dumps({"error": reason}), status, media_type=_JSON)
 
 
-def read_page() -> dict[str, tuple[str, bytes]]:
+def read_files() -> dict[str, tuple[str, bytes]]:
     """The files of the page by their names, each with its media type."""
     found = {}
     for file in (files("flows.cli.console") / "page").iterdir():
@@ -132,7 +132,7 @@ class Console:
         self.port = 0
         self._bench = bench
         self._origin = origin
-        self._files = read_page()
+        self._files = read_files()
         tuner = Tuner(bench)
         posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
             ("search", Search, bench.search),
@@ -295,7 +295,7 @@ async def _attempt(work: Callable[[], Any]) -> Response:
 
 def _status(error: Exception) -> HTTPStatus:
     """The HTTP status that tells who failed."""
-    if isinstance(error, Unanswered):
+    if isinstance(error, NoAnswer):
         return HTTPStatus.GATEWAY_TIMEOUT
     cause = error.__cause__
     too_large = isinstance(cause, RecordRefused) and cause.refusal.of_size

@@ -161,17 +161,12 @@ def _of_debug(debug: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _of_spans(spans: Sequence[ReadableSpan]) -> list[dict[str, Any]]:
-    first = min(span.start_time or 0 for span in spans)
+    times = sorted(((span.start_time or 0, span.end_time or 0, span) for span in spans), key=lambda each: each[0])
+    first = times[0][0]
     return [
-        {
-            "name": span.name,
-            "kind": span.kind.name.lower(),
-            "start": ((span.start_time or 0) - first) / 1e6,
-            "ms": ((span.end_time or 0) - (span.start_time or 0)) / 1e6,
-            "count": None,
-            "about": "",
-        }
-        for span in sorted(spans, key=lambda span: span.start_time or 0)
+        {"name": span.name, "kind": span.kind.name.lower(), "start": (start - first) / 1e6, "ms": (end - start) / 1e6}
+        | {"count": None, "about": ""}
+        for start, end, span in times
     ]
 
 

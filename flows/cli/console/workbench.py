@@ -293,7 +293,7 @@ class Workbench:
         ranker, read = self._prepare(shelved)
         fates, profiles = losses.trace(ranker, read), self.of(shelved.column).settings.profiles
         if (fate := fates.by_id.get(id_)) is not None:
-            said = losses.describe(fate, fates.page_end, fates.read, profiles)
+            said = losses.explain_fate(fate, fates, profiles)
             return said | self._judgement(shelved, fate.judged)
         event, own = shelved.event, {"field": "id", "op": "eq", "value": id_}
         namespace, filters = self._namespace(event), list(event.get("filters") or ())
@@ -310,7 +310,7 @@ class Workbench:
         there = [each for each, hits in zip(others, rest[len(filters) :], strict=True) if hits["results"]]
         document = found["results"][0] if found["results"] else None
         judged = judged_name(id_, document["payload"] if document is not None else {}, fates.grouped_by)
-        said = losses.missing(id_, namespace, document, alone, read.pool, failing, there, profiles)
+        said = losses.explain_absence(id_, namespace, document, alone, read.pool, failing, there, profiles)
         return said | self._judgement(shelved, judged)
 
     def _judgement(self, shelved: Shelved, name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Final
@@ -127,27 +128,17 @@ class Given:
             note = _count(recorded.judged, f"; {recorded.reranked} of their pools hold rerank scores")
             if recorded.unrecorded:
                 note += f"; {recorded.unrecorded} judged queries have results without a pool, and don't count"
-            yield Source(
-                recorded.judged,
-                ranker,
-                rank_pools(recorded, ranker, variants, run_dir),
-                lambda _: [read.change_query(rerank=True) for read in recorded.pools.values()],
-                note,
-            )
+            rows = rank_pools(recorded, ranker, variants, run_dir)
+            yield Source(recorded.judged, ranker, rows, recorded.rerank_pools, note)
             return
         queries = self.queries
         assert queries is not None
         judged = evaluation.read_judgements(self.qrels, queries, self.documents, ranker.planner)
         recipes, tally = [variant.recipe for variant in variants], AnswerCounts()
         with evaluation.run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
-            yield Source(
-                judged,
-                ranker,
-                evaluation.measure(running, queries, variants, judged, run_dir),
-                lambda recipe: record_pools(running, queries, recipe, relevant(judged), ranker, tally),
-                _count(judged),
-                tally,
-            )
+            rows = evaluation.measure(running, queries, variants, judged, run_dir)
+            record = partial(record_pools, running, queries, judged=relevant(judged), ranker=ranker, tally=tally)
+            yield Source(judged, ranker, rows, record, _count(judged), tally)
 
 
 def _count(judged: Judgements, more: str = "") -> str:
@@ -201,6 +192,10 @@ class Recorded:
     def reranked(self) -> int:
         """The number of judged queries' pools with rerank scores."""
         return sum(self.pools[query].pool.rerank is not None for query in relevant(self.judged))
+
+    def rerank_pools(self, _: Recipe) -> list[ReadPool]:
+        """The pools, as if their queries had asked for a reranker: the same for each recipe."""
+        return [read.change_query(rerank=True) for read in self.pools.values()]
 
 
 def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:

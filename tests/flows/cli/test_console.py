@@ -13,9 +13,9 @@ import orjson
 import pytest
 
 from flows.cli.console import server as console_server
-from flows.cli.console.server import MAX_BODY, Console, ConsoleServer, read_page
+from flows.cli.console.server import MAX_BODY, Console, ConsoleServer, read_files
 from flows.cli.console.workbench import Answers
-from flows.cli.query import Unanswered
+from flows.cli.query import NoAnswer
 from flows.process.http_server import ServedConnection
 from operators.delivery.client import RecordRefused
 from operators.delivery.error_codes import Refusal
@@ -44,7 +44,7 @@ class Elements(HTMLParser):
 
 def scripts() -> Mapping[str, str]:
     """The page's scripts by their names."""
-    return {name: content.decode() for name, (_, content) in read_page().items() if name.endswith(".js")}
+    return {name: content.decode() for name, (_, content) in read_files().items() if name.endswith(".js")}
 
 
 def test_only_the_pages_own_files_run(served: Served) -> None:
@@ -220,7 +220,7 @@ def too_large() -> FatalDelivery:
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(Unanswered("no answer"), 504), (FatalDelivery("no broker"), 502), (too_large(), 413), (OSError("no file"), 502)],
+    [(NoAnswer("no answer"), 504), (FatalDelivery("no broker"), 502), (too_large(), 413), (OSError("no file"), 502)],
 )
 def test_what_kafka_did_not_do_is_said(tmp_path: Path, error: Exception, status: int) -> None:
     """The status and the words tell a late answer, a broker that is away and a query that is too large apart."""

@@ -22,7 +22,7 @@ from flows.cli.demo import span_tree
 from flows.cli.evaluate import command, sources
 from flows.cli.evaluate.evaluation import Row
 from flows.cli.evaluate.tune import count_trials
-from flows.cli.ingestion import Ingested, Rejection
+from flows.cli.ingestion import Ingested, RejectedDocument
 from flows.cli.output import print_result
 from flows.cli.query import refusal
 from flows.cli.run import print_outcome
@@ -133,7 +133,7 @@ def test_a_span_is_shown_once() -> None:
 
 def test_index_shows_rejected_documents(shown: Shown) -> None:
     """A line each."""
-    print_outcome(Ingested(2, [Rejection(1, EVIL, EVIL, EVIL)]), as_json=False)
+    print_outcome(Ingested(2, [RejectedDocument(1, EVIL, EVIL, EVIL)]), as_json=False)
     assert len(shown().splitlines()) == 2
 
 
