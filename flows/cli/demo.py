@@ -9,7 +9,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Final, Self
@@ -53,12 +53,16 @@ def docstrings() -> Iterator[dict[str, str]]:
     the texts are the same in every process of one Python version. All public modules of the library are imported;
     those that this platform lacks are left out.
     """
+    events, seen = {}, dict[int, object]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = _Docstrings()
         for module in _modules():
-            found.add_module(module)
-    yield from found.events.values()
+            for name, thing, kind in _walk_module(module, seen):
+                doc = getattr(thing, "__doc__", None)
+                if isinstance(doc, str) and len(doc := inspect.cleandoc(doc)) >= SHORTEST:
+                    about = {"module": _name(module), "kind": kind}
+                    events[name] = {"id": name, "namespace": NAMESPACE, "title": name, "text": doc, **about}
+    yield from events.values()
 
 
 def _modules() -> list[ModuleType]:
@@ -81,48 +85,43 @@ def _public(name: str) -> bool:
     return not name.startswith("_") and name not in _LOUD | _IDLE
 
 
-@dataclass
-class _Docstrings:
-    events: dict[str, dict[str, str]] = field(default_factory=dict)
-    # The objects themselves, so that no identity is used twice.
-    _seen: dict[int, object] = field(default_factory=dict)
+def _name(module: ModuleType) -> str:
+    return "os.path" if module is os.path else module.__name__
 
-    def add_module(self, module: ModuleType) -> None:
-        name = "os.path" if module is os.path else module.__name__
-        self._add(name, module, name, "module")
-        listed = getattr(module, "__all__", None)
-        for attribute in sorted(listed if listed is not None else vars(module)):
-            member = getattr(module, attribute, None)
-            if attribute.startswith("_") or not (inspect.isclass(member) or inspect.isroutine(member)):
-                continue
-            if _belongs(member, module, listed is not None):
-                self._add_member(f"{name}.{attribute}", member, name, "function")
 
-    def _add_member(self, name: str, member: object, module: str, kind: str) -> None:
-        if not inspect.isclass(member):
-            self._add(name, member, module, kind)
-        elif self._add(name, member, module, "class"):
-            attributes = vars(member)
-            # A method with two names goes by the one that it was defined with.
-            public = [key for key in attributes if not key.startswith("_")]
-            for attribute in sorted(public, key=lambda key: (getattr(attributes[key], "__name__", key) != key, key)):
-                inner = attributes[attribute]
-                if isinstance(inner, property) or inspect.isdatadescriptor(inner):
-                    self._add(f"{name}.{attribute}", inner, module, "property")
-                elif inspect.isclass(inner) or inspect.isroutine(inner):
-                    self._add_member(f"{name}.{attribute}", inner, module, "method")
+_Named = tuple[str, object, str]
+"""A thing with its name and its kind."""
 
-    def _add(self, name: str, thing: object, module: str, kind: str) -> bool:
-        """True if `thing` is seen for the first time; its text is then added."""
-        thing = getattr(thing, "__func__", thing)
-        if id(thing) in self._seen:
-            return False
-        self._seen[id(thing)] = thing
-        doc = getattr(thing, "__doc__", None)
-        if isinstance(doc, str) and len(doc := inspect.cleandoc(doc)) >= SHORTEST:
-            about = {"module": module, "kind": kind}
-            self.events[name] = {"id": name, "namespace": NAMESPACE, "title": name, "text": doc, **about}
-        return True
+
+def _walk_module(module: ModuleType, seen: dict[int, object]) -> Iterator[_Named]:
+    yield from _walk(_name(module), module, "module", seen)
+    listed = getattr(module, "__all__", None)
+    for attribute in sorted(listed if listed is not None else vars(module)):
+        member = getattr(module, attribute, None)
+        if attribute.startswith("_") or not (inspect.isclass(member) or inspect.isroutine(member)):
+            continue
+        if _belongs(member, module, listed is not None):
+            yield from _walk(f"{_name(module)}.{attribute}", member, "function", seen)
+
+
+def _walk(name: str, thing: object, kind: str, seen: dict[int, object]) -> Iterator[_Named]:
+    """The thing and the members of a class, unless it is `seen`, which has the things: no identity is used twice."""
+    attributes = vars(thing) if inspect.isclass(thing) else None
+    thing = getattr(thing, "__func__", thing)
+    if id(thing) in seen:
+        return
+    seen[id(thing)] = thing
+    yield name, thing, kind if attributes is None else "class"
+    if attributes is None:
+        return
+    public = [key for key in attributes if not key.startswith("_")]
+    # A method with two names goes by the one that it was defined with.
+    for attribute in sorted(public, key=lambda key: (getattr(attributes[key], "__name__", key) != key, key)):
+        inner = attributes[attribute]
+        if isinstance(inner, property) or inspect.isdatadescriptor(inner):
+            yield from _walk(f"{name}.{attribute}", inner, "property", seen)
+        elif inspect.isclass(inner) or inspect.isroutine(inner):
+            yield from _walk(f"{name}.{attribute}", inner, "method", seen)
 
 
 def _belongs(member: object, module: ModuleType, listed: bool) -> bool:

@@ -73,10 +73,8 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
     payload = {**document.get("payload", {}), **hit["payload"]}
     passages = hit.get("passages") or document.get("passages") or []
     explanation = hit.get("explanation")
-    words: dict[str, list[str]] = {}
-    for step in explanation["stages"] if explanation else ():
-        for word, found in (step["values"].get("words") or {}).items():
-            words[word] = list(found.get("fields") or ())
+    steps = explanation["stages"] if explanation else ()
+    words = {word: found for step in steps for word, found in (step["values"].get("words") or {}).items()}
     group, judged = hit.get("group"), judged_hit(hit)
     return {
         "id": hit["id"],
@@ -94,7 +92,7 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
         },
         "legs": {name: leg["rank"] + 1 for name, leg in hit["legs"].items()},
         "parts": share_score(explanation) if explanation else [],
-        "words": words,
+        "words": {word: list(found.get("fields") or ()) for word, found in words.items()},
         "grade": grades.get(judged),
         "group": {"key": _text(group["key"]), "count": group["count"]} if group else None,
     }
@@ -138,20 +136,17 @@ def compare_columns(lists: Sequence[Sequence[str]], ranked: Sequence[Mapping[str
     column, those behind the page included.
     """
     first = lists[0]
-    found = []
-    for other, ranks in zip(lists[1:], ranked[1:], strict=True):
-        moved = {id_: first.index(id_) - place for place, id_ in enumerate(other) if id_ in first}
-        found.append(
-            {
-                "rbo": rank_biased_overlap(first, other),
-                "jaccard": jaccard(first[:DEPTH], other[:DEPTH]),
-                "depth": DEPTH,
-                "moved": moved,
-                "only_first": {id_: ranks.get(id_) for id_ in first if id_ not in other},
-                "only_other": {id_: ranked[0].get(id_) for id_ in other if id_ not in first},
-            }
-        )
-    return found
+    return [
+        {
+            "rbo": rank_biased_overlap(first, other),
+            "jaccard": jaccard(first[:DEPTH], other[:DEPTH]),
+            "depth": DEPTH,
+            "moved": {id_: first.index(id_) - position for position, id_ in enumerate(other) if id_ in first},
+            "only_first": {id_: ranks.get(id_) for id_ in first if id_ not in other},
+            "only_other": {id_: ranked[0].get(id_) for id_ in other if id_ not in first},
+        }
+        for other, ranks in zip(lists[1:], ranked[1:], strict=True)
+    ]
 
 
 Schema = Mapping[str, Any]

@@ -18,6 +18,8 @@ from schemas.recipes import Recipe
 from schemas.recipes.stages import Dedupe, DistanceStage, Reflections
 from schemas.settings.ranking import Profile
 
+Payloads = Mapping[str, Mapping[str, Any]]
+
 _ALL: Final = {"min_relevance": 0.0, "group_size": 0, "explain": True, "order_by": None}
 """Changes to a query after which nothing is dropped behind its recipe."""
 
@@ -66,8 +68,8 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     for leg in pool.legs:
         for rank, hit in enumerate(leg.hits):
             offered.setdefault(hit.id, {}).setdefault(leg.name, (rank, hit.score))
-    read_by_model = outcome.rerank_scores.read if outcome.rerank_scores is not None else 0
-    scored = set(outcome.rerank_scores.scores) if outcome.rerank_scores is not None else set()
+    scores = outcome.rerank_scores
+    read_by_model, scored = (scores.read, scores.scores) if scores is not None else (0, {})
     grouping = outcome.results.grouping
     grouped_by = grouping.field if grouping is not None else None
     payloads = {hit.id: hit.payload for leg in pool.legs for hit in leg.hits}
@@ -88,16 +90,16 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     for id_ in offered:
         if id_ not in fates:
             stage, before = dropped.get(id_, (recipe.fusion, ()))
-            add(id_, None, stage.name, _reason(stage, id_, offered[id_], before, pool, recipe))
+            add(id_, None, stage.name, _reason(stage, id_, offered[id_], before, payloads, recipe))
     return Fates(fates, pool.skip + event.page_size, read_by_model, grouped_by)
 
 
 def _reason(
-    stage: Any, id_: str, legs: Mapping[str, Any], before: Sequence[str], pool: CandidatePool, recipe: Recipe
+    stage: Any, id_: str, legs: Mapping[str, Any], before: Sequence[str], payloads: Payloads, recipe: Recipe
 ) -> str:
     """The reason for which a stage dropped a candidate, in a sentence."""
     limit = getattr(stage, "limit", 0)
-    if isinstance(stage, Dedupe) and (twin := _twin(id_, before, pool)) is not None:
+    if isinstance(stage, Dedupe) and (twin := _twin(id_, before, payloads)) is not None:
         return f"it has the same content as {twin}, which stands before it"
     if limit > 0 and len(before) > limit:
         return f"the stage keeps {limit} candidates"
@@ -114,8 +116,7 @@ def _reason(
     return f"the stage {stage.name} drops it"
 
 
-def _twin(id_: str, before: Sequence[str], pool: CandidatePool) -> str | None:
-    payloads = {hit.id: hit.payload for leg in pool.legs for hit in leg.hits}
+def _twin(id_: str, before: Sequence[str], payloads: Payloads) -> str | None:
     own = identify_content(payloads.get(id_, {}))
     others = (one for one in before if one != id_ and own is not None)
     return next((one for one in others if identify_content(payloads.get(one, {})) == own), None)

@@ -48,11 +48,9 @@ class Tuning(Strict):
 def measure_batch(bench: Workbench, batch: Batch) -> list[dict[str, dict[str, float]]]:
     """Each column's values of every metric by query with a relevant document. Raises RankstreamError and OSError."""
     judged = {query: bench.judgements.grades_of(query) for query in batch.queries}
-    found = []
-    for column in batch.columns:
-        events = [_query_fields(bench.judgements, each) for each in batch.queries]
-        found.append(by_query(dict(zip(batch.queries, bench.order(column, events, DEPTH), strict=True)), judged))
-    return found
+    events = [_query_fields(bench.judgements, each) for each in batch.queries]
+    orders = (bench.order(column, events, DEPTH) for column in batch.columns)
+    return [by_query(dict(zip(batch.queries, order, strict=True)), judged) for order in orders]
 
 
 def _query_fields(judgements: Judgements, query: str) -> dict[str, Any]:
