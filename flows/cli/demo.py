@@ -48,10 +48,9 @@ _IDLE = frozenset({"distutils", "encodings", "genericpath", "lib2to3", "test", "
 def docstrings() -> Iterator[dict[str, str]]:
     """Yield a document event for each public module, class, function, method and property with a docstring.
 
-    `id` and `title` are the qualified name, `text` is the docstring; `module` and `kind` say where it was found and
-    what it is. An object with several names is one document, under the name nearest the library's top. The order and
-    the texts are the same in every process of one Python version. All public modules of the library are imported;
-    those that this platform lacks are left out.
+    `id` and `title` are the qualified name, nearest the library's top if there are several; `module` and `kind` say
+    where the text is from. Order and texts are the same in every process of one Python version. All public modules are
+    imported, apart from those that this platform lacks.
     """
     events, seen = {}, dict[int, object]()
     with warnings.catch_warnings():

@@ -205,10 +205,7 @@ _QUIET: Final = 10.0
 def ingest_with_bar(
     settings: KafkaSettings, name: str, documents: Iterable[Numbered], total: int, console: Console, timeout: float
 ) -> Ingested:
-    """Feed documents with a progress bar on a terminal, else with a line now and then; return their outcome.
-
-    `settings` are those of the indexing flow. Raises FatalDelivery if nothing happens for `timeout` seconds.
-    """
+    """Ingest by the indexing flow's settings, with a progress bar on a terminal, else with a line now and then."""
     said = time.monotonic()
     name_column = TextColumn("indexing {task.description}", markup=False)
     columns = (name_column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -226,9 +223,9 @@ def ingest_with_bar(
 
 
 def index_file(settings: KafkaSettings, path: Path, console: Console) -> Ingested:
-    """Produce a JSON Lines file of document events and wait until the indexing flow has dealt with all of them.
+    """Produce a JSON Lines file, and wait until the indexing flow, whose settings are given, has dealt with all of it.
 
-    `settings` are those of that flow. Raises InputError naming the line that isn't an object, and DeliveryError.
+    Raises InputError naming the line that isn't an object, and DeliveryError.
     """
     try:
         total = sum(1 for _ in numbered_jsonl(path))

@@ -75,12 +75,10 @@ class QueryClient:
             yield cls(producer, reader, letters, read_ends, topics.queries, tracer or NoOpTracer())
 
     def ask(self, events: Iterable[Event], timeout: float, most: int = MAX_UNANSWERED) -> Iterator[dict[str, Any]]:
-        """Send the events, at most `most` of them unanswered at a time, and yield each result as it comes.
+        """Send the events, at most `most` unanswered at a time, and yield each result, or `refusal(...)`, as it comes.
 
-        A query that has a dead letter and no result yields `refused(...)`. The events' `query_id`s must differ.
-
-        Raises NoAnswer when no result came for `timeout` seconds, FatalDelivery for a query that is too large for its
-        topic, and RetriableDelivery if the broker doesn't answer.
+        The events' `query_id`s must differ. Raises NoAnswer if no result came for `timeout` seconds, FatalDelivery for
+        a query that is too large for its topic, and RetriableDelivery if the broker doesn't answer.
         """
         waiting: set[str] = set()
         rest = iter(events)

@@ -223,10 +223,7 @@ def _check_beginning(kafka: KafkaSettings) -> None:
 
 @dataclass
 class _Run:
-    """One run: the replica, and the thread that watches it, switches, and waits for a successor.
-
-    `kafka` has the group of the new collections, `kafka_before` that of those before.
-    """
+    """The replica, in the new collections' group, and the thread that watches it, switches, and awaits a successor."""
 
     settings: Settings
     moves: Sequence[AliasMove]

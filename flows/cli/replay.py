@@ -43,10 +43,7 @@ _POLL: Final = 0.2
 
 
 def dead_letters(reader: BoundedReader, report: Moved) -> Iterator[DeadLetter | None]:
-    """Each dead letter that is there when the first is asked for, once; None for a record that is none.
-
-    `reader` is at the beginning of the topic. Raises DeliveryError.
-    """
+    """Each dead letter that `reader`, at the topic's beginning, finds there now; None for a record that is none."""
     begins, ends = reader.positions(), reader.ends()
 
     def tell() -> None:

@@ -29,8 +29,8 @@ class Part(StrEnum):
     CLOCK = "clock"
 
 
-_IN_ORDER: Final[Sequence[Section]] = (kafka, qdrant, embedder, sparse_encoder, reranker, chat, clock)
-SECTIONS: Final[Mapping[Part, Section]] = dict(zip(Part, _IN_ORDER, strict=True))
+_CHECKS: Final[Sequence[Section]] = (kafka, qdrant, embedder, sparse_encoder, reranker, chat, clock)
+SECTIONS: Final[Mapping[Part, Section]] = dict(zip(Part, _CHECKS, strict=True))
 
 
 def check(

@@ -1,7 +1,6 @@
 """The findings of `rankstream check` about servers: one real call to each model, its speed, and the clocks of all.
 
-The texts by which a model is measured are of one common word and numbers. A few calls are made, none of them twice:
-they say of what order a figure is, and no more.
+Texts are of one common word and numbers. Few calls are made, none twice: figures are of an order, and no more.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Judgements that are made on the page: a qrels file that `evaluate` reads, and the set of queries that it is about.
 
-A grade is written at once, to a new file that takes the old one's place. Queries that are judged and are not in the set
-are added to its file, so that both files are what `evaluate --qrels --queries` takes. A line of the set may also be a
-recorded result: its query is that of its pool.
+A grade is written at once, to a new file that takes the old one's place. Judged queries that the set lacks are added to
+its file: both are what `evaluate` takes. A line of the set may be a recorded result, whose query is that of its pool.
 """
 
 import hashlib

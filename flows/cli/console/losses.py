@@ -1,7 +1,6 @@
 """The fate of every candidate of a pool: its rank among the results, or the stage at which it was lost, and why.
 
-A ranking with explanations notes which stage drops a candidate. A document that no leg offered is asked for by
-its id alone: the legs then say what they would have given it.
+A document that no leg offered is asked for by its id alone: the legs then say what they would have given it.
 """
 
 from collections.abc import Mapping, Sequence

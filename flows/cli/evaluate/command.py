@@ -149,10 +149,9 @@ def read_run(path: Path) -> dict[str, list[str]]:
 
 
 def judgements_of_runs(qrels: Path, runs: Mapping[Path, Mapping[str, object]]) -> tuple[Judgements, int]:
-    """The judgements of queries that are in one of the runs, by their files, and the number of other judged queries.
+    """The judgements of queries that are in one of the runs, and the number of other judged queries. Raises InputError.
 
     A query that a run lacks counts 0 there. One that both lack was hardly asked: qrels may be those of a larger set.
-    Raises InputError if there are none.
     """
     every = read_qrels(qrels)
     judged = select_judged(every, {query for run in runs.values() for query in run}, qrels, *runs)

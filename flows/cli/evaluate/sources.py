@@ -201,8 +201,7 @@ class Recorded:
 def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     """Read a JSON Lines file of pools, or of results that carry them, and the judgements about their queries.
 
-    Raises InputError for a line that is neither, for two different pools of a query, and for judgements that find none
-    of the queries, or none of the pools' documents, relevant.
+    Raises InputError for a line that is neither, for two pools of a query, and if no query or document is relevant.
     """
     every = evaluation.read_qrels(qrels)
     pools: dict[str, ReadPool] = {}
@@ -231,10 +230,7 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
 
 
 def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None) -> Iterator[Row]:
-    """Rank every pool once in each way, and judge; `runs` is a directory for TREC runs.
-
-    Without any recorded rerank score no way has a model. Raises InputError naming the query.
-    """
+    """Rank every pool in each way, and judge; one with a model needs recorded rerank scores. Raises InputError."""
     for variant in variants:
         if variant.rerank and not recorded.reranked:
             continue

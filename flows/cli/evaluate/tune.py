@@ -209,11 +209,10 @@ def tune_recipe(
     rules: Rules,
     tried: Callable[[], None] = lambda: None,
 ) -> Tuned:
-    """The setting with the best metric on the tuning half, judged on the other.
+    """The setting with the best metric on the tuning half, judged on the other; `tried` is called for each.
 
-    If values are listed for all that is wanted, every combination is tried; else it is a coordinate search. `tried` is
-    called for each setting. Raises ConfigError for a parameter that the recipe can't have, and for fewer queries than
-    halves.
+    If values are listed for all that is wanted, every combination is tried; else it is a coordinate search. Raises
+    ConfigError for a parameter that the recipe can't have, and for fewer queries than halves.
     """
     graded, search = relevant(judged), search_space(recipe, wanted)
     read = {
