@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,9 +12,6 @@ from flows.cli.config import begin
 from flows.cli.output import Config, Json, out, print_record, say, stderr
 from operators.collections.requirements import MADE, Schema, Surveyed, format_schema, parse_schema
 from operators.delivery import topics as kafka_topics
-
-if TYPE_CHECKING:
-    from operators.collections.making import MakingStep
 
 _TIMEOUT: Final = 10.0
 
@@ -59,7 +56,10 @@ def collections(
             creating = (create or every) and not settings.qdrant.of_another_tool
             planned = steps(surveyed, settings.qdrant, create=creating, add=add_indexes or every, foreign=True)
             for step in planned if dry_run else make(settings, in_process, planned):
-                _say(step, as_json, done=not dry_run)
+                need, created = step.need, not dry_run
+                index, schema = (need.name, need.wanted) if need is not None else (None, None)
+                made = {"collection": step.collection, "index": index, "schema": schema, "created": created}
+                print_record(made, f"{'created' if created else 'would create'} {step}", as_json=as_json)
     failed = [each for each in surveyed if each.error is not None]
     for each in failed:
         say(stderr, f"collection {each.name}: {each.error}", "red")
@@ -125,12 +125,6 @@ def _vector(params: Schema) -> str:
     if quantization := params.get("quantization_config"):
         parts.append(f"{next(iter(quantization))} quantization")
     return ", ".join(parts)
-
-
-def _say(step: "MakingStep", as_json: bool, *, done: bool) -> None:
-    index, schema = (step.need.name, step.need.wanted) if step.need is not None else (None, None)
-    made = {"collection": step.collection, "index": index, "schema": schema, "created": done}
-    print_record(made, f"{'created' if done else 'would create'} {step}", as_json=as_json)
 
 
 def topics(config: Config = None) -> None:
