@@ -31,6 +31,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from flows.cli.console.columns import Column, Search
+from flows.cli.console.judgements import Judgements
 from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
 from flows.cli.query import NoAnswer
@@ -109,6 +110,10 @@ class Grade(Strict):
     id: Annotated[str, Field(max_length=MAX_JUDGED)]
     grade: int | None
 
+    def give(self, judgements: Judgements) -> int | None:
+        """Judge, and return the grade before. Raises InputError and OSError."""
+        return judgements.judge(self.text, self.namespace, self.id, self.grade)
+
 
 def refuse(status: int, reason: str) -> Response:
     """An error in words."""
@@ -144,7 +149,7 @@ class Console:
             ("time", Keyed, lambda asked: bench.time(asked.key)),
             ("parameters", Column, bench.parameters),
             ("write", Writing, lambda asked: bench.write(asked.column, asked.search)),
-            ("judge", Grade, lambda asked: {"before": bench.judgements.judge(**dict(asked))}),
+            ("judge", Grade, lambda asked: {"before": asked.give(bench.judgements)}),
             ("run", Batch, lambda asked: {"columns": measure_batch(bench, asked)}),
             ("compare-runs", Compared, compare_runs),
             ("tune", Tuning, tuner.start),

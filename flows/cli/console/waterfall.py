@@ -149,14 +149,14 @@ def _of_debug(debug: Mapping[str, Any]) -> list[dict[str, Any]]:
     at = leg_end = 0.0
     counts, times = debug.get("candidates_per_stage", {}), debug.get("per_stage_latency_ms", {})
     for name in debug.get("stages_hit", ()):
-        row = {"name": name, "ms": times.get(name, 0.0), "count": counts.get(name), "about": _ABOUT.get(name, "")}
+        took = {"ms": times.get(name, 0.0), "count": counts.get(name), "about": _ABOUT.get(name, "")}
         if name in _LEGS:
-            rows.append({**row, "kind": "leg", "start": at})
-            leg_end = max(leg_end, at + row["ms"])
+            rows.append({"name": name, "kind": "leg", "start": at, **took})
+            leg_end = max(leg_end, at + took["ms"])
         else:
             at = max(at, leg_end)
-            rows.append({**row, "kind": "stage", "start": at})
-            at += row["ms"]
+            rows.append({"name": name, "kind": "stage", "start": at, **took})
+            at += took["ms"]
     return rows
 
 

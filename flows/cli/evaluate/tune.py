@@ -225,8 +225,8 @@ def tune_recipe(
         raise ConfigError(f"tuning needs {rules.hold_out} for two halves: {len(read)} judged queries are not enough")
 
     def order(by: Recipe, queries: Iterable[str]) -> dict[str, list[str]]:
-        ranked = ((query, replace(ranker, recipe=by).order(read[query]).ranked) for query in queries)
-        return {query: [document for document, _ in documents] for query, documents in ranked}
+        ranker_by = replace(ranker, recipe=by)
+        return {query: [document for document, _ in ranker_by.order(read[query]).ranked] for query in queries}
 
     def figure(setting: Setting) -> float:
         by = with_setting(recipe, setting)

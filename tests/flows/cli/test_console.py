@@ -116,6 +116,14 @@ def test_only_this_machine_is_listened_to(tmp_path: Path) -> None:
         assert listening.getsockname()[0] == "127.0.0.1"
 
 
+def test_a_grade_is_given_replaced_and_taken_back(served: Served) -> None:
+    """Each answer is the grade before; the grades that stay are in the set."""
+    asked = {"text": "harbor", "namespace": "default", "id": "a"}
+    answers = [served.post("judge", {**asked, "grade": grade}) for grade in (2, 3, None, 1)]
+    assert [(each.status, each.json) for each in answers] == [(200, {"before": each}) for each in (None, 2, 3, None)]
+    assert served.get("set").json["judged"] == 1
+
+
 def test_a_body_over_1_mib_is_refused(served: Served, asked: Asked) -> None:
     """A client that sends more hears so, and one that sends as much is served."""
     padding = MAX_BODY - len(orjson.dumps({**SEARCH, "text": ""}))
