@@ -1,6 +1,6 @@
 """`rankstream check`: whether everything that the flows need is there and fits, and what to do if not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from enum import StrEnum
 from typing import Annotated, Final
@@ -29,8 +29,15 @@ class Part(StrEnum):
     CLOCK = "clock"
 
 
-_CHECKS: Final[Sequence[Section]] = (kafka, qdrant, embedder, sparse_encoder, reranker, chat, clock)
-SECTIONS: Final[Mapping[Part, Section]] = dict(zip(Part, _CHECKS, strict=True))
+SECTIONS: Final[Mapping[Part, Section]] = {
+    Part.KAFKA: kafka,
+    Part.QDRANT: qdrant,
+    Part.EMBEDDER: embedder,
+    Part.SPARSE_ENCODER: sparse_encoder,
+    Part.RERANKER: reranker,
+    Part.CHAT: chat,
+    Part.CLOCK: clock,
+}
 
 
 def check(
