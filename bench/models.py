@@ -24,7 +24,7 @@ from bench import reranking
 from bench.figures import spread
 from flows.cli.demo import NAMESPACE, docstrings
 from flows.cli.ingestion import ingest_with_bar
-from flows.cli.query_client import QueryClient
+from flows.cli.query import QueryClient
 from flows.process.embedded import Embedded, start_embedded
 from operators.clients.local.inference import batches, mask, pad
 from operators.clients.local.minilm import MAX_TOKENS, MiniLM, ensure_graph, model_file

@@ -21,7 +21,7 @@ from flows.assembly.clients import qdrant
 from flows.cli.evaluate import evaluation
 from flows.cli.evaluate.evaluation import Variant
 from flows.cli.ingestion import read_jsonl
-from flows.cli.query_client import QueryClient
+from flows.cli.query import QueryClient
 from flows.process.embedded import Embedded
 from operators.clients.qdrant.client import QdrantClient
 from schemas.document import point_id

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args, get_origin
 
 import typer.main
 from typer.core import TyperArgument, TyperGroup
@@ -82,6 +82,8 @@ def _parameter(parameter: Any) -> str:
 def _values(parameter: Any) -> str:
     """The values that a parameter takes, in words."""
     annotation = parameter.type_descriptor.annotation
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(map(code, get_args(annotation)))
     [kind, *_] = [*get_args(annotation), annotation]
     if parameter.metavar:
         return code(parameter.metavar)

@@ -2,22 +2,24 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import ensure_collections, make, survey_collections
 from flows.cli.config import begin
-from flows.cli.output import Config, Json, emit, out, say, stderr
+from flows.cli.output import Config, Json, out, print_record, say, stderr
 from operators.collections.requirements import MADE, Schema, Surveyed, format_schema, parse_schema
 from operators.delivery import topics as kafka_topics
 
-if TYPE_CHECKING:
-    from operators.collections.making import MakingStep
-
-
 _TIMEOUT: Final = 10.0
+
+_OWNERS: Final = {
+    "metadata": "rankstream's own",
+    "configuration": "rankstream's own by qdrant.owned",
+    None: "another program's, only read",
+}
 
 
 def collections(
@@ -45,11 +47,7 @@ def collections(
         surveyed = survey_collections(settings, in_process, _TIMEOUT)
         if not (create or add_indexes or dry_run):
             for each in surveyed:
-                if as_json:
-                    emit(record(each))
-                else:
-                    for line in describe_collection(each):
-                        say(out, line)
+                print_record(record(each), *describe_collection(each), as_json=as_json)
         else:
             from operators.collections.making import steps
 
@@ -58,7 +56,10 @@ def collections(
             creating = (create or every) and not settings.qdrant.of_another_tool
             planned = steps(surveyed, settings.qdrant, create=creating, add=add_indexes or every, foreign=True)
             for step in planned if dry_run else make(settings, in_process, planned):
-                _say(step, as_json, done=not dry_run)
+                need, created = step.need, not dry_run
+                index, schema = (need.name, need.wanted) if need is not None else (None, None)
+                made = {"collection": step.collection, "index": index, "schema": schema, "created": created}
+                print_record(made, f"{'created' if created else 'would create'} {step}", as_json=as_json)
     failed = [each for each in surveyed if each.error is not None]
     for each in failed:
         say(stderr, f"collection {each.name}: {each.error}", "red")
@@ -67,13 +68,13 @@ def collections(
 
 def record(surveyed: Surveyed) -> dict[str, Any]:
     """One collection as JSON."""
-    info = surveyed.info
+    info, error = surveyed.info, surveyed.error
     found: dict[str, Any] = {
         "collection": surveyed.name,
-        "exists": info is not None if surveyed.error is None else None,
+        "exists": info is not None if error is None else None,
         "alias_of": surveyed.physical if surveyed.physical != surveyed.name else None,
         "owned_by": surveyed.owner,
-        "error": str(surveyed.error) if surveyed.error is not None else None,
+        "error": str(error) if error is not None else None,
     }
     if info is None:
         return found
@@ -96,13 +97,8 @@ def describe_collection(surveyed: Surveyed) -> Iterator[str]:
         state = "could not be read" if surveyed.error is not None else "does not exist; make it with --create"
         yield f"{surveyed.name}: {state}"
         return
-    owners = {
-        "metadata": "rankstream's own",
-        "configuration": "rankstream's own by qdrant.owned",
-        None: "another program's, only read",
-    }
     shards = "1 shard" if info.shards == 1 else f"{info.shards} shards"
-    yield f"{surveyed.name}: {owners[surveyed.owner]}, {info.points} points, {shards}"
+    yield f"{surveyed.name}: {_OWNERS[surveyed.owner]}, {info.points} points, {shards}"
     if surveyed.physical != surveyed.name:
         yield f"  alias of {surveyed.physical}"
     for name, params in info.vectors.items():
@@ -129,14 +125,6 @@ def _vector(params: Schema) -> str:
     if quantization := params.get("quantization_config"):
         parts.append(f"{next(iter(quantization))} quantization")
     return ", ".join(parts)
-
-
-def _say(step: "MakingStep", as_json: bool, *, done: bool) -> None:
-    if as_json:
-        index, schema = (step.need.name, step.need.wanted) if step.need is not None else (None, None)
-        emit({"collection": step.collection, "index": index, "schema": schema, "created": done})
-    else:
-        say(out, f"{'created' if done else 'would create'} {step}")
 
 
 def topics(config: Config = None) -> None:

@@ -1,13 +1,9 @@
-"""`rankstream config` and `rankstream schema`: the configuration in effect, and the contracts of the topics.
-
-Other commands begin by it, too.
-"""
+"""`rankstream config` and `rankstream schema`: the configuration in effect, by which commands begin, and contracts."""
 
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, get_args
 
 import orjson
 import typer
@@ -46,16 +42,13 @@ def config(config: Config = None, as_json: Json = False) -> None:
     if as_json:
         for each in values:
             emit({"path": ".".join(map(str, each.path)), "value": each.value, "source": each.source})
-        return
-    for line in yaml_lines(values):
-        say(out, line)
+    else:
+        for line in yaml_lines(values):
+            say(out, line)
 
 
 def yaml_lines(values: Iterable[Value]) -> Iterator[str]:
-    """The values as YAML that a configuration file may hold; secrets, which it may not, are comments.
-
-    A section of secrets alone is a comment, too: without them it would be no section.
-    """
+    """The values as YAML of a configuration file; secrets, and sections of nothing else, are comments."""
     values = list(values)
     shown = {each.path[:depth] for each in values if not each.secret for depth in range(len(each.path))}
     open_sections: tuple[Any, ...] = ()
@@ -72,26 +65,17 @@ def yaml_lines(values: Iterable[Value]) -> Iterator[str]:
 
 
 def _write(value: Any) -> str:
+    if isinstance(value, str) and value.isidentifier() and value.lower() not in _WORDS:
+        return value
     # JSON is YAML.
-    text = json_line(value)
-    return value if isinstance(value, str) and value.isidentifier() and value.lower() not in _WORDS else text
+    return json_line(value)
 
 
-class Name(StrEnum):
-    """The contracts, by their names."""
-
-    CONFIG = "config"
-    QUERY = "query"
-    RESULT = "result"
-    DOCUMENT = "document"
-    DELETION = "deletion"
-    DEAD_LETTER = "dead-letter"
-    POOL = "pool"
-    ASYNCAPI = "asyncapi"
+Contract = Literal["config", "query", "result", "document", "deletion", "dead-letter", "pool", "asyncapi"]
 
 
 def schema(
-    name: Annotated[Name | None, typer.Argument(help="Which one to print. Default: all names.")] = None,
+    name: Annotated[Contract | None, typer.Argument(help="Which one to print. Default: all names.")] = None,
     write: Annotated[
         Path | None, typer.Option("--write", file_okay=False, help="Write all of them into this directory.")
     ] = None,
@@ -103,7 +87,7 @@ def schema(
         for file, content in made.items():
             (write / f"{file}.json").write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
     elif name is None:
-        for each in Name:
-            say(out, each.value)
+        for each in get_args(Contract):
+            say(out, each)
     else:
         emit(made[name])

@@ -1,8 +1,4 @@
-"""The demo: everything in this process, on the standard library's own documentation or on documents of the user's.
-
-The documentation are thousands of real texts that every Python installation carries: the docstrings of the library's
-public names.
-"""
+"""`rankstream demo`: everything in this process, on the user's documents or the docstrings that each Python carries."""
 
 import functools
 import importlib
@@ -25,18 +21,17 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, format_trace_id
-from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
 from flows.cli.config import begin_quietly
 from flows.cli.console.waterfall import trace_spans
 from flows.cli.ingestion import file_version, index_once, read_jsonl
-from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, out, print_result, reread, say, stderr
-from flows.cli.query_client import QueryClient
+from flows.cli.output import SHOWN, UNANSWERED, Json, hint_of_nothing, input_file, out, print_result, say, stderr
+from flows.cli.query import QueryClient
 from flows.process.embedded import embedded_settings, start_embedded
 from schemas.query import MAX_LIMIT
-from schemas.settings import Defaults, Settings
+from schemas.settings import Defaults, KafkaSettings
 from schemas.texts import printable
 
 NAMESPACE = "python"
@@ -53,17 +48,20 @@ _IDLE = frozenset({"distutils", "encodings", "genericpath", "lib2to3", "test", "
 def docstrings() -> Iterator[dict[str, str]]:
     """Yield a document event for each public module, class, function, method and property with a docstring.
 
-    `id` and `title` are the qualified name, `text` is the docstring; `module` and `kind` say where it was found and
-    what it is. An object with several names is one document, under the name nearest the library's top. The order and
-    the texts are the same in every process of one Python version. All public modules of the library are imported;
-    those that this platform lacks are left out.
+    `id` and `title` are the qualified name, nearest the library's top if there are several; `module` and `kind` say
+    where the text is from. Order and texts are the same in every process of one Python version. All public modules are
+    imported, apart from those that this platform lacks.
     """
+    events, seen = {}, dict[int, object]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        corpus = _Corpus()
         for module in _modules():
-            corpus.add_module(module)
-    yield from corpus.events.values()
+            for name, thing, kind in _walk_module(module, seen):
+                doc = getattr(thing, "__doc__", None)
+                if isinstance(doc, str) and len(doc := inspect.cleandoc(doc)) >= SHORTEST:
+                    about = {"module": _name(module), "kind": kind}
+                    events[name] = {"id": name, "namespace": NAMESPACE, "title": name, "text": doc, **about}
+    yield from events.values()
 
 
 def _modules() -> list[ModuleType]:
@@ -86,50 +84,43 @@ def _public(name: str) -> bool:
     return not name.startswith("_") and name not in _LOUD | _IDLE
 
 
-class _Corpus:
-    def __init__(self) -> None:
-        self.events: dict[str, dict[str, str]] = {}
-        # The objects themselves, so that no identity is used twice.
-        self._seen: dict[int, object] = {}
+def _name(module: ModuleType) -> str:
+    return "os.path" if module is os.path else module.__name__
 
-    def add_module(self, module: ModuleType) -> None:
-        name = "os.path" if module is os.path else module.__name__
-        self._add(name, module, name, "module")
-        listed = getattr(module, "__all__", None)
-        for attribute in sorted(listed if listed is not None else vars(module)):
-            member = getattr(module, attribute, None)
-            if attribute.startswith("_") or not (inspect.isclass(member) or inspect.isroutine(member)):
-                continue
-            if _belongs(member, module, listed is not None):
-                self._add_member(f"{name}.{attribute}", member, name, "function")
 
-    def _add_member(self, name: str, member: object, module: str, kind: str) -> None:
-        if not inspect.isclass(member):
-            self._add(name, member, module, kind)
-        elif self._add(name, member, module, "class"):
-            attributes = vars(member)
-            # A method with two names goes by the one that it was defined with.
-            order = sorted(attributes, key=lambda key: (getattr(attributes[key], "__name__", key) != key, key))
-            for attribute in order:
-                inner = attributes[attribute]
-                if attribute.startswith("_"):
-                    continue
-                if isinstance(inner, property) or inspect.isdatadescriptor(inner):
-                    self._add(f"{name}.{attribute}", inner, module, "property")
-                elif inspect.isclass(inner) or inspect.isroutine(inner):
-                    self._add_member(f"{name}.{attribute}", inner, module, "method")
+_Named = tuple[str, object, str]
+"""A thing with its name and its kind."""
 
-    def _add(self, name: str, thing: object, module: str, kind: str) -> bool:
-        """True if `thing` is seen for the first time; its text is then added."""
-        thing = getattr(thing, "__func__", thing)
-        if id(thing) in self._seen:
-            return False
-        self._seen[id(thing)] = thing
-        doc = getattr(thing, "__doc__", None)
-        if isinstance(doc, str) and len(doc := inspect.cleandoc(doc)) >= SHORTEST:
-            about = {"module": module, "kind": kind}
-            self.events[name] = {"id": name, "namespace": NAMESPACE, "title": name, "text": doc, **about}
-        return True
+
+def _walk_module(module: ModuleType, seen: dict[int, object]) -> Iterator[_Named]:
+    yield from _walk(_name(module), module, "module", seen)
+    listed = getattr(module, "__all__", None)
+    for attribute in sorted(listed if listed is not None else vars(module)):
+        member = getattr(module, attribute, None)
+        if attribute.startswith("_") or not (inspect.isclass(member) or inspect.isroutine(member)):
+            continue
+        if _belongs(member, module, listed is not None):
+            yield from _walk(f"{_name(module)}.{attribute}", member, "function", seen)
+
+
+def _walk(name: str, thing: object, kind: str, seen: dict[int, object]) -> Iterator[_Named]:
+    """The thing and the members of a class, unless it is `seen`, which has the things: no identity is used twice."""
+    attributes = vars(thing) if inspect.isclass(thing) else None
+    thing = getattr(thing, "__func__", thing)
+    if id(thing) in seen:
+        return
+    seen[id(thing)] = thing
+    yield name, thing, kind if attributes is None else "class"
+    if attributes is None:
+        return
+    public = [key for key in attributes if not key.startswith("_")]
+    # A method with two names goes by the one that it was defined with.
+    for attribute in sorted(public, key=lambda key: (getattr(attributes[key], "__name__", key) != key, key)):
+        inner = attributes[attribute]
+        if isinstance(inner, property) or inspect.isdatadescriptor(inner):
+            yield from _walk(f"{name}.{attribute}", inner, "property", seen)
+        elif inspect.isclass(inner) or inspect.isroutine(inner):
+            yield from _walk(f"{name}.{attribute}", inner, "method", seen)
 
 
 def _belongs(member: object, module: ModuleType, listed: bool) -> bool:
@@ -149,16 +140,11 @@ QUERIES: Final = (
 
 _ANSWER_TIMEOUT: Final = 60.0
 _DIGITS: Final = 16
-_CONFIG: Final = "rankstream.yaml"
-_DEFAULT: Final = Defaults().namespace
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The demo's documents by a name, and the namespace of the queries; None: the default one.
-
-    Documents of another `version` may be others.
-    """
+    """The demo's documents of a `version` by a name, and the namespace of the queries; None: the default one."""
 
     name: str
     documents: Callable[[], Iterable[Mapping[str, Any]]]
@@ -183,60 +169,12 @@ class Corpus:
         return cache / f"{self.directory}-{embedded_settings(cache).index_hash()[:_DIGITS]}"
 
 
-def demonstrate(
-    cache: Path,
-    corpus: Corpus,
-    queries: Sequence[str],
-    *,
-    limit: int,
-    serve: bool,
-    console: Console,
-    judgements: Path | None = None,
-) -> Iterator[dict[str, Any]]:
-    """Index, once, and yield the result event of each query as it comes; with `serve`, go on until a signal, with
-    the console.
-
-    Progress, and at the end the spans of the last query, go to `console`. `judgements` is the file of those made in the
-    console; None: one next to the index.
-    """
-    spans = InMemorySpanExporter()
-    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
-    provider.add_span_processor(SimpleSpanProcessor(spans))
-    directory = corpus.directory_in(cache)
-    with start_embedded(directory, provider=provider) as running:
-        index_once(running, corpus.name, corpus.documents, corpus.version, directory, console)
-        kafka = running.settings.kafka
-        connection = QueryClient.connect(running.kafka, kafka.topics, provider.get_tracer("producer"))
-        with running.searching(), connection as query_client:
-            for number, text in enumerate(queries, 1):
-                spans.clear()
-                event = {"query_id": f"demo-{number}", "text": text, "limit": limit, "return": SHOWN}
-                if corpus.namespace is not None:
-                    event["namespace"] = corpus.namespace
-                yield from query_client.ask([event], _ANSWER_TIMEOUT)
-            if serve:
-                # A demo that answers and ends starts a sixth sooner without the web server.
-                from flows.cli.console.command import QRELS, serve_embedded
-
-                served = f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
-                say(console, f"{served}; ask from another terminal:")
-                say(console, _command(_write_config(running.settings, directory), corpus))
-                serve_embedded(running, provider, spans, judgements or directory / QRELS, console)
-    console.print(span_tree(spans.get_finished_spans()))
-
-
 def demo(
     query: Annotated[
         list[str] | None, typer.Option("--query", help="Query to send in place of the examples; may be repeated.")
     ] = None,
     documents: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            callback=reread,
-            help="JSON Lines file of your own documents, in place of the documentation.",
-        ),
+        Path | None, input_file("JSON Lines file of your own documents, in place of the documentation.")
     ] = None,
     namespace: Annotated[
         str | None, typer.Option(help="Namespace of your own documents to search. Default: `default`.")
@@ -263,30 +201,45 @@ def demo(
         raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
     if judgements is not None and not serve_on:
         raise typer.BadParameter("judgements are made in the console: add --serve", param_hint="--judgements")
-    queries = query or (QUERIES if documents is None else ())
     corpus = Corpus.load_shipped() if documents is None else Corpus.own(documents, namespace)
-    cache = cache_dir.expanduser()
-    console = stderr if as_json else out
-    results = demonstrate(cache, corpus, queries, limit=limit, serve=serve_on, console=console, judgements=judgements)
-    failed = False
-    for result, text in zip(results, queries, strict=False):
-        print_result(result, text, as_json)
-        if not as_json:
-            hint_of_nothing(result, corpus.namespace or _DEFAULT, filtered=False)
-        failed = failed or result["status"] in UNANSWERED
-    raise typer.Exit(1 if failed else 0)
+    directory, console = corpus.directory_in(cache_dir.expanduser()), stderr if as_json else out
+    spans = InMemorySpanExporter()
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    statuses = set()
+    with start_embedded(directory, provider=provider) as running:
+        index_once(running, corpus.name, corpus.documents, corpus.version, directory, console)
+        kafka = running.settings.kafka
+        connection = QueryClient.connect(running.kafka, kafka.topics, provider.get_tracer("producer"))
+        with running.searching(), connection as query_client:
+            for number, text in enumerate(query or (QUERIES if documents is None else ()), 1):
+                spans.clear()
+                event = {"query_id": f"demo-{number}", "text": text, "limit": limit, "return": SHOWN}
+                if corpus.namespace is not None:
+                    event["namespace"] = corpus.namespace
+                [result] = query_client.ask([event], _ANSWER_TIMEOUT)
+                print_result(result, text, as_json)
+                if not as_json:
+                    hint_of_nothing(result, corpus.namespace or Defaults().namespace, filtered=False)
+                statuses.add(result["status"])
+            if serve_on:
+                # A demo that answers and ends starts a sixth sooner without the web server.
+                from flows.cli.console.command import QRELS, serve_embedded
+
+                served = f"broker {kafka.bootstrap_servers}, topics {kafka.topics.queries} and {kafka.topics.results}"
+                say(console, f"{served}; ask from another terminal:")
+                say(console, _command(kafka, directory, corpus))
+                serve_embedded(running, provider, spans, judgements or directory / QRELS, console)
+    console.print(span_tree(spans.get_finished_spans()))
+    raise typer.Exit(1 if statuses & UNANSWERED else 0)
 
 
-def _write_config(settings: Settings, directory: Path) -> Path:
-    """A configuration file with which other commands reach the demo while it runs."""
-    config = directory / _CONFIG
-    kafka = {"bootstrap_servers": settings.kafka.bootstrap_servers, "client": "librdkafka"}
+def _command(kafka: KafkaSettings, directory: Path, corpus: Corpus) -> str:
+    """The command that asks the demo while it runs, by a configuration file that is written for it."""
+    config = directory / "rankstream.yaml"
+    reached = {"bootstrap_servers": kafka.bootstrap_servers, "client": "librdkafka"}
     # JSON is YAML.
-    config.write_bytes(orjson.dumps({"kafka": kafka, "qdrant": {"path": str(directory)}}, option=orjson.OPT_INDENT_2))
-    return config
-
-
-def _command(config: Path, corpus: Corpus) -> str:
+    config.write_bytes(orjson.dumps({"kafka": reached, "qdrant": {"path": str(directory)}}, option=orjson.OPT_INDENT_2))
     namespace = f"--namespace {corpus.namespace} " if corpus.namespace is not None else ""
     return f'rankstream query --config {shlex.quote(str(config))} {namespace}"your question"'
 

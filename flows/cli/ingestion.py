@@ -33,7 +33,6 @@ MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
 """Document bytes produced and not yet applied, over all partitions."""
 
 _POLL: Final = 0.2
-
 _ASK: Final = 10.0
 """Seconds for the broker to say where the topic ends."""
 
@@ -52,7 +51,7 @@ Numbered = tuple[int, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class RejectedDocument:
     """A document that the indexing flow rejected: its number, its id, and the dead letter's class and reason."""
 
     line: int
@@ -69,7 +68,7 @@ class Ingested:
     """The number of sent documents, and the rejected ones among them."""
 
     sent: int
-    rejected: Sequence[Rejection]
+    rejected: Sequence[RejectedDocument]
 
     @property
     def applied(self) -> int:
@@ -77,15 +76,15 @@ class Ingested:
         return self.sent - len(self.rejected)
 
 
-def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON Lines file. Raises InputError naming the line that isn't one."""
-    return (event for _, event in numbered_jsonl(path))
-
-
 def file_version(path: Path) -> str:
     """A digest of a file's bytes."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON Lines file. Raises InputError naming the line that isn't one."""
+    return (event for _, event in numbered_jsonl(path))
 
 
 def numbered_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -127,7 +126,7 @@ def ingest(
         sent = _send(client, topics.documents, documents, own, progress, timeout)
         time.sleep(_SETTLES)
         rejected = [
-            Rejection(int(number), (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message)
+            RejectedDocument(int(number), (letter.key or b"").decode("utf-8", "replace"), letter.kind, letter.message)
             for letter in dead_letters(letters, lambda *_: None)
             if letter is not None
             for name, value in letter.headers
@@ -146,7 +145,7 @@ def _send(
         closing(client.tail(topic)) as tail,
         closing(client.plain_producer()) as producer,
     ):
-        produced = sent_bytes = 0
+        sent_bytes = 0
         moved = -1, time.monotonic()
         size_of: list[int] = []
         rest = iter(documents)
@@ -161,7 +160,6 @@ def _send(
                 records.append(ProducerRecord(topic, _key(document), value, headers))
                 size_of.append(len(value))
                 sent_bytes += len(value)
-                produced += 1
                 following = next(rest, None)
             try:
                 producer.send(records)
@@ -172,6 +170,7 @@ def _send(
                 ends = tail.ends(_ASK)
             committed = reader.committed()
             behind = sum(max(0, end - committed[number]) for number, end in ends.items() if number in committed)
+            produced = len(size_of)
             done = max(0, produced - behind)
             sent_bytes = sum(size_of[done:])
             progress(done, produced)
@@ -201,16 +200,12 @@ _EMBEDDED_TIMEOUT: Final = 900.0
 """Seconds: the model shares a machine that may be small, and busy with other work."""
 
 _QUIET: Final = 10.0
-_MARK: Final = "indexed"
 
 
 def ingest_with_bar(
     settings: KafkaSettings, name: str, documents: Iterable[Numbered], total: int, console: Console, timeout: float
 ) -> Ingested:
-    """Feed documents with a progress bar on a terminal, else with a line now and then; return their outcome.
-
-    `settings` are those of the indexing flow. Raises FatalDelivery if nothing happens for `timeout` seconds.
-    """
+    """Ingest by the indexing flow's settings, with a progress bar on a terminal, else with a line now and then."""
     said = time.monotonic()
     name_column = TextColumn("indexing {task.description}", markup=False)
     columns = (name_column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -227,39 +222,37 @@ def ingest_with_bar(
         return ingest(kafka_client(settings), settings.topics, documents, report, timeout)
 
 
-def index_file(settings: KafkaSettings, indexing: KafkaSettings, path: Path, console: Console) -> Ingested:
-    """Produce a JSON Lines file of document events and wait until the indexing flow has dealt with all of them.
+def index_file(settings: KafkaSettings, path: Path, console: Console) -> Ingested:
+    """Produce a JSON Lines file, and wait until the indexing flow, whose settings are given, has dealt with all of it.
 
-    `indexing`: the settings with that flow's group. Raises InputError naming the line that isn't an object, and
-    DeliveryError.
+    Raises InputError naming the line that isn't an object, and DeliveryError.
     """
     try:
         total = sum(1 for _ in numbered_jsonl(path))
     except InputError as error:
         raise InputError(error.kind, f"{error}; nothing was sent") from None
     reach(settings.bootstrap_servers)
-    return ingest_with_bar(indexing, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
+    return ingest_with_bar(settings, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
 
 
 def index_once(running: Embedded, name: str, corpus: Corpus, version: str, directory: Path, console: Console) -> None:
-    """Index `corpus` into the embedded engine, unless `directory` has it already under the same configuration.
+    """Index `corpus` into the embedded engine, unless `directory` has this `version` under the same configuration.
 
-    `version` is another one for other documents. Raises InputError if a document is rejected: figures about the others
-    alone would mislead.
+    Raises InputError if a document is rejected: figures about the others alone would mislead.
     """
     digest = hashlib.sha256(orjson.dumps([running.settings.index_hash(), version])).hexdigest()
-    mark = directory / _MARK
+    mark = directory / "indexed"
     if mark.exists() and mark.read_text(encoding="ascii") == digest:
         return
-    total = sum(1 for _ in corpus())
+    total, kafka = sum(1 for _ in corpus()), running.settings.kafka.indexing
     with running.indexing():
-        documents, kafka = enumerate(corpus(), 1), running.settings.kafka
-        ingested = ingest_with_bar(kafka.indexing, name, documents, total, console, _EMBEDDED_TIMEOUT)
+        ingested = ingest_with_bar(kafka, name, enumerate(corpus(), 1), total, console, _EMBEDDED_TIMEOUT)
     if ingested.rejected:
-        for each in ingested.rejected[1:SHOWN]:
+        first, *others = ingested.rejected
+        for each in others[: SHOWN - 1]:
             say(console, str(each))
-        rejected = f"{name}: {len(ingested.rejected)} of {ingested.sent} documents were rejected"
-        raise InputError(DeadLetterClass.INVALID, f"{rejected}, first {ingested.rejected[0]}")
+        count = f"{len(ingested.rejected)} of {ingested.sent}"
+        raise InputError(DeadLetterClass.INVALID, f"{name}: {count} documents were rejected, first {first}")
     if not console.is_terminal:
         say(console, f"documents of {name} indexed: {ingested.applied}")
     mark.write_text(digest, encoding="ascii")

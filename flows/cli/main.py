@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "demo": "demo",
     "evaluate": "evaluate.command",
     "tune": "evaluate.tune",
-    "compare": "evaluate.compare",
+    "compare": "evaluate.command",
     "rank": "rank",
     "topics": "collections",
     "collections": "collections",
@@ -36,7 +36,7 @@ COMMANDS: Final = {
     "config": "config",
     "schema": "config",
     "replay": "replay",
-    "forget": "forget",
+    "forget": "run",
 }
 """In the order of the help: each is the function of this name in this module of the package."""
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 from rich.tree import Tree
 
 from schemas.texts import json_line, printable
@@ -39,8 +39,12 @@ Config = Annotated[
 ]
 
 
-def reread(path: Path | None) -> Path | None:
-    """The file of an option, which is read more than once. Raises BadParameter for a pipe, which can't be."""
+def input_file(text: str, *names: str, once: bool = False) -> Any:
+    """An option with this help that names an existing file; unless it is read `once`, a pipe is refused."""
+    return typer.Option(*names, exists=True, dir_okay=False, callback=None if once else _regular_file, help=text)
+
+
+def _regular_file(path: Path | None) -> Path | None:
     if path is not None and path.exists() and not path.is_file():
         raise typer.BadParameter(f"{path} is read more than once: a regular file is expected, and no pipe")
     return path
@@ -56,6 +60,15 @@ def emit(value: object) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(json_line(value).encode() + b"\n")
     sys.stdout.buffer.flush()
+
+
+def print_record(record: object, *lines: str, as_json: bool) -> None:
+    """Print one thing: as a JSON object, or for people as lines."""
+    if as_json:
+        emit(record)
+    else:
+        for line in lines:
+            say(out, line)
 
 
 UNANSWERED: Final = frozenset({"failed", "invalid"})
@@ -76,8 +89,7 @@ def print_result(result: dict[str, Any], text: str, as_json: bool) -> None:
     if as_json:
         emit(result)
     if (error := result.get("error")) is not None:
-        said = f"the query was refused ({error['class']}): {error['reason']}"
-        say(stderr, said, "red")
+        say(stderr, f"the query was refused ({error['class']}): {error['reason']}", "red")
     if as_json or error is not None:
         return
     out.print(answer_table(result, text))
@@ -99,10 +111,7 @@ def hint_of_nothing(result: Mapping[str, Any], namespace: str, *, filtered: bool
 
 
 def answer_table(result: Mapping[str, Any], query: str) -> Table:
-    """The results, as wide as the terminal, with a column for each leg that found one of them.
-
-    The further documents of a group stand below their result, without a rank.
-    """
+    """The results, with a column for each leg that found one; further documents of a group stand below, unranked."""
     # The help of all commands, which needs no results, imports this module, too.
     from operators.query.result import members
 
@@ -119,19 +128,15 @@ def answer_table(result: Mapping[str, Any], query: str) -> Table:
     for each, name in zip(shown, names, strict=True):
         scores = [f"{each['legs'][leg]['score']:.3f}" if leg in each["legs"] else "-" for leg in legs]
         table.add_row(str(each.get("rank", "")), name, f"{each['score']:.3f}", *scores, printable(snippet(each)))
-    why = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
-    if "denied" in result:
-        why = result["denied"]["reason"]
+    lost = ", ".join(f"{part['stage']}: {part['reason']}" for part in result["degraded"])
+    why = result["denied"]["reason"] if "denied" in result else lost
     table.caption = printable(f"{result['status']}{' (' + why + ')' if why else ''}, {result['total']} candidates")
     table.caption_justify = "left"
     return table
 
 
 def snippet(hit: Mapping[str, Any]) -> str:
-    """The title, and the text from shortly before the first word that matched; without a passage from its beginning.
-
-    A title that is the document's id stands next to it already.
-    """
+    """The title, unless it is the id, and the text from shortly before the first word that matched, or its start."""
     text, cut = hit["text"] or "", False
     if passages := hit.get("passages"):
         best = passages[0]
@@ -161,10 +166,8 @@ def explanation_tree(hit: Mapping[str, Any]) -> Tree:
 
 def debug_table(debug: Mapping[str, Any]) -> Table:
     """The stages that the query passed."""
-    table = Table(title=f"{debug['total_latency_ms']:.1f} ms", title_justify="left")
-    table.add_column("stage")
-    table.add_column("candidates", justify="right")
-    table.add_column("ms", justify="right")
+    figures = Column("candidates", justify="right"), Column("ms", justify="right")
+    table = Table("stage", *figures, title=f"{debug['total_latency_ms']:.1f} ms", title_justify="left")
     counts, taken = debug["candidates_per_stage"], debug["per_stage_latency_ms"]
     for name in debug["stages_hit"]:
         time = f"{taken[name]:.1f}" if name in taken else ""

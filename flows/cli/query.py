@@ -1,17 +1,147 @@
-"""`rankstream query`: one query event and its result."""
+"""`rankstream query`, and the client by which commands ask: query events out, and their results or dead letters back.
 
+The client is the smallest producing service there can be; `query`, `console`, `demo` and `evaluate` use it.
+"""
+
+import time
 import uuid
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any, Final, Self
 
 import orjson
 import typer
+from opentelemetry import propagate
+from opentelemetry.trace import NoOpTracer, SpanKind, Tracer
 
 from flows.assembly.delivery import connect
 from flows.cli.config import begin
 from flows.cli.output import SHOWN, UNANSWERED, Config, Json, hint_of_nothing, out, print_result, say
-from flows.cli.query_client import QueryClient
+from operators.delivery.client import KafkaClient, PlainProducer, ProducerRecord, RecordRefused, TopicReader
+from operators.delivery.replay import DeadLetter
 from operators.telemetry.export import tracer_provider
+from schemas.errors import FatalDelivery
 from schemas.query import MAX_GROUP_SIZE, MAX_LIMIT
+from schemas.settings import Topics
+
+MAX_UNANSWERED: Final = 64
+"""Queries sent and not yet answered: a broker that drops unread messages must not be given too many."""
+
+_POLL: Final = 0.02
+_ENDS_TIMEOUT: Final = 10.0
+"""Seconds for the broker to name the ends of the results topic."""
+
+Event = Mapping[str, Any]
+Ends = Mapping[int, int]
+"""By partition of the results topic: the offset after the last record, committed or not."""
+
+
+class NoAnswer(FatalDelivery):
+    """No result came in time."""
+
+
+@dataclass
+class QueryClient:
+    """Asks queries and reads their results. Several clients may do so at a time.
+
+    A refusal is a dead letter and a result, written in one transaction, before its end makes either visible. So the
+    client reads the results topic up to `read_ends`, the end that the topic had when the dead letter was seen: a result
+    that has not come by then does not exist.
+    """
+
+    producer: PlainProducer
+    reader: TopicReader
+    letters: TopicReader
+    read_ends: Callable[[], Ends]
+    queries: str
+    tracer: Tracer
+
+    @classmethod
+    @contextmanager
+    def connect(cls, client: KafkaClient, topics: Topics, tracer: Tracer | None = None) -> Iterator[Self]:
+        """A query client that reads from the present end of results and dead letters. Raises DeliveryError."""
+        with (
+            closing(client.bounded_reader(topics.results, from_end=True)) as reader,
+            closing(client.bounded_reader(topics.dead_letters, from_end=True)) as letters,
+            closing(client.plain_producer()) as producer,
+        ):
+
+            def read_ends() -> Ends:
+                with closing(client.tail(topics.results)) as tail:
+                    return tail.ends(_ENDS_TIMEOUT)
+
+            yield cls(producer, reader, letters, read_ends, topics.queries, tracer or NoOpTracer())
+
+    def ask(self, events: Iterable[Event], timeout: float, most: int = MAX_UNANSWERED) -> Iterator[dict[str, Any]]:
+        """Send the events, at most `most` unanswered at a time, and yield each result, or `refusal(...)`, as it comes.
+
+        The events' `query_id`s must differ. Raises NoAnswer if no result came for `timeout` seconds, FatalDelivery for
+        a query that is too large for its topic, and RetriableDelivery if the broker doesn't answer.
+        """
+        waiting: set[str] = set()
+        rest = iter(events)
+        letters: dict[str, tuple[Ends, dict[str, Any]]] = {}
+        heard = time.monotonic()
+        while True:
+            if sent := list(islice(rest, most - len(waiting))):
+                self._send(sent)
+                waiting.update(event["query_id"] for event in sent)
+            if not waiting:
+                return
+            # Another's open transaction can hide the results: the dead letter is the answer when the time is over.
+            late = time.monotonic() - heard > timeout
+            results = list(self._results())
+            alone = [letter for ends, letter in letters.values() if late or self._has_read(ends)]
+            # Where there are both, the result is the answer.
+            for result in (*results, *alone):
+                # Others may be answered in envelopes.
+                if (query_id := result.get("query_id")) in waiting:
+                    waiting.remove(query_id)
+                    letters.pop(query_id, None)
+                    heard = time.monotonic()
+                    yield result
+            if refused := [letter for letter in self._refusals() if letter["query_id"] in waiting]:
+                ends = self.read_ends()
+                for letter in refused:
+                    letters.setdefault(letter["query_id"], (ends, letter))
+            if waiting and not letters and time.monotonic() - heard > timeout:
+                raise NoAnswer(f"no answer to {len(waiting)} queries in {timeout:g} s: is the search flow running?")
+
+    def _has_read(self, ends: Ends) -> bool:
+        positions = self.reader.positions()
+        return all(positions.get(partition, 0) >= end for partition, end in ends.items())
+
+    def _send(self, events: Sequence[Event]) -> None:
+        try:
+            self.producer.send([self._record(event) for event in events])
+        except RecordRefused as error:
+            raise FatalDelivery(f"{self.queries}: a query {error.refusal.why}") from error
+
+    def _record(self, event: Event) -> ProducerRecord:
+        with self.tracer.start_as_current_span(f"send {self.queries}", kind=SpanKind.PRODUCER):
+            carrier: dict[str, str] = {}
+            propagate.inject(carrier)
+        headers = tuple((name, value.encode()) for name, value in carrier.items())
+        return ProducerRecord(self.queries, event["query_id"].encode(), orjson.dumps(event), headers)
+
+    def _results(self) -> Iterator[dict[str, Any]]:
+        return (orjson.loads(record.value) for record in self.reader.poll(_POLL) if record.value is not None)
+
+    def _refusals(self) -> Iterator[dict[str, Any]]:
+        for record in self.letters.poll(0.0):
+            letter = DeadLetter.read(record.key, record.value, record.headers or (), 0)
+            if letter is not None and letter.position.topic == self.queries and letter.key is not None:
+                yield refusal(letter.key.decode("utf-8", "replace"), letter.kind, letter.message)
+
+
+def refusal(query_id: str, kind: str, reason: str) -> dict[str, Any]:
+    """The refusal of a query whose answer is a dead letter, in the shape of a result."""
+    nothing: dict[str, list[Any]] = {"results": [], "legs": [], "degraded": [], "warnings": []}
+    error = {"class": kind, "field": None, "reason": reason}
+    return {"query_id": query_id, "status": "invalid", **nothing, "total": 0, "next_cursor": None, "error": error}
+
 
 EXAMPLE: Final = '{"field": "price", "op": "range", "value": {"lt": 50}}'
 """A filter as a command takes it."""
@@ -21,7 +151,7 @@ class Condition(dict[str, Any]):
     """A filter of a query event."""
 
 
-def condition(text: str) -> Condition:
+def parse_condition(text: str) -> Condition:
     """Read a JSON object as in a query event, or FIELD=VALUE. Raises typer.BadParameter."""
     if text.lstrip().startswith("{"):
         try:
@@ -39,7 +169,7 @@ def condition(text: str) -> Condition:
 
 def filter_option(said: str) -> Any:
     """The option --filter of a command, with its help."""
-    return typer.Option("--filter", parser=condition, metavar="FIELD=VALUE", help=said)
+    return typer.Option("--filter", parser=parse_condition, metavar="FIELD=VALUE", help=said)
 
 
 def query(
@@ -86,20 +216,10 @@ def query(
         raise typer.BadParameter("the pool is printed with --json", param_hint="--record")
     settings = begin(config)
     event: dict[str, Any] = {"query_id": f"cli-{uuid.uuid4()}", "limit": limit}
-    given = {
-        "text": text,
-        "namespace": namespace,
-        "filters": filters,
-        "profile": profile,
-        "recipe": recipe,
-        "group_by": group_by,
-        "group_size": group_size,
-        "cursor": cursor,
-        "explain": explain or None,
-        "record": record or None,
-        "debug": debug or None,
-        "return": None if as_json else SHOWN,
-    }
+    given: dict[str, Any] = {"text": text, "namespace": namespace, "filters": filters}
+    given |= {"profile": profile, "recipe": recipe, "group_by": group_by, "group_size": group_size, "cursor": cursor}
+    given |= {"explain": explain or None, "record": record or None, "debug": debug or None}
+    given |= {"return": None if as_json else SHOWN}
     event |= {name: value for name, value in given.items() if value is not None}
     kafka, tracer = settings.kafka, tracer_provider().get_tracer("rankstream.query")
     with QueryClient.connect(connect(kafka), kafka.topics, tracer) as query_client:

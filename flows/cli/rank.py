@@ -1,7 +1,4 @@
-"""`rankstream rank`: ranking offline, candidate pools in, result events out.
-
-What production saw can be ranked again: by another recipe, with explanations, or as it was, years later.
-"""
+"""`rankstream rank`: what production saw, ranked again offline: by another recipe, explained, or as it was."""
 
 import hashlib
 import sys
@@ -34,8 +31,7 @@ from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, inv
 from schemas.event import json_object, validate
 from schemas.fields import rfc3339
 from schemas.pool import CandidatePool, Measure, PoolLeg
-from schemas.query import QueryEvent
-from schemas.recipes import SHIPPED, Recipe, RecipeError
+from schemas.recipes import Recipe, RecipeError
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
 from schemas.settings import Defaults, Limits, Settings, load
@@ -43,23 +39,24 @@ from schemas.settings.document import read
 from schemas.settings.ranking import PROFILES
 
 MAX_LINE: Final = 64 * 1024 * 1024
-DESTINATION: Final = "default"
-
-"""The analysis by which passages are found: a pool does not say that of its collection."""
 
 _NAMESPACE: Final = Defaults().namespace
 
 
 class ReadPool(NamedTuple):
-    """A pool, the JSON that it was read from, and a hash of that."""
+    """A pool, and a hash of the JSON that it was read from."""
 
     pool: CandidatePool
-    document: dict[str, Any]
     identity: str
+
+    def change_query(self, **changes: Any) -> Self:
+        """The pool, as if these fields of its query had these values."""
+        query = self.pool.query.model_copy(update=changes)
+        return self._replace(pool=self.pool.model_copy(update={"query": query}))
 
 
 class RankedPool(NamedTuple):
-    """The answer to a pool's query: its status, and documents with their scores, best first."""
+    """The status of an answer, and its documents with their scores, best first."""
 
     status: Status
     ranked: list[tuple[str, float]]
@@ -75,7 +72,6 @@ class PoolRanker:
 
     planner: Planner
     limits: Limits
-    destination: str = DESTINATION
     selects: bool = False
     measure: Measure = "similarity"
     config_hash: str | None = None
@@ -86,43 +82,32 @@ class PoolRanker:
     def of(cls, settings: Settings | None, recipe: str | None, *, explain: bool) -> Self:
         """The ranker under these settings, or under none; `recipe` is a name or a YAML file. Raises ConfigError."""
         if settings is None:
-            known: Mapping[str, Recipe] = SHIPPED
             ranker = cls(Planner(PROFILES), Limits())
         else:
-            known = settings.recipes
-            ranker = cls(
-                replace(query_assembly.planner(settings), chat=True),
-                settings.limits,
-                settings.defaults.destination,
-                query_assembly.selects(settings.rerank),
-                query_assembly.score_measure(settings.rerank),
-                settings.config_hash(),
-            )
-        named = None if recipe is None else find_recipe(recipe, known)
+            planner = replace(query_assembly.planner(settings), chat=True)
+            of_model = query_assembly.selects(settings.rerank), query_assembly.score_measure(settings.rerank)
+            ranker = cls(planner, settings.limits, *of_model, settings.config_hash())
+        named = None if recipe is None else find_recipe(recipe, ranker.planner.recipes)
         return replace(ranker, recipe=named, explain=explain)
 
     def __call__(self, line: bytes) -> dict[str, Any]:
-        """The result event of one pool, written as JSON. Raises InputError."""
-        return self.rank(self.read(line))
+        """The result event of one pool, written as JSON, with the pool if it asks so. Raises InputError."""
+        read = self.read(line)
+        answer = self.rank(read)
+        return {**answer, "pool": _pool_json(line)} if read.pool.query.record else answer
 
     def read(self, line: bytes) -> ReadPool:
         """One pool, written as JSON, or the result that carries it. Raises InputError."""
-        document = json_object(line, MAX_LINE)
-        if "result_id" in document:
-            document = _pool_of(document)
-        elif document.keys().isdisjoint({"query", "legs"}):
-            raise InputError(DeadLetterClass.INVALID, "neither a candidate pool nor a result that carries one")
+        document = _pool_json(line)
         if isinstance(asked := document.get("query"), dict):
             check_text(asked.get("text"), self.limits)
         identity = hashlib.blake2b(line.strip(), digest_size=16).hexdigest()
-        return ReadPool(validate(CandidatePool, document), document, identity)
+        return ReadPool(validate(CandidatePool, document), identity)
 
     def rank(self, read: ReadPool) -> dict[str, Any]:
-        """The result event of one pool. Raises InputError."""
-        pool, event = read.pool, read.pool.query
-        if self.explain:
-            event = event.model_copy(update={"explain": True})
-        asked, outcome = self.run(event, pool)
+        """The result event of one pool, without the pool. Raises InputError."""
+        pool = (read.change_query(explain=True) if self.explain else read).pool
+        asked, outcome = self.run(pool)
         provenance = {
             "config_hash": self.config_hash,
             "models": {"embedder": None, "reranker": None},
@@ -130,23 +115,21 @@ class PoolRanker:
             "now": rfc3339(pool.clock) if pool.clock is not None else None,
             "source": None,
         }
+        # A pool does not say the analysis of its collection: passages are found by the current one.
         words = parse(asked.canonical.text or "", {}).terms
         matcher = partial(Matcher, words, Bm25(analysis=CURRENT).terms_of)
-        answer = result(asked, outcome, read.identity, page(asked, outcome), provenance, matcher)
-        if event.record:
-            answer["pool"] = read.document
-        return answer
+        return result(asked, outcome, read.identity, page(asked, outcome), provenance, matcher)
 
     def order(self, read: ReadPool) -> RankedPool:
         """All candidates of one pool, best first, whatever page its query asked for. Raises InputError."""
-        asked, outcome = self.run(read.pool.query, read.pool)
+        asked, outcome = self.run(read.pool)
         ranked = [(_judged_id(candidate, outcome), candidate.score) for candidate in outcome.candidates]
         return RankedPool(status_of(asked, outcome), ranked)
 
-    def run(self, event: QueryEvent, pool: CandidatePool) -> tuple[Query, Outcome]:
-        """The query as it was ranked, and its outcome with every candidate. Raises InputError."""
-        outcome = Outcome()
-        canonical = self._canonicalise(event, pool)
+    def run(self, pool: CandidatePool) -> tuple[Query, Outcome]:
+        """The pool's query as it was ranked, and its outcome with every candidate. Raises InputError."""
+        outcome, event = Outcome(), pool.query
+        canonical = self._canonicalise(pool)
         plan = self.planner.plan(event, canonical.destination, outcome.warnings, recipe=self.recipe)
         canonical = plan.adapt(canonical)
         asked = Query(canonical, plan)
@@ -169,9 +152,8 @@ class PoolRanker:
                 outcome.warnings.append("the time in the query was read by the rules, not by a chat model")
         if plan.recipe.stage(Coverage) is not None and canonical.text is not None and pool.words is None:
             outcome.warnings.append("the pool has no words: the stage coverage changes nothing")
-        outcome.rank(
-            first_phase(plan.recipe, found, plan.facts(canonical, pool.clock, at, _matches(pool), alike=pool.alike))
-        )
+        facts = plan.facts(canonical, pool.clock, at, _matches(pool), alike=pool.alike)
+        outcome.rank(first_phase(plan.recipe, found, facts))
         self._by_model(asked, outcome, pool)
         return asked, outcome
 
@@ -186,9 +168,7 @@ class PoolRanker:
                 read = min(read, pool.reranked_candidates or read)
             elif picked:
                 read = len(outcome.candidates)
-            elif not self.selects and any(
-                each.id not in scores and each.id not in unscored for each in outcome.candidates[:read]
-            ):
+            elif not self.selects and not scores.keys() | unscored >= {each.id for each in outcome.candidates[:read]}:
                 read = _read_first(outcome, scores)
             if read:
                 left = unscored.intersection(each.id for each in outcome.candidates[:read])
@@ -199,11 +179,12 @@ class PoolRanker:
         if plan.picking is not None and picked:
             outcome.pick(plan.picking)
 
-    def _canonicalise(self, event: QueryEvent, pool: CandidatePool) -> CanonicalQuery:
+    def _canonicalise(self, pool: CandidatePool) -> CanonicalQuery:
         now = pool.clock if pool.clock is not None else 0.0
         given, at = tuple(map(result_digest, pool.given)), Offset(pool.skip, MOST)
         earlier = Cursor(b"", None, now, at, given, bool(given)) if pool.skip or given else None
-        return canonicalise(event, event.source, self.destination, _NAMESPACE, now, earlier)
+        destination = self.planner.defaults.destination
+        return canonicalise(pool.query, pool.query.source, destination, _NAMESPACE, now, earlier)
 
 
 def _matches(pool: CandidatePool) -> Matches | None:
@@ -218,11 +199,16 @@ def _judged_id(candidate: Candidate, outcome: Outcome) -> str:
     return candidate.document if of is None or of.key is None else str(of.key)
 
 
-def _pool_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    pool = result.get("pool")
-    if not isinstance(pool, dict):
-        raise invalid("pool", "missing: the query of this result must ask with record: true", None)
-    return pool
+def _pool_json(line: bytes) -> dict[str, Any]:
+    document = json_object(line, MAX_LINE)
+    if "result_id" in document:
+        pool = document.get("pool")
+        if not isinstance(pool, dict):
+            raise invalid("pool", "missing: the query of this result must ask with record: true", None)
+        return pool
+    if document.keys().isdisjoint({"query", "legs"}):
+        raise InputError(DeadLetterClass.INVALID, "neither a candidate pool nor a result that carries one")
+    return document
 
 
 def find_recipe(name: str, known: Mapping[str, Recipe]) -> Recipe:
@@ -239,13 +225,9 @@ def find_recipe(name: str, known: Mapping[str, Recipe]) -> Recipe:
 
 
 def _read_first(outcome: Outcome, scores: Mapping[str, float]) -> int:
-    """Put the candidates first that the reranker has scored, and count them.
-
-    Another recipe may put candidates first that the reranker never read.
-    """
-    read = [candidate for candidate in outcome.candidates if candidate.id in scores]
-    outcome.results = Results(read + [candidate for candidate in outcome.candidates if candidate.id not in scores])
-    return len(read)
+    """Put the candidates first that the reranker has scored, and count them: another recipe may put others first."""
+    outcome.results = Results(sorted(outcome.candidates, key=lambda each: each.id not in scores))
+    return sum(each.id in scores for each in outcome.candidates)
 
 
 def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
@@ -278,9 +260,9 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
 
 
 def _leg(leg: PoolLeg, times: Mapping[str, Mapping[str, float]]) -> Leg:
-    hits = leg.hits
-    scores, payloads = [hit.score for hit in hits], [{**hit.payload, **times.get(hit.id, {})} for hit in hits]
-    return Leg(leg.name, LegStatus.OK, [hit.id for hit in hits], scores, payloads, more=leg.more)
+    ids, scores = [hit.id for hit in leg.hits], [hit.score for hit in leg.hits]
+    payloads = [{**hit.payload, **times.get(hit.id, {})} for hit in leg.hits]
+    return Leg(leg.name, LegStatus.OK, ids, scores, payloads, more=leg.more)
 
 
 def rank(
@@ -296,13 +278,12 @@ def rank(
     If a line cannot be ranked, its error goes to standard error, the other lines are ranked, and the exit code is 1.
     """
     ranker = PoolRanker.of(load(config) if config is not None else None, recipe, explain=explain)
-    failed = False
+    code = 0
     for number, line in enumerate(sys.stdin.buffer, 1):
-        if not line.strip():
-            continue
-        try:
-            emit(ranker(line))
-        except InputError as error:
-            failed = True
-            say(stderr, f"line {number}: {error}")
-    raise typer.Exit(1 if failed else 0)
+        if line.strip():
+            try:
+                emit(ranker(line))
+            except InputError as error:
+                say(stderr, f"line {number}: {error}")
+                code = 1
+    raise typer.Exit(code)

@@ -14,9 +14,9 @@ Rules
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Annotated, Final, TypeVar
 
@@ -28,7 +28,7 @@ from flows.assembly.collections import AskQdrant, choice, ensure_collections, op
 from flows.assembly.delivery import kafka_client
 from flows.assembly.indexing import CopyPage, open_copier
 from flows.cli.config import begin
-from flows.cli.output import Config, Json, emit, out, say, stderr
+from flows.cli.output import Config, Json, print_record, say, stderr
 from flows.process.replica import Replica, indexing_replica
 from flows.process.serve import serve
 from operators.clients.qdrant.client import QdrantClient
@@ -100,7 +100,7 @@ def reindex(
             return
         if drop_old:
             for name in ask(partial(reindexing.drop_old, names=names, timeout=_TIMEOUT), _TIMEOUT):
-                emit({"dropped": name}) if as_json else say(out, f"collection {name}: deleted")
+                print_record({"dropped": name}, f"collection {name}: deleted", as_json=as_json)
             return
         plan = partial(reindexing.plan, names=names, choice=choice(settings), unique=secrets.token_hex(4), again=again)
         found: Plan = _wait(ask, partial(plan, timeout=_TIMEOUT))
@@ -113,9 +113,8 @@ def reindex(
     reach(settings.kafka.bootstrap_servers)
     group = _make(settings, in_process, found.moves, found.generation, group_before if from_collection else None)
     in_process.close()
-    renamed = _into(settings, found.moves)
-    replica = f"{settings.delivery.replica}-reindex"
-    renamed = renamed.model_copy(update={"delivery": renamed.delivery.model_copy(update={"replica": replica})})
+    delivery = settings.delivery.model_copy(update={"replica": f"{settings.delivery.replica}-reindex"})
+    renamed = _into(settings, found.moves).model_copy(update={"delivery": delivery})
     after, before = _in_group(settings.kafka, group), _in_group(settings.kafka, group_before)
     run = _Run(renamed, found.moves, after, before, allow_differences, as_json)
     code = serve(renamed, {"reindex": run.build}, settings.telemetry.indexing_port)
@@ -124,28 +123,24 @@ def reindex(
 
 
 def _wait(ask: AskQdrant, read: Callable[[QdrantClient], Awaitable[Answer]]) -> Answer:
-    """The answer of a server that may be restarting: it is asked until it comes, or _TIMEOUT is over.
-
-    Raises BackendError.
-    """
+    """The answer of a server that may be restarting: it is asked until _TIMEOUT is over. Raises BackendError."""
 
     async def patient(qdrant: QdrantClient) -> Answer:
         return await until_answered(lambda: read(qdrant))
 
     try:
-        answer: Answer = ask(patient, _TIMEOUT)
+        return ask(patient, _TIMEOUT)
     except TimeoutError:
         raise BackendTimeout(f"Qdrant: no answer within {_TIMEOUT:.0f} s") from None
-    return answer
 
 
 def _make(
     settings: Settings, in_process: InProcess, moves: Sequence[AliasMove], generation: Generation, copied: str | None
 ) -> str:
-    """Make the new collections, and return the group that they note: a run that began at the same time may have made
-    them. `copied` is the group of those whose documents are copied, None: the topic has all.
+    """Make the new collections, and return the group that they note: that of a run that was quicker, if there is one.
 
-    A copy that was stopped begins again: documents may have been deleted since.
+    `copied` is the group of those whose documents are copied, None: the topic has all. A copy that was stopped begins
+    again: documents may have been deleted since.
     """
     kafka, topic = _in_group(settings.kafka, generation.group), settings.kafka.topics.documents
     starts = None
@@ -191,13 +186,13 @@ def _copy(copy_page: CopyPage, move: AliasMove) -> None:
 def _into(settings: Settings, moves: Sequence[AliasMove]) -> Settings:
     """The same settings with the new collections, by their own names; a name without a move is left out."""
     section, after = settings.qdrant, {move.name: move.after for move in moves}
-    parts = {
-        destination: {part: after[name] for part, name in held.items() if name in after}
-        for destination, held in section.collections.items()
-    }
+
+    def rename(names: Mapping[str, str]) -> dict[str, str]:
+        return {each: after[name] for each, name in names.items() if name in after}
+
     named = {
-        "destinations": {each: after[name] for each, name in section.destinations.items() if name in after},
-        "collections": parts,
+        "destinations": rename(section.destinations),
+        "collections": {destination: rename(parts) for destination, parts in section.collections.items()},
         "analysers": {after[name]: each for name, each in section.analysers.items() if name in after},
         "owned": [],
     }
@@ -205,11 +200,8 @@ def _into(settings: Settings, moves: Sequence[AliasMove]) -> Settings:
 
 
 def _tell(move: AliasMove, as_json: bool) -> None:
-    if as_json:
-        emit({"name": move.name, "alias": move.alias, "before": move.before, "after": move.after})
-    else:
-        before = f", before {move.before}" if move.before is not None else ""
-        say(out, f"{move.name}: {move.after} answers from now on{before}")
+    before = f", before {move.before}" if move.before is not None else ""
+    print_record(asdict(move), f"{move.name}: {move.after} answers from now on{before}", as_json=as_json)
 
 
 def _check_beginning(kafka: KafkaSettings) -> None:
@@ -230,10 +222,7 @@ def _check_beginning(kafka: KafkaSettings) -> None:
 
 @dataclass
 class _Run:
-    """One run: the replica, and the thread that watches it, switches, and waits for a successor.
-
-    `kafka` has the group of the new collections, `kafka_before` that of those before.
-    """
+    """The replica, in the new collections' group, and the thread that watches it, switches, and awaits a successor."""
 
     settings: Settings
     moves: Sequence[AliasMove]

@@ -43,10 +43,7 @@ _POLL: Final = 0.2
 
 
 def dead_letters(reader: TopicReader, report: Moved) -> Iterator[DeadLetter | None]:
-    """Each dead letter that is there when the first is asked for, once; None for a record that is none.
-
-    `reader` is at the beginning of the topic. Raises DeliveryError.
-    """
+    """Each dead letter that `reader`, at the topic's beginning, finds there now; None for a record that is none."""
     begins, ends = reader.positions(), reader.ends()
 
     def tell() -> None:
@@ -80,10 +77,7 @@ _AHEAD: Final = 60.0
 
 @contextmanager
 def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
-    """A function that reads the message of a dead letter without payload; it reads the topics only if needed.
-
-    Raises DeliveryError when it is called.
-    """
+    """A function that reads the message of a dead letter without payload, if needed; it raises DeliveryError."""
     with ExitStack() as stack:
         readers: dict[str, TopicReader] = {}
 
@@ -96,10 +90,8 @@ def originals(client: KafkaClient, topics: Topics) -> Iterator[Original]:
             record = _at(readers[topic], dead_letter.position.partition, dead_letter.position.offset)
             if record is None or not _is_of(dead_letter, record):
                 return dead_letter
-            timestamp_ms = round(record.timestamp * 1000)
-            return replace(
-                dead_letter, key=record.key, value=record.value, headers=record.headers or (), timestamp_ms=timestamp_ms
-            )
+            whole = replace(dead_letter, key=record.key, value=record.value, headers=record.headers or ())
+            return replace(whole, timestamp_ms=round(record.timestamp * 1000))
 
         yield original
 

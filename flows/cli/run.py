@@ -1,21 +1,37 @@
-"""`rankstream run` and `rankstream index`: the flows until a signal; or a file, until it is indexed."""
+"""`rankstream run` and `index`: the flows until a signal; `index --from` and `forget`: requests to a running flow.
 
+What is deleted, a namespace or those of its documents that match filters, does not come back.
+"""
+
+import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
 from flows.assembly.clients import InProcess
-from flows.assembly.collections import indexing_kafka
-from flows.cli.ingestion import SHOWN, Ingested, index_file
-from flows.cli.output import Config, Json, emit, out, reread, say, stderr
+from flows.assembly.collections import count_points, indexing_kafka
+from flows.assembly.delivery import kafka_client
+from flows.cli.config import begin
+from flows.cli.ingestion import SHOWN, Ingested, index_file, ingest
+from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
+from flows.cli.query import EXAMPLE, Condition, filter_option
 from flows.process import logs
 from flows.process.replica import Build, indexing_replica, search_replica
 from flows.process.serve import serve
 from flows.process.supervision import run_replicas
-from schemas.settings import load
+from operators.access.filters import condition as in_qdrant
+from operators.delivery.broker import reach
+from operators.indexing.decode import read_deletion
+from operators.indexing.deletion import Forgotten, within
+from schemas.document import DELETE_WHERE, DeletionEvent
+from schemas.errors import ConfigError, InputError
+from schemas.settings import QdrantSettings, Settings, load
+
+_UNCOUNTED: Final = "not counted: the index is open in another process. The log of the indexing flow has the counts"
 
 
 def run(
@@ -39,30 +55,26 @@ def run(
 ) -> None:
     """Run the search flow: read queries, write results, until SIGTERM."""
     settings = load(config)
-    supervised = replicas > 1
-    logs.configure(settings.telemetry, None if supervised else settings.delivery.replica)
-    if supervised:
+    delivery, telemetry = settings.delivery, settings.telemetry
+    logs.configure(telemetry, delivery.replica if replicas == 1 else None)
+    if replicas > 1:
         arguments = ["run"] if config is None else ["run", "--config", str(config)]
         arguments += ["--with-indexing"] if with_indexing else []
-        delivery, telemetry = settings.delivery, settings.telemetry
         port = None if telemetry.finds_port else telemetry.port
         raise typer.Exit(run_replicas(arguments, delivery.replica, port, replicas, delivery.drain_timeout))
     # The indexing flow first: it makes the collections that do not exist.
     indexing: dict[str, Build] = {"indexing": indexing_replica} if with_indexing else {}
-    raise typer.Exit(serve(settings, {**indexing, "search": search_replica}, settings.telemetry.port))
+    raise typer.Exit(serve(settings, {**indexing, "search": search_replica}, telemetry.port))
 
 
 def index(
     config: Config = None,
     source: Annotated[
         Path | None,
-        typer.Option(
-            "--from",
-            exists=True,
-            dir_okay=False,
-            callback=reread,
-            help="JSON Lines file of documents: send it to a running indexing flow, and wait until each is applied or"
+        input_file(
+            "JSON Lines file of documents: send it to a running indexing flow, and wait until each is applied or"
             " rejected.",
+            "--from",
         ),
     ] = None,
     allow_rejected: Annotated[
@@ -79,14 +91,14 @@ def index(
     if source is None:
         raise typer.Exit(serve(settings, {"indexing": indexing_replica}, settings.telemetry.indexing_port))
     with closing(InProcess(settings)) as in_process:
-        indexing = indexing_kafka(settings, in_process)
-    ingested = index_file(settings.kafka, indexing, source, stderr)
+        kafka = indexing_kafka(settings, in_process)
+    ingested = index_file(kafka, source, stderr)
     print_outcome(ingested, as_json=as_json)
     raise typer.Exit(1 if ingested.rejected and not allow_rejected else 0)
 
 
 def print_outcome(ingested: Ingested, *, as_json: bool) -> None:
-    """Print the outcome of the documents; for people, with the first rejected ones."""
+    """Print the outcome of the documents; for people, with the first rejected ones alone."""
     if as_json:
         for each in ingested.rejected:
             emit(asdict(each))
@@ -97,3 +109,88 @@ def print_outcome(ingested: Ingested, *, as_json: bool) -> None:
         say(stderr, str(each))
     if (more := len(ingested.rejected) - SHOWN) > 0:
         say(stderr, f"{more} more were rejected: --json prints all")
+
+
+def _targets(settings: QdrantSettings) -> Iterator[tuple[dict[str, str], str]]:
+    """Each destination, and each part of one, as a document names it, with the Qdrant collection that holds it."""
+    for destination, collection in settings.destinations.items():
+        yield {"destination": destination}, collection
+        for part, held in settings.collections.get(destination, {}).items():
+            yield {"destination": destination, "collection": part}, held
+
+
+def _counts(settings: Settings, event: DeletionEvent) -> tuple[int, int] | None:
+    """The numbers of documents that are to be forgotten, and that stay for a later version; None if none can tell."""
+    assert event.updated_at is not None
+    forgotten = Forgotten.of(round(event.updated_at * 1000), [in_qdrant(each) for each in event.filters])
+    wheres: dict[str, list[dict[str, Any]]] = {}
+    for target, collection in _targets(settings.qdrant):
+        documents = within(target["destination"], event.namespace)
+        both = ({"must": [*documents, each]} for each in (forgotten.condition(), forgotten.later()))
+        wheres.setdefault(collection, []).extend(both)
+    with closing(InProcess(settings)) as in_process:
+        try:
+            found = count_points(settings, in_process, wheres)
+        except ConfigError:
+            return None
+    return sum(found[::2]), sum(found[1::2])
+
+
+def _documents(number: int) -> str:
+    return f"{number} document{'s' if number != 1 else ''}"
+
+
+def forget(
+    namespace: Annotated[str, typer.Option(help="Namespace (tenant) whose documents are deleted.")],
+    config: Config = None,
+    filters: Annotated[
+        list[Condition] | None,
+        filter_option(
+            f"Delete only documents that match it; or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
+            " hold. Default: the whole namespace."
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete them. Default: print how many there are.")] = False,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=86_400, help="Seconds to wait for the indexing flow while nothing moves.")
+    ] = 600.0,
+    as_json: Json = False,
+) -> None:
+    """Delete a namespace, or its documents that match every filter, from all destinations; nothing older comes back.
+
+    Documents with a version later than now stay, and are counted. Without --yes nothing is deleted. The command ends
+    when the indexing flow has deleted them. Exit code 1 if it refuses to. See docs/how-to/deleting.md.
+    """
+    settings = begin(config)
+    if settings.qdrant.of_another_tool:
+        raise ConfigError("qdrant.fields, ids, namespaces and vectors describe collections that are only read")
+    given = {"op": DELETE_WHERE, "namespace": namespace, "filters": filters or [], "updated_at": time.time()}
+    try:
+        event = read_deletion(given)
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from None
+    before = _counts(settings, event)
+    if not yes:
+        would = f"{_documents(before[0])} would be deleted" if before is not None else _UNCOUNTED
+        raise typer.BadParameter(f"{would}. Give --yes to delete them: they do not come back")
+    columns = settings.documents.columns
+    # As a producer of rows would write them.
+    events = [
+        {columns.get(name, name): value for name, value in {**given, **target}.items()}
+        for target, _ in _targets(settings.qdrant)
+    ]
+    reach(settings.kafka.bootstrap_servers)
+    with closing(InProcess(settings)) as in_process:
+        kafka = indexing_kafka(settings, in_process)
+    done = ingest(kafka_client(kafka), kafka.topics, enumerate(events, 1), lambda *_: None, timeout)
+    for rejected in done.rejected:
+        say(stderr, f"refused: {rejected.kind}: {rejected.reason}", "red")
+    after = _counts(settings, event)
+    deleted, stayed = (before[0] - after[0], after[1]) if before is not None and after is not None else (None, None)
+    if deleted is None:
+        say(stderr, _UNCOUNTED)
+    if as_json:
+        emit({"namespace": namespace, "deleted": deleted, "later_versions": stayed, "refused": len(done.rejected)})
+    elif deleted is not None:
+        say(out, f"{_documents(deleted)} deleted; {stayed} with a later version stayed")
+    raise typer.Exit(1 if done.rejected else 0)

@@ -47,11 +47,15 @@ _TYPES: Final[Mapping[str, Schema]] = {
 }
 """The configuration's names of indexes."""
 
-_INTEGER: Final = _TYPES["integer"]
+# Qdrant links the points of each value of an indexed field in the graph of the dense vectors, which can cost more than
+# the graph itself. A field whose values have few points each, or that no search by vector filters by, needs no links.
+_UNLINKED: Final[Schema] = {"enable_hnsw": False}
+_INTEGER: Final[Schema] = {**_TYPES["integer"], **_UNLINKED}
 _PREFIXED: Final = _TYPES["keyword"]
+_UNLINKED_PREFIXED: Final[Schema] = {**_PREFIXED, **_UNLINKED}
 _KEYWORD: Final[Schema] = {"type": "keyword"}
 _TENANT: Final[Schema] = {"type": "keyword", "is_tenant": True}
-_LOOKUP: Final[Schema] = {"type": "integer", "lookup": True, "range": False}
+_LOOKUP: Final[Schema] = {"type": "integer", "lookup": True, "range": False, **_UNLINKED}
 # Words as they are, in lower case, whatever the language: an expression is taken literally.
 _TEXT: Final[Schema] = {"type": "text", "tokenizer": "word", "lowercase": True, "phrase_matching": True}
 _CONTEXT_INDEXES: Final = {
@@ -173,9 +177,8 @@ def indexes(columns: Iterable[str] = keys.COLUMNS) -> dict[str, Schema]:
         **dict.fromkeys(keys.TIMES, _TYPES["datetime"]),
         # Queries may filter by how a value begins.
         **dict.fromkeys(sorted(keys.INDEXED - {keys.NAMESPACE, *keys.TIMES, *keys.COLUMNS}), _PREFIXED),
-        keys.WHOLE_TITLE: _PREFIXED,
+        **dict.fromkeys(["id", keys.WHOLE_TITLE, *map(keys.words_key, columns)], _UNLINKED_PREFIXED),
         **{keys.text_key(column): _TEXT for column in columns},
-        **{keys.words_key(column): _PREFIXED for column in columns},
     }
 
 

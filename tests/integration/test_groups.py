@@ -14,7 +14,7 @@ from rich.console import Console
 
 from bench.kafka.broker import Broker
 from flows.cli.ingestion import index_once
-from flows.cli.query_client import QueryClient
+from flows.cli.query import QueryClient
 from flows.cli.rank import PoolRanker
 from flows.process.embedded import start_embedded
 from schemas.result import ResultEvent

@@ -21,7 +21,7 @@ import pytest
 
 from bench.kafka.broker import Broker
 from flows.assembly.delivery import connect
-from flows.cli.query_client import QueryClient
+from flows.cli.query import QueryClient
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.deployment import PATIENCE, Deployment, wait_until

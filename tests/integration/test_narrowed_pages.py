@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from flows.cli.ingestion import ingest_with_bar
-from flows.cli.query_client import QueryClient
+from flows.cli.query import QueryClient
 from flows.process.embedded import start_embedded
 from tests.integration.cascade import Json, System, ids
 from tests.integration.deployment import wait_until

@@ -15,7 +15,7 @@ from rich.console import Console
 from bench.kafka.broker import Broker
 from flows.assembly.delivery import connect
 from flows.cli.ingestion import index_once
-from flows.cli.query_client import QueryClient
+from flows.cli.query import QueryClient
 from flows.process.embedded import start_embedded
 from operators.query.result import members
 from schemas.result import ResultEvent

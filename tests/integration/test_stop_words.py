@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from flows.cli.ingestion import index_once
-from flows.cli.query_client import QueryClient
+from flows.cli.query import QueryClient
 from flows.process.embedded import start_embedded
 
 TITLES: Final = {

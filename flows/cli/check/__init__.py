@@ -20,7 +20,7 @@ _STYLES: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 class Finding:
     """One line: `ok`; `warning`, it works, but not in all parts or not as well; `error`, it does not work.
 
-    `subject` is what was looked at, such as `qdrant documents`; `remedy` says what to do, None where there is nothing.
+    `subject` is what was looked at, such as `qdrant documents`; `remedy` says what to do, if there is anything.
     """
 
     level: Level

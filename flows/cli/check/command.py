@@ -57,8 +57,7 @@ def check(
     failed = False
     if settings.unread_decay:
         what = f"no profile's recipe has the stage decay: {', '.join(settings.unread_decay)} are not read"
-        unread = Finding("warning", "decay", what, "Give a profile such a recipe, or remove the tiers.")
-        show(unread, as_json=as_json)
+        show(Finding("warning", "decay", what, "Give a profile such a recipe, or remove the tiers."), as_json=as_json)
     with closing(InProcess(settings)) as in_process:
         for part in parts or Part:
             for finding in SECTIONS[part](settings, in_process):

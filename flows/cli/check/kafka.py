@@ -33,8 +33,8 @@ def kafka(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     yield from _schema_registry(section)
     missing_features = lacking(section, settings.delivery.mode)
     for each in missing_features:
-        level: Level = "error" if each.needed else "warning"
-        yield Finding(level, "kafka features", f"the broker has no {each.name}: {each.follows}", each.remedy)
+        what = f"the broker has no {each.name}: {each.follows}"
+        yield Finding("error" if each.needed else "warning", "kafka features", what, each.remedy)
     if missing := [name for name, config in described.items() if config is None]:
         what = f"topics that do not exist: {', '.join(missing)}"
         yield Finding("error", "kafka topics", what, "Run rankstream topics, or correct kafka.topics.")

@@ -5,10 +5,10 @@ from typing import Final
 
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import read_version, survey_collections
-from flows.cli.check import Finding, Level
+from flows.cli.check import Finding
 from operators.collections.gaps import find_server_gaps
 from operators.collections.requirements import CORRECT, INDEXES, STOPPED, VECTORS, Gap, Severity, Surveyed, merge
-from schemas.errors import BackendError, ConfigError, Reason
+from schemas.errors import ConfigError, Reason
 from schemas.settings import Settings
 
 _TIMEOUT: Final = 10.0
@@ -19,6 +19,9 @@ _OWNERS: Final = {
     "metadata": "the collection is rankstream's own",
     "configuration": "the collection is rankstream's own, by qdrant.owned",
 }
+
+_DENIED: Final = "Correct qdrant.api_key, or give the key access to this collection by the name in the configuration."
+_UNREADABLE: Final = "Correct qdrant.url, or see the log of Qdrant."
 
 _FITTING: Final = {
     VECTORS | {"contexts"}: "the vectors fit the configuration",
@@ -32,9 +35,8 @@ def qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     try:
         surveyed = survey_collections(settings, in_process, _TIMEOUT)
     except (ConfigError, TimeoutError) as error:
-        remedy = (
-            "Correct the section qdrant." if settings.qdrant.url else "Correct qdrant.path, or end what has it open."
-        )
+        of_path = "Correct qdrant.path, or end what has it open."
+        remedy = "Correct the section qdrant." if settings.qdrant.url else of_path
         yield Finding("error", "qdrant", str(error) or "no answer in time", remedy)
         return
     outages = [each.error for each in surveyed if each.error is not None and each.error.reason in _OUTAGES]
@@ -48,7 +50,8 @@ def qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     for each in surveyed:
         subject = f"qdrant {each.name}"
         if each.error is not None:
-            yield Finding("error", subject, str(each.error), _remedy(each.error))
+            denied = each.error.reason is Reason.UNAUTHORIZED
+            yield Finding("error", subject, str(each.error), _DENIED if denied else _UNREADABLE)
         else:
             yield from _collection(subject, each)
 
@@ -72,12 +75,6 @@ def _collection(subject: str, surveyed: Surveyed) -> Iterator[Finding]:
 
 
 def _finding(subject: str, gap: Gap) -> Finding:
-    level: Level = "error" if gap.severity >= Severity.ERROR else "warning"
-    level = level if gap.severity > Severity.NONE else "ok"
-    return Finding(level, subject, str(gap), gap.cure if level != "ok" else None)
-
-
-def _remedy(error: BackendError) -> str:
-    if error.reason is Reason.UNAUTHORIZED:
-        return "Correct qdrant.api_key, or give the key access to this collection by the name in the configuration."
-    return "Correct qdrant.url, or see the log of Qdrant."
+    if gap.severity == Severity.NONE:
+        return Finding("ok", subject, str(gap))
+    return Finding("error" if gap.severity >= Severity.ERROR else "warning", subject, str(gap), gap.cure)

@@ -1,23 +1,21 @@
 """The findings of `rankstream check` about servers: one real call to each model, its speed, and the clocks of all.
 
-The texts by which a model is measured are of one common word and numbers. A few calls are made, none of them twice:
-they say of what order a figure is, and no more.
+Texts are of one common word and numbers. Few calls are made, none twice: figures are of an order, and no more.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import aclosing, nullcontext
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess, mismatch
 from flows.cli.check import Finding
 from operators.clients.chat.completions import Unanswered
-from operators.clients.http.clock import Ahead, ahead
+from operators.clients.http.clock import ahead
 from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.listwise import FORM, Orderer, read_order, write_prompt
@@ -32,15 +30,16 @@ _TEXT: Final = "a question"
 _DOCUMENTS: Final = {"0": "an answer", "1": "something else"}
 _LONGEST: Final = 60.0
 """Seconds that a chat model may think."""
-_PROMPT: Final = {str(number): f"{number} " + "water " * 80 for number in range(20)}
+
+_WORD: Final = "water "
+_PROMPT: Final = {str(number): f"{number} " + _WORD * 80 for number in range(20)}
 """Documents of the call by which it is measured how quickly a chat model reads."""
+
 _FITTING: Final = {
     "embedder": "Correct qdrant.dimension, or embedder.kind, embedder.url and embedder.model.",
     "sparse_encoder": "Correct sparse_encoder.kind, sparse_encoder.url and sparse_encoder.model.",
     "rerank": "Correct rerank.kind, rerank.url, rerank.model and rerank.body.",
 }
-
-_WORD: Final = "water "
 
 _BATCH: Final = 32
 """Most texts of the call whose time is taken."""
@@ -52,20 +51,15 @@ _LENGTHS: Final = tuple(_CHARS << doubled for doubled in range(1, 8))
 """Characters of the texts that are tried, up to 65,536."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Findings: something `wrong` with an answer, the `refusal` of a full call, and facts in words."""
+class Measured(NamedTuple):
+    """The `refusal` of a full call, and facts, in words."""
 
-    wrong: str | None = None
     refusal: str | None = None
-    facts: tuple[str, ...] = ()
+    facts: Sequence[str] = ()
 
 
 async def measure_server(ask: Callable[[Sequence[str]], Awaitable[object]], most: int) -> Measured:
-    """Measure a server that answers `ask` for a short text, in calls of at most `most` texts.
-
-    `ask` raises BackendError for a text that is not taken.
-    """
+    """Measure a server that answers `ask`, in calls of `most` texts; BackendError: it does not take the text."""
     texts = [_make_text(_CHARS, number) for number in range(min(most, _BATCH))]
     refusal, facts = None, []
     started = time.monotonic()
@@ -76,17 +70,15 @@ async def measure_server(ask: Callable[[Sequence[str]], Awaitable[object]], most
     else:
         speed = len(texts) * _CHARS / (time.monotonic() - started)
         facts.append(f"{speed:,.0f} characters a second")
-    longest, why = len(_WORD), None
+    longest, why = len(_WORD), "whole or cut"
     for length in _LENGTHS:
         try:
             await ask([_make_text(length, 0)])
         except BackendError as error:
-            why = f"{length:,} not: {explain(error)}"
+            why = f"of {length:,} not: {explain(error)}"
             break
         longest = length
-    taken = f"a text of {longest:,} characters is taken"
-    facts.append(f"{taken}, of {why}" if why else f"{taken}, whole or cut")
-    return Measured(None, refusal, tuple(facts))
+    return Measured(refusal, [*facts, f"a text of {longest:,} characters is taken, {why}"])
 
 
 def explain(error: BackendError, section: str = "") -> str:
@@ -105,7 +97,7 @@ def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     if section.kind == "none":
         yield Finding("ok", "embedder", "none is configured: queries and documents bring their vectors")
     else:
-        yield from _call("embedder", f"{section.kind}, {section.model}", partial(_embed, settings, in_process))
+        yield from _call("embedder", f"{section.kind}, {section.model}", _embed(settings, in_process))
 
 
 def sparse_encoder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
@@ -114,7 +106,7 @@ def sparse_encoder(settings: Settings, in_process: InProcess) -> Iterator[Findin
     if section.kind == "none":
         yield Finding("ok", "sparse_encoder", "none is configured")
     else:
-        yield from _call("sparse_encoder", f"{section.kind}, {section.model}", partial(_encode, settings, in_process))
+        yield from _call("sparse_encoder", f"{section.kind}, {section.model}", _encode(settings, in_process))
 
 
 def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
@@ -125,18 +117,16 @@ def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     elif section.kind == "chat":
         yield Finding("ok", "reranker", "the chat model reranks (--part chat)")
     else:
-        name = f"{section.kind} {section.model}".strip()
-        yield from _call("reranker", name, partial(_score, settings, in_process))
+        yield from _call("reranker", f"{section.kind} {section.model}".strip(), _score(settings, in_process))
 
 
 def chat(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     """The findings about the chat model: it must put two texts in order, in the form that it is asked for."""
-    section = settings.chat
-    if section.kind == "none":
+    if settings.chat.kind == "none":
         yield Finding("ok", "chat", "none is configured")
         return
     try:
-        yield from asyncio.run(_order(section, in_process))
+        yield from asyncio.run(_order(settings.chat, in_process))
     except ConfigError as error:
         yield Finding("error", "chat", str(error), "Correct the section chat.")
     except BackendError as error:
@@ -146,6 +136,10 @@ def chat(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
 async def _order(section: ChatSettings, in_process: InProcess) -> list[Finding]:
     model = clients.chat_model(section, in_process.metrics("check"))
     assert model is not None
+    warnings = []
+
+    def warn(what: str, remedy: str) -> None:
+        warnings.append(Finding("warning", "chat", what, remedy))
 
     async def ask(prompt: str) -> tuple[str, float]:
         started = time.monotonic()
@@ -155,32 +149,22 @@ async def _order(section: ChatSettings, in_process: InProcess) -> list[Finding]:
     async with aclosing(model):
         answer, took = await ask(write_prompt(RerankRequest(_TEXT, _DOCUMENTS, "", "")))
         read_order(answer, len(_DOCUMENTS))
-        measured = await _read_speed(ask)
-    return list(_chat_findings(section, answer, took, measured))
-
-
-async def _read_speed(ask: Callable[[str], Awaitable[tuple[str, float]]]) -> Measured:
-    prompt = write_prompt(RerankRequest(_TEXT, _PROMPT, "", ""))
-    try:
-        _, took = await ask(prompt)
-    except BackendError as error:
-        asked = f"a prompt of {len(_PROMPT)} texts, {len(prompt):,} characters"
-        return Measured(refusal=f"it does not answer {asked}: {explain(error)}")
-    return Measured(facts=(f"a prompt of {len(prompt):,} characters in {took:.1f} s",))
-
-
-def _chat_findings(section: ChatSettings, answer: str, took: float, measured: Measured) -> Iterator[Finding]:
-    warn = partial(Finding, "warning", "chat")
-    if section.structured != "none" and not answer.lstrip().startswith("{"):
-        what = f"{section.model} answers a text, and no structured output by {section.structured}"
-        yield warn(what, "Set chat.structured to a way that the server has, or to none.")
-    if took > section.timeout:
-        what = f"an answer took {took:.1f} s, and chat.timeout is {section.timeout:g} s"
-        yield warn(what, "Raise chat.timeout, or have the model think less by chat.parameters.")
-    if measured.refusal is not None:
-        yield warn(measured.refusal, "Have it read fewer candidates (rerank_top, top_k), or see the server's log.")
-    facts = [f"{section.kind}, {section.model} answers in {took:.1f} s", *measured.facts]
-    yield Finding("ok", "chat", "; ".join(facts))
+        facts = [f"{section.kind}, {section.model} answers in {took:.1f} s"]
+        if section.structured != "none" and not answer.lstrip().startswith("{"):
+            what = f"{section.model} answers a text, and no structured output by {section.structured}"
+            warn(what, "Set chat.structured to a way that the server has, or to none.")
+        if took > section.timeout:
+            what = f"an answer took {took:.1f} s, and chat.timeout is {section.timeout:g} s"
+            warn(what, "Raise chat.timeout, or have the model think less by chat.parameters.")
+        prompt = write_prompt(RerankRequest(_TEXT, _PROMPT, "", ""))
+        try:
+            _, took = await ask(prompt)
+            facts.append(f"a prompt of {len(prompt):,} characters in {took:.1f} s")
+        except BackendError as error:
+            asked = f"a prompt of {len(_PROMPT)} texts, {len(prompt):,} characters"
+            remedy = "Have it read fewer candidates (rerank_top, top_k), or see the server's log."
+            warn(f"it does not answer {asked}: {explain(error)}", remedy)
+    return [*warnings, Finding("ok", "chat", "; ".join(facts))]
 
 
 _REFUSED: Final = (
@@ -190,67 +174,51 @@ _REFUSED: Final = (
 
 
 def _unanswered(error: BackendError) -> tuple[str, str]:
-    """The symptom and its remedy, in the words of the server where it has said something.
-
-    The request holds no text of a user, so that they may be quoted.
-    """
-    symptom = explain(error, "chat")
-    match error:
-        case Unanswered():
-            return error.symptom, f"{error.cure[0].upper()}{error.cure[1:]}."
-        case _ if error.reason is Reason.UNAUTHORIZED:
-            return symptom, "Correct chat.api_key."
-        case _ if error.status == HTTPStatus.NOT_FOUND:
-            return symptom, f"Correct chat.url, which holds the API's version, such as /v1. {_REFUSED}"
-        case _ if error.reason is Reason.BAD_RESPONSE and error.status is not None:
-            return symptom, _REFUSED
-        case _ if error.reason is Reason.BAD_RESPONSE:
-            return symptom, "Set chat.structured to another way, or choose another model."
-        case _ if error.reason is Reason.TIMEOUT:
-            return symptom, "Have the model think less by chat.parameters, or choose a faster one."
-    return symptom, "Start the server, or correct chat.url and chat.model."
+    """The symptom and its remedy, in the words of the server if there are any: the request is nobody's."""
+    if isinstance(error, Unanswered):
+        return error.symptom, f"{error.cure[0].upper()}{error.cure[1:]}."
+    answered = error.status is not None
+    remedies = {
+        Reason.UNAUTHORIZED: "Correct chat.api_key.",
+        Reason.BAD_RESPONSE: _REFUSED if answered else "Set chat.structured to another way, or choose another model.",
+        Reason.TIMEOUT: "Have the model think less by chat.parameters, or choose a faster one.",
+    }
+    remedy = remedies.get(error.reason, "Start the server, or correct chat.url and chat.model.")
+    if error.status == HTTPStatus.NOT_FOUND and error.reason is not Reason.UNAUTHORIZED:
+        remedy = f"Correct chat.url, which holds the API's version, such as /v1. {_REFUSED}"
+    return explain(error, "chat"), remedy
 
 
-Work = Callable[[], Coroutine[None, None, Measured]]
-"""Makes the calls. Raises BackendError if the first fails, ConfigError for what cannot be used."""
-
-
-def _call(section: str, name: str, work: Work) -> Iterator[Finding]:
+def _call(section: str, name: str, work: Coroutine[Any, Any, Measured]) -> Iterator[Finding]:
+    """The findings about a model by the calls to it, which raise BackendError or ConfigError if it cannot be used."""
     key = "rerank" if section == "reranker" else section
     try:
-        measured = asyncio.run(work())
+        measured = asyncio.run(work)
     except CacheNotWritable as error:
         yield Finding("error", section, str(error), "Name a directory that can be written, with room for a model.")
-        return
     except ConfigError as error:
         yield Finding("error", section, str(error), f"Correct the section {key}.")
-        return
     except BackendError as error:
-        denied = error.reason is Reason.UNAUTHORIZED
-        remedy = f"Correct {key}.api_key." if denied else f"Start the server, or correct {key}.url and {key}.model."
-        if error.reason is Reason.BAD_RESPONSE and not denied:
-            remedy = _FITTING[key]
-        yield Finding("error", section, explain(error, section), remedy)
-        return
-    if measured.wrong is not None:
-        yield Finding("error", section, measured.wrong, _FITTING[key])
-        return
-    if measured.refusal is not None:
-        remedy = f"Lower {key}.max_batch, raise {key}.timeout, or see the server's log."
-        yield Finding("warning", section, measured.refusal, remedy)
-    yield Finding("ok", section, "; ".join([f"{name} answers", *measured.facts]))
+        remedies = {Reason.UNAUTHORIZED: f"Correct {key}.api_key.", Reason.BAD_RESPONSE: _FITTING[key]}
+        start = f"Start the server, or correct {key}.url and {key}.model."
+        yield Finding("error", section, explain(error, section), remedies.get(error.reason, start))
+    else:
+        if measured.refusal is not None:
+            remedy = f"Lower {key}.max_batch, raise {key}.timeout, or see the server's log."
+            yield Finding("warning", section, measured.refusal, remedy)
+        yield Finding("ok", section, "; ".join([f"{name} answers", *measured.facts]))
 
 
 async def _embed(settings: Settings, in_process: InProcess) -> Measured:
     # Without the other clients: the embedder answers while another process has the index.
     made = clients.embedder(settings, in_process, in_process.metrics("check"))
     assert made is not None
-    if isinstance(made, MiniLM):
-        # The model in this process serves other checks, too.
-        return Measured(await mismatch(made, settings.qdrant.dimension, _TIMEOUT))
-    async with aclosing(made):
+    # The model in this process serves other checks, too.
+    async with nullcontext() if isinstance(made, MiniLM) else aclosing(made):
         if wrong := await mismatch(made, settings.qdrant.dimension, _TIMEOUT):
-            return Measured(wrong)
+            raise BackendBadResponse(wrong)
+        if isinstance(made, MiniLM):
+            return Measured()
         ask = partial(made.embed, purpose="document", timeout=_TIMEOUT)
         return await measure_server(ask, settings.embedder.max_batch)
 
@@ -261,7 +229,7 @@ async def _encode(settings: Settings, in_process: InProcess) -> Measured:
     async with aclosing(made):
         [vector] = await made.embed([_TEXT], purpose="query", timeout=_TIMEOUT)
         if not vector.indices:
-            return Measured("its vector of a text has no term")
+            raise BackendBadResponse("its vector of a text has no term")
         ask = partial(made.embed, purpose="document", timeout=_TIMEOUT)
         return await measure_server(ask, settings.sparse_encoder.max_batch)
 
@@ -287,8 +255,8 @@ async def _score(settings: Settings, in_process: InProcess) -> Measured:
         if not settings.rerank.served:
             return Measured()
         found = await measure_server(ask, settings.rerank.documents)
-        inside = all(0 <= score <= 1 for score in scores)
-        return replace(found, facts=(*found.facts, "scores " + ("are in [0, 1]" if inside else "leave [0, 1]: logits")))
+        where = "are in [0, 1]" if all(0 <= score <= 1 for score in scores) else "leave [0, 1]: logits"
+        return found._replace(facts=[*found.facts, f"scores {where}"])
     finally:
         for connected in made.connections.values():
             await connected.aclose()
@@ -301,47 +269,35 @@ _MOST: Final = 2.0
 
 _WHY: Final = "deadlines, ages and dates count from the clocks of the producers and of this machine"
 
-Compared = Ahead | BackendError | ConfigError | None
-
 
 def clock(settings: Settings, _: InProcess) -> Iterator[Finding]:
     """The findings about clocks: this machine's must agree with that of each server that is asked over HTTP."""
-    servers = _servers(settings)
-    if not servers:
-        yield Finding("ok", "clock", "not compared: no backend is asked over HTTP")
-    for name, compared in asyncio.run(_compare(servers)).items():
-        yield _clock_finding(f"clock {name}", compared)
-
-
-def _servers(settings: Settings) -> Mapping[str, tuple[Section, str]]:
-    embedder, encoder, rerank, chat = settings.embedder, settings.sparse_encoder, settings.rerank, settings.chat
-    of_sections = {
+    sections: dict[str, tuple[Section, bool]] = {
         "qdrant": (settings.qdrant, True),
-        "embedder": (embedder, embedder.served),
-        "sparse_encoder": (encoder, encoder.served),
-        "reranker": (rerank, rerank.served),
-        "chat": (chat, chat.kind != "none"),
+        "embedder": (settings.embedder, settings.embedder.served),
+        "sparse_encoder": (settings.sparse_encoder, settings.sparse_encoder.served),
+        "reranker": (settings.rerank, settings.rerank.served),
+        "chat": (settings.chat, settings.chat.kind != "none"),
     }
-    return {name: (each, each.url) for name, (each, used) in of_sections.items() if used and each.url is not None}
+
+    async def compare() -> list[Finding]:
+        used = ((name, each, each.url) for name, (each, used) in sections.items() if used and each.url is not None)
+        return await asyncio.gather(*(_compare_clock(*each) for each in used))
+
+    none = Finding("ok", "clock", "not compared: no backend is asked over HTTP")
+    yield from asyncio.run(compare()) or [none]
 
 
-async def _compare(servers: Mapping[str, tuple[Section, str]]) -> dict[str, Compared]:
-    async def one(name: str, section: Section, url: str) -> Compared:
-        try:
-            return await ahead(name, url, clients.transport(name, section, url), _CLOCK_TIMEOUT)
-        except (BackendError, ConfigError) as error:
-            return error
-
-    found = await asyncio.gather(*(one(name, *each) for name, each in servers.items()))
-    return dict(zip(servers, found, strict=True))
-
-
-def _clock_finding(subject: str, compared: Compared) -> Finding:
-    if not isinstance(compared, Ahead):
-        why = "the answer has no date" if compared is None else str(compared)
-        return Finding("ok", subject, f"not compared: {why}")
-    if compared.least <= _MOST and compared.most >= -_MOST:
+async def _compare_clock(name: str, section: Section, url: str) -> Finding:
+    subject = f"clock {name}"
+    try:
+        found = await ahead(name, url, clients.transport(name, section, url), _CLOCK_TIMEOUT)
+    except (BackendError, ConfigError) as error:
+        return Finding("ok", subject, f"not compared: {error}")
+    if found is None:
+        return Finding("ok", subject, "not compared: the answer has no date")
+    if found.least <= _MOST and found.most >= -_MOST:
         return Finding("ok", subject, "it agrees with this machine's clock")
-    about = round((compared.least + compared.most) / 2)
+    about = round((found.least + found.most) / 2)
     differs = f"this machine's clock is about {abs(about)} s {'ahead of' if about > 0 else 'behind'} it"
     return Finding("warning", subject, f"{differs}: {_WHY}", "Synchronise the clocks of all machines (NTP).")

@@ -1,13 +1,23 @@
-"""Columns of the page: one way to rank each, its result as cards, and several results of one query compared."""
+"""Columns of the page: one way to rank each, its parameters, the forms in which others take it, its results' cards."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+import orjson
+from pydantic import Field, JsonValue
 
 from flows.cli.console.waterfall import share_score
 from flows.cli.evaluate.evaluation import judged_hit
+from flows.cli.evaluate.tune import recipes_yaml
 from operators.evaluation.comparison import jaccard, rank_biased_overlap
+from schemas.fields import Strict
+from schemas.recipes import MAX_DISTANCE, Recipe
+from schemas.recipes.fusion import WeighingStage
+from schemas.recipes.recipe import STAGES
+from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
+from schemas.settings import Settings
+from schemas.settings.ranking import BALANCED, Profile
 
 COLUMNS: Final = 3
 DEPTH: Final = 10
@@ -22,19 +32,13 @@ _LONGEST: Final = 600
 """Characters of a text or a field that a card shows at most."""
 
 
-class Strict(BaseModel):
-    """A request of the page, which has these fields and no others."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
 class Column(Strict):
     """One way to rank: a recipe, or the profile's, with overrides, by one of the configurations."""
 
     config: str = ""
     recipe: str = ""
     profile: str = ""
-    overrides: dict[str, JsonValue] = {}
+    overrides: dict[str, JsonValue] = Field(default_factory=dict)
     rerank: bool = True
     min_relevance: float | None = None
 
@@ -69,10 +73,8 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
     payload = {**document.get("payload", {}), **hit["payload"]}
     passages = hit.get("passages") or document.get("passages") or []
     explanation = hit.get("explanation")
-    words: dict[str, list[str]] = {}
-    for step in explanation["stages"] if explanation else ():
-        for word, found in (step["values"].get("words") or {}).items():
-            words[word] = list(found.get("fields") or ())
+    steps = explanation["stages"] if explanation else ()
+    words = {word: found for step in steps for word, found in (step["values"].get("words") or {}).items()}
     group, judged = hit.get("group"), judged_hit(hit)
     return {
         "id": hit["id"],
@@ -90,7 +92,7 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
         },
         "legs": {name: leg["rank"] + 1 for name, leg in hit["legs"].items()},
         "parts": share_score(explanation) if explanation else [],
-        "words": words,
+        "words": {word: list(found.get("fields") or ()) for word, found in words.items()},
         "grade": grades.get(judged),
         "group": {"key": _text(group["key"]), "count": group["count"]} if group else None,
     }
@@ -134,17 +136,139 @@ def compare_columns(lists: Sequence[Sequence[str]], ranked: Sequence[Mapping[str
     column, those behind the page included.
     """
     first = lists[0]
+    return [
+        {
+            "rbo": rank_biased_overlap(first, other),
+            "jaccard": jaccard(first[:DEPTH], other[:DEPTH]),
+            "depth": DEPTH,
+            "moved": {id_: first.index(id_) - position for position, id_ in enumerate(other) if id_ in first},
+            "only_first": {id_: ranks.get(id_) for id_ in first if id_ not in other},
+            "only_other": {id_: ranked[0].get(id_) for id_ in other if id_ not in first},
+        }
+        for other, ranks in zip(lists[1:], ranked[1:], strict=True)
+    ]
+
+
+Schema = Mapping[str, Any]
+Control = dict[str, Any]
+
+_REACH: Final = 4.0
+"""Multiple of a value to which a slider without a natural end reaches."""
+
+_HEAD: Final = """\
+# Sections of the configuration file. A recipe takes the place of the shipped one of its name;
+# of a profile, keys that are not named stay as they are.
+"""
+
+# Python's own literals: null and true are other words in JSON.
+_PRODUCER: Final = """\
+import json
+import uuid
+
+from confluent_kafka import Producer
+
+event = {event!r}
+event["query_id"] = str(uuid.uuid4())
+producer = Producer({{'bootstrap.servers': {brokers!r}}})
+producer.produce({topic!r}, key=event['query_id'], value=json.dumps(event))
+producer.flush()
+"""
+
+_LEGS: Final = (VECTOR, KEYWORD, STRUCTURED, *(leg for leg in WEIGHED_LEGS if leg != FUZZY))
+
+
+def controls(recipe: Recipe) -> list[dict[str, Any]]:
+    """Each stage of the recipe with its description, and a control for each of its parameters."""
     found = []
-    for other, ranks in zip(lists[1:], ranked[1:], strict=True):
-        moved = {id_: first.index(id_) - place for place, id_ in enumerate(other) if id_ in first}
-        found.append(
-            {
-                "rbo": rank_biased_overlap(first, other),
-                "jaccard": jaccard(first[:DEPTH], other[:DEPTH]),
-                "depth": DEPTH,
-                "moved": moved,
-                "only_first": {id_: ranks.get(id_) for id_ in first if id_ not in other},
-                "only_other": {id_: ranked[0].get(id_) for id_ in other if id_ not in first},
-            }
-        )
-    return found
+    for stage in recipe.stages:
+        schema = STAGES[stage.name].model_json_schema(by_alias=True)
+        values, written = recipe.parameters[stage.name], recipe.written[stage.name]
+        parameters = [
+            _control(name, each, values[name], schema.get("$defs", {}), name in written)
+            for name, each in schema["properties"].items()
+        ]
+        for control in parameters if isinstance(stage, WeighingStage) else ():
+            if control["kind"] == "mapping":
+                control["keys"] = [{"name": leg, "value": value} for leg, value in _leg_weights(recipe).items()]
+        found.append({"stage": stage.name, "about": schema.get("description", ""), "parameters": parameters})
+    bound = {"name": MAX_DISTANCE, "kind": "number", "low": 0, "high": 2, "step": 0.01, "value": recipe.max_distance}
+    bound |= {"about": "Greatest distance, 1 - score, of a result; 0: no bound.", "nullable": False}
+    return [*found, {"stage": "", "about": "Of the recipe as a whole.", "parameters": [bound]}]
+
+
+def _leg_weights(recipe: Recipe) -> dict[str, float]:
+    alpha, given = getattr(recipe.fusion, "alpha", None), getattr(recipe.fusion, "weights", None) or {}
+    usual = {VECTOR: 1.0, KEYWORD: 1.0} if alpha is None else {VECTOR: alpha, KEYWORD: 1 - alpha}
+    weights = {**usual, **given}
+    return {leg: float(weights.get(leg, 0.0)) for leg in _LEGS}
+
+
+def _control(name: str, schema: Schema, value: Any, known: Schema, own: bool) -> Control:
+    given = schema.get("anyOf", [schema])
+    branches = [known[each["$ref"].rpartition("/")[2]] if "$ref" in each else each for each in given]
+    nullable = any(branch.get("type") == "null" for branch in branches)
+    main: Schema = next((branch for branch in branches if branch.get("type") != "null"), {})
+    about = str(schema.get("description") or main.get("description") or "")
+    control = {"name": name, "about": about, "value": value, "nullable": nullable, "own": own}
+    control["default"] = schema.get("default")
+    if "enum" in main:
+        return {**control, "kind": "choice", "choices": main["enum"]}
+    kind = main.get("type")
+    if kind == "boolean":
+        return {**control, "kind": "boolean"}
+    if kind in {"number", "integer"}:
+        return {**control, "kind": kind, **_range(main, value)}
+    if kind == "object":
+        return {**control, "kind": "mapping", "keys": [], **_range(main.get("additionalProperties") or {}, 1.0)}
+    return {**control, "kind": "list" if kind == "array" else "text"}
+
+
+def _range(schema: Schema, value: Any) -> dict[str, Any]:
+    """The bounds of the field, and those of the slider, which are near the value where the field has wide ones."""
+    low = schema.get("minimum", schema.get("exclusiveMinimum", -math.inf))
+    high = schema.get("maximum", schema.get("exclusiveMaximum", math.inf))
+    known = float(value) if isinstance(value, int | float) else 0.0
+    whole = schema.get("type") == "integer"
+    reach = high if high - low <= (1000 if whole else 1) else max(2.0, abs(known) * _REACH)
+    slider_low, slider_high = max(low, 0 if known >= 0 else -reach), min(high, reach)
+    step = 1 if whole else 0.01 if slider_high - slider_low <= 5 else 0.1 if slider_high - slider_low <= 50 else 1
+    least, greatest = (None if math.isinf(each) else each for each in (low, high))
+    return {"low": slider_low, "high": slider_high, "step": step, "least": least, "greatest": greatest}
+
+
+def shorten_overrides(recipe: Recipe, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The overrides without what the recipe says already."""
+    short: dict[str, Any] = {}
+    for stage, changes in overrides.items():
+        if stage == MAX_DISTANCE:
+            if changes != recipe.max_distance:
+                short[stage] = changes
+            continue
+        own = recipe.parameters.get(stage, {})
+        if left := {name: value for name, value in changes.items() if name not in own or own[name] != value}:
+            short[stage] = left
+    return short
+
+
+def write_forms(recipe: Recipe, event: Mapping[str, Any], settings: Settings) -> dict[str, str]:
+    """The changed recipe as YAML, and the query by it as an event and as a producer in Python.
+
+    The YAML has the query's profile, too, where it must change so that queries that name no recipe are ranked alike.
+    """
+    name = event.get("profile") or BALANCED
+    profile = settings.profiles.get(name)
+    changes = _change_profile(profile, recipe.name, event) if profile is not None else {}
+    profiles = {"profiles": {name: changes}} if changes else {}
+    brokers, topic = settings.kafka.bootstrap_servers, settings.kafka.topics.queries
+    return {
+        "yaml": _HEAD + recipes_yaml({recipe.name: recipe}, **profiles),
+        "event": orjson.dumps(event, option=orjson.OPT_INDENT_2).decode(),
+        "producer": _PRODUCER.format(event=dict(event), brokers=brokers, topic=topic),
+    }
+
+
+def _change_profile(profile: Profile, recipe: str, event: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = {"recipe": recipe, "min_relevance": event.get("min_relevance", profile.min_relevance)}
+    if event.get("rerank") is False:
+        wanted["rerank_top"] = 0
+    return {name: value for name, value in wanted.items() if getattr(profile, name) != value}

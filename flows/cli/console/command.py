@@ -19,7 +19,7 @@ from flows.cli.console.overview import Overview
 from flows.cli.console.server import Console, ConsoleServer
 from flows.cli.console.waterfall import trace_spans
 from flows.cli.console.workbench import Answers, Workbench, configure, searcher
-from flows.cli.output import Config, out, say
+from flows.cli.output import Config, input_file, out, say
 from flows.process.embedded import Embedded
 from flows.process.supervision import StopSignals
 from operators.telemetry.export import tracer_provider
@@ -42,11 +42,10 @@ def console(
     ] = None,
     other: Annotated[
         list[Path] | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Another YAML configuration to compare with; may be repeated. One of the same topics ranks the same"
+        input_file(
+            "Another YAML configuration to compare with; may be repeated. One of the same topics ranks the same"
             " candidates in this process.",
+            once=True,
         ),
     ] = None,
     judgements: Annotated[
@@ -99,10 +98,7 @@ def _serve(server: ConsoleServer, console: RichConsole) -> None:
 def serve_embedded(
     running: Embedded, provider: TracerProvider, spans: InMemorySpanExporter, judgements: Path, console: RichConsole
 ) -> None:
-    """Serve the console of a broker and a flow in this process, until a signal; the file `judgements` keeps those made.
-
-    It has the spans of its queries, and keeps those of the last ones only.
-    """
+    """Serve the console of a broker and a flow in this process until a signal; it keeps the last queries' spans."""
     settings = running.settings
     ask = searcher(settings.kafka, provider.get_tracer("rankstream.console"), client=running.kafka)
 

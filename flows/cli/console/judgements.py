@@ -1,8 +1,7 @@
 """Judgements that are made on the page: a qrels file that `evaluate` reads, and the set of queries that it is about.
 
-A grade is written at once, to a new file that takes the old one's place. Queries that are judged and are not in the set
-are added to its file, so that both files are what `evaluate --qrels --queries` takes. A line of the set may also be a
-recorded result: its query is that of its pool.
+A grade is written at once, to a new file that takes the old one's place. Judged queries that the set lacks are added to
+its file: both are what `evaluate` takes. A line of the set may be a recorded result, whose query is that of its pool.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ import orjson
 from flows.cli.evaluate.evaluation import read_qrels
 from flows.cli.ingestion import numbered_jsonl
 from operators.evaluation.metrics import qrels_lines
-from schemas.errors import DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.texts import nfc
 
 GRADES: Final = range(4)
@@ -32,10 +31,8 @@ class Judgements:
         self.qrels = qrels
         self.queries = queries if queries is not None else qrels.with_name(f"{qrels.stem}.queries.jsonl")
         self._lock = threading.Lock()
-        self.grades: dict[str, dict[str, int]] = {}
+        self.grades: dict[str, Mapping[str, int]] = dict(read_qrels(qrels)) if qrels.exists() else {}
         self.set: dict[str, dict[str, Any]] = {}
-        if qrels.exists():
-            self.grades = {query: dict(grades) for query, grades in read_qrels(qrels).items()}
         if queries is not None and not queries.exists():
             raise InputError(DeadLetterClass.INVALID, f"{queries}: no such file")
         if self.queries.exists():
@@ -67,7 +64,7 @@ class Judgements:
     def judge(self, text: str, namespace: str, document: str, grade: int | None) -> int | None:
         """Give a document a grade, None takes it back, and return the one before. Raises InputError and OSError."""
         if grade is not None and grade not in GRADES:
-            raise InputError(DeadLetterClass.INVALID, f"grade: 0 to {GRADES[-1]} is expected ({grade})")
+            raise invalid("grade", f"0 to {GRADES[-1]} is expected", grade)
         if not text.strip():
             raise InputError(DeadLetterClass.INVALID, "text: a query without a text can't be judged")
         if not document:
@@ -75,14 +72,9 @@ class Judgements:
         with self._lock:
             query = self.query_of(text, namespace)
             before = self.grades_of(query).get(document)
-            changed = {id_: dict(grades) for id_, grades in self.grades.items()}
-            of_query = changed.setdefault(query, {})
-            if grade is None:
-                of_query.pop(document, None)
-            else:
-                of_query[document] = grade
-            if not of_query:
-                del changed[query]
+            given = {**self.grades_of(query), document: grade}
+            of_query = {name: each for name, each in given.items() if each is not None}
+            changed = {id_: grades for id_, grades in {**self.grades, query: of_query}.items() if grades}
             self._write(changed)
             self.grades = changed
             if query not in self.set and grade is not None:

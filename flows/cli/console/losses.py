@@ -1,7 +1,6 @@
 """The fate of every candidate of a pool: its rank among the results, or the stage at which it was lost, and why.
 
-A ranking with explanations notes which stage drops a candidate. A document that no leg offered is asked for by
-its id alone: the legs then say what they would have given it.
+A document that no leg offered is asked for by its id alone: the legs then say what they would have given it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,8 @@ from schemas.pool import CandidatePool
 from schemas.recipes import Recipe
 from schemas.recipes.stages import Dedupe, DistanceStage, Reflections
 from schemas.settings.ranking import Profile
+
+Payloads = Mapping[str, Mapping[str, Any]]
 
 _ALL: Final = {"min_relevance": 0.0, "group_size": 0, "explain": True, "order_by": None}
 """Changes to a query after which nothing is dropped behind its recipe."""
@@ -42,10 +43,7 @@ class Fate:
 
 @dataclass(frozen=True)
 class Fates:
-    """Every candidate of a pool, the results first; the page ends with rank `page_end`.
-
-    `grouped_by` is the field by which the results are grouped, if they are.
-    """
+    """Every candidate of a pool, results first; the page ends with rank `page_end`. `grouped_by`: the groups' field."""
 
     by_id: Mapping[str, Fate]
     page_end: int
@@ -61,16 +59,16 @@ class Fates:
 def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     """The fate of each candidate of the pool. Raises InputError, as ranking it does."""
     pool, event = read.pool, read.pool.query
-    asked, outcome = ranker.run(event, pool)
+    asked, outcome = ranker.run(pool)
     recipe = asked.plan.recipe
-    _, whole = ranker.run(event.model_copy(update=_ALL), pool)
+    _, whole = ranker.run(read.change_query(**_ALL).pool)
     dropped = whole.run.explanations.dropped if whole.run.explanations is not None else {}
     offered: dict[str, dict[str, tuple[int, float]]] = {}
     for leg in pool.legs:
         for rank, hit in enumerate(leg.hits):
             offered.setdefault(hit.id, {}).setdefault(leg.name, (rank, hit.score))
-    read_by_model = outcome.rerank_scores.top if outcome.rerank_scores is not None else 0
-    scored = set(outcome.rerank_scores.scores) if outcome.rerank_scores is not None else set()
+    scores = outcome.rerank_scores
+    read_by_model, scored = (scores.top, scores.scores) if scores is not None else (0, {})
     grouping = outcome.results.grouping
     grouped_by = grouping.field if grouping is not None else None
     payloads = {hit.id: hit.payload for leg in pool.legs for hit in leg.hits}
@@ -91,16 +89,16 @@ def trace(ranker: PoolRanker, read: ReadPool) -> Fates:
     for id_ in offered:
         if id_ not in fates:
             stage, before = dropped.get(id_, (recipe.fusion, ()))
-            add(id_, None, stage.name, _reason(stage, id_, offered[id_], before, pool, recipe))
+            add(id_, None, stage.name, _reason(stage, id_, offered[id_], before, payloads, recipe))
     return Fates(fates, pool.skip + event.page_size, read_by_model, grouped_by)
 
 
 def _reason(
-    stage: Any, id_: str, legs: Mapping[str, Any], before: Sequence[str], pool: CandidatePool, recipe: Recipe
+    stage: Any, id_: str, legs: Mapping[str, Any], before: Sequence[str], payloads: Payloads, recipe: Recipe
 ) -> str:
     """The reason for which a stage dropped a candidate, in a sentence."""
     limit = getattr(stage, "limit", 0)
-    if isinstance(stage, Dedupe) and (twin := _twin(id_, before, pool)) is not None:
+    if isinstance(stage, Dedupe) and (twin := _twin(id_, before, payloads)) is not None:
         return f"it has the same content as {twin}, which stands before it"
     if limit > 0 and len(before) > limit:
         return f"the stage keeps {limit} candidates"
@@ -117,9 +115,7 @@ def _reason(
     return f"the stage {stage.name} drops it"
 
 
-def _twin(id_: str, before: Sequence[str], pool: CandidatePool) -> str | None:
-    payloads = {hit.id: hit.payload for leg in pool.legs for hit in leg.hits}
-
+def _twin(id_: str, before: Sequence[str], payloads: Payloads) -> str | None:
     own = identify_content(payloads.get(id_, {}))
     others = (one for one in before if one != id_ and own is not None)
     return next((one for one in others if identify_content(payloads.get(one, {})) == own), None)
@@ -139,19 +135,18 @@ def _behind(id_: str, outcome: Outcome, whole: Outcome, least: float) -> tuple[s
     return "page", "it is not among the results"
 
 
-def describe(fate: Fate, page_end: int, read: int, profiles: Mapping[str, Profile]) -> dict[str, Any]:
+def explain_fate(fate: Fate, fates: Fates, profiles: Mapping[str, Profile]) -> dict[str, Any]:
     """The answer to *why is X not here?* about a candidate: a verdict, what could change it, and its legs."""
-    if fate.rank is not None and fate.rank <= page_end:
+    if fate.rank is not None and fate.rank <= fates.page_end:
         verdict, hint = f"It is here, at rank {fate.rank}.", ""
     elif fate.rank is not None:
-        verdict = f"It is a result, at rank {fate.rank}: the page ends with rank {page_end}."
+        verdict = f"It is a result, at rank {fate.rank}: the page ends with rank {fates.page_end}."
         hint = "Ask for more results, or change the weights so that it rises."
         if fate.read is False:
-            verdict += f" The model did not read it: it reads the first {read} candidates."
-            more = [f"{name} reads {each.rerank_top}" for name, each in profiles.items() if each.rerank_top > read]
-            hint = _name_profiles(more, "rerank_top") + (
-                " Or change a weight in Parameters and press Ask the flow: the model then reads other candidates."
-            )
+            verdict += f" The model did not read it: it reads the first {fates.read} candidates."
+            deeper = {name: each.rerank_top for name, each in profiles.items() if each.rerank_top > fates.read}
+            hint = _name_profiles([f"{name} reads {most}" for name, most in deeper.items()], "rerank_top")
+            hint += " Or change a weight in Parameters and press Ask the flow: the model then reads other candidates."
     else:
         verdict, hint = f"It was lost at {fate.lost_at}: {fate.why}.", _HINTS.get(fate.lost_at or "", "")
     legs = [{"name": name, "rank": rank + 1, "score": score} for name, (rank, score) in fate.legs.items()]
@@ -188,7 +183,7 @@ def to_view(fates: Fates) -> list[dict[str, Any]]:
     ]
 
 
-def missing(
+def explain_absence(
     id_: str,
     namespace: str,
     found: Mapping[str, Any] | None,
@@ -217,17 +212,15 @@ def missing(
         own = hit["legs"].get(leg.name) if hit is not None else None
         bound = f"the last of its {len(leg.hits)} candidates has {last:.3f}" if last is not None else "it found nothing"
         if own is None:
-            none = (
-                "none of the query's words stands in it" if leg.name == "keyword" else "it does not find the document"
-            )
-            said = f"{none}; {bound}"
+            by_words = leg.name == "keyword"
+            why = "none of the query's words stands in it" if by_words else "it does not find the document"
+            said = f"{why}; {bound}"
         else:
             said = f"it would score {own['score']:.3f}; {bound}"
         answer["tests"].append({"leg": leg.name, "said": said, "score": own["score"] if own else None, "last": last})
     asked = max((len(leg.hits) for leg in pool.legs), default=0)
-    more = [
-        f"{name} asks each leg for {each.over_sample}" for name, each in profiles.items() if each.over_sample > asked
-    ]
+    deeper = {name: each.over_sample for name, each in profiles.items() if each.over_sample > asked}
+    more = [f"{name} asks each leg for {candidates}" for name, candidates in deeper.items()]
     hint = _name_profiles(more, "over_sample")
     if hit is None or not hit["legs"]:
         hint = "No leg can find it by this text: add the words to the document, or search by a field that has them."

@@ -62,8 +62,8 @@ class Overview:
 
     def _collection(self, ask: AskQdrant, surveyed: Surveyed) -> dict[str, Any]:
         name, info = surveyed.physical, surveyed.info
-        held = self._settings.qdrant.destinations.items()
-        of = sorted(destination for destination, collection in held if collection == surveyed.name)
+        destinations = self._settings.qdrant.destinations.items()
+        of = sorted(destination for destination, collection in destinations if collection == surveyed.name)
         view: dict[str, Any] = {"name": surveyed.name, "points": None, "last": None, "error": None, "destinations": of}
         view |= {"namespaces": [], "fields": [], "languages": [], "examples": []}
         if info is None:
@@ -100,8 +100,7 @@ class Overview:
             findings = list(section(self._settings, self._in_process))
         except (ConfigError, BackendError, OSError) as error:
             findings = [Finding("error", "", str(error))]
-        order = ("error", "warning", "ok")
-        worst = min(findings, key=lambda each: order.index(each.level))
+        worst = min(findings, key=lambda each: ("error", "warning", "ok").index(each.level))
         return asdict(worst) | {"subject": section.__name__}
 
 

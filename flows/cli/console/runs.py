@@ -6,15 +6,15 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from flows.cli.console.columns import COLUMNS, Column, Strict
+from flows.cli.console.columns import COLUMNS, Column, shorten_overrides
 from flows.cli.console.judgements import Judgements
-from flows.cli.console.parameters import shorten_overrides
 from flows.cli.console.workbench import Workbench
-from flows.cli.evaluate.compare import compare_values, summarise
+from flows.cli.evaluate.command import compare_values, summarise
 from flows.cli.evaluate.evaluation import DEPTH, to_event
 from flows.cli.evaluate.tune import Rules, parse_wanted, recipes_with, recipes_yaml, tune_recipe
 from operators.evaluation.metrics import TABLE, by_query, relevant
-from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError
+from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError, invalid
+from schemas.fields import Strict
 
 TRIALS: Final = 60
 
@@ -46,30 +46,22 @@ class Tuning(Strict):
 
 
 def measure_batch(bench: Workbench, batch: Batch) -> list[dict[str, dict[str, float]]]:
-    """Each column's values of every metric by query, of those queries that have a relevant document.
-
-    Raises RankstreamError and OSError.
-    """
+    """Each column's values of every metric by query with a relevant document. Raises RankstreamError and OSError."""
     judged = {query: bench.judgements.grades_of(query) for query in batch.queries}
-    found = []
-    for column in batch.columns:
-        events = [_query_fields(bench.judgements, each) for each in batch.queries]
-        found.append(by_query(dict(zip(batch.queries, bench.order(column, events, DEPTH), strict=True)), judged))
-    return found
+    events = [_query_fields(bench.judgements, each) for each in batch.queries]
+    orders = (bench.order(column, events, DEPTH) for column in batch.columns)
+    return [by_query(dict(zip(batch.queries, order, strict=True)), judged) for order in orders]
 
 
 def _query_fields(judgements: Judgements, query: str) -> dict[str, Any]:
     if query not in judgements.set:
-        raise InputError(DeadLetterClass.INVALID, f"queries: the set has none of this id ({query[:80]!r})")
+        raise invalid("queries", "the set has none of this id", query)
     event = to_event(judgements.set[query])
     return {name: value for name, value in event.items() if name not in _OWN} | {"limit": DEPTH}
 
 
 def compare_runs(compared: Compared) -> dict[str, Any]:
-    """The means of both with their intervals, and each query's values, the greatest difference first.
-
-    Raises InputError for an unknown metric, and without a judged query.
-    """
+    """Means with their intervals, and the values of each query, the greatest difference first. Raises InputError."""
     _check_metric(compared.metric)
     if compared.first.keys() != TABLE.keys() or compared.second.keys() != TABLE.keys():
         raise InputError(DeadLetterClass.INVALID, f"first, second: {', '.join(TABLE)} are expected")
@@ -81,7 +73,7 @@ def compare_runs(compared: Compared) -> dict[str, Any]:
 
 def _check_metric(metric: str) -> None:
     if metric not in TABLE:
-        raise InputError(DeadLetterClass.INVALID, f"metric: one of {', '.join(TABLE)} is expected ({metric[:80]!r})")
+        raise invalid("metric", f"one of {', '.join(TABLE)} is expected", metric)
 
 
 class Tuner:
@@ -129,12 +121,10 @@ class Tuner:
         try:
             asked = tuning.column.model_copy(update={"rerank": True, "min_relevance": None})
             queries = [{**_query_fields(bench.judgements, each), "query_id": each} for each in judged]
-            pools = bench.record(asked, queries)
-            ranker = bench.of(tuning.column).ranker
             rules = Rules(metric=tuning.metric, trials=TRIALS)
+            ranker, pools = bench.of(tuning.column).ranker, bench.record(asked, queries)
             tuned = tune_recipe(ranker, recipe, pools, wanted, judged, rules, note)
-            report = tuned.report()
-            plain = bench.plain_recipe(tuning.column)
+            report, plain = tuned.report(), bench.plain_recipe(tuning.column)
             overrides = {stage: dict(each) for stage, each in tuned.recipe.written.items()}
             self._state = {
                 "state": "done",

@@ -16,7 +16,6 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Annotated, Any, Final, TypeVar
@@ -25,19 +24,21 @@ import orjson
 from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from flows.cli.console.columns import Column, Search, Strict
+from flows.cli.console.columns import Column, Search
+from flows.cli.console.judgements import Judgements
 from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
-from flows.cli.query_client import Unanswered
+from flows.cli.query import NoAnswer
 from flows.process.http_server import PATIENCE, HttpServer
 from operators.delivery.client import RecordRefused
 from schemas.errors import ConfigError, DeadLetterClass, InputError, RankstreamError, explain_errors
-from schemas.fields import Name
+from schemas.fields import Name, Strict
 
 log = logging.getLogger(__name__)
 
@@ -108,18 +109,17 @@ class Grade(Strict):
     id: Annotated[str, Field(max_length=MAX_JUDGED)]
     grade: int | None
 
-
-def answer_json(value: object, status: int = HTTPStatus.OK) -> Response:
-    """A value as JSON."""
-    return Response(orjson.dumps(value), status, media_type=_JSON)
+    def give(self, judgements: Judgements) -> int | None:
+        """Judge, and return the grade before. Raises InputError and OSError."""
+        return judgements.judge(self.text, self.namespace, self.id, self.grade)
 
 
 def refuse(status: int, reason: str) -> Response:
     """An error in words."""
-    return answer_json({"error": reason}, status)
+    return Response(orjson.dumps({"error": reason}), status, media_type=_JSON)
 
 
-def read_page() -> dict[str, tuple[str, bytes]]:
+def read_files() -> dict[str, tuple[str, bytes]]:
     """The files of the page by their names, each with its media type."""
     found = {}
     for file in (files("flows.cli.console") / "page").iterdir():
@@ -136,7 +136,7 @@ class Console:
         self.port = 0
         self._bench = bench
         self._origin = origin
-        self._files = read_page()
+        self._files = read_files()
         tuner = Tuner(bench)
         posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
             ("search", Search, bench.search),
@@ -148,11 +148,7 @@ class Console:
             ("time", Keyed, lambda asked: bench.time(asked.key)),
             ("parameters", Column, bench.parameters),
             ("write", Writing, lambda asked: bench.write(asked.column, asked.search)),
-            (
-                "judge",
-                Grade,
-                lambda asked: {"before": bench.judgements.judge(asked.text, asked.namespace, asked.id, asked.grade)},
-            ),
+            ("judge", Grade, lambda asked: {"before": asked.give(bench.judgements)}),
             ("run", Batch, lambda asked: {"columns": measure_batch(bench, asked)}),
             ("compare-runs", Compared, compare_runs),
             ("tune", Tuning, tuner.start),
@@ -171,7 +167,7 @@ class Console:
                 *(Route(f"/api/{name}", self._post(kind, work), methods=["POST"]) for name, kind, work in posts),
                 *(Route(f"/api/{name}", self._get(work)) for name, work in gets.items()),
             ],
-            exception_handlers={404: _nothing, 405: _no_method},
+            exception_handlers={HTTPException: _refuse_route},
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -222,9 +218,8 @@ class Console:
         given = request.headers.get(TOKEN, "")
         if hmac.compare_digest(given.encode(), self.token.encode()):
             return None
-        return refuse(
-            HTTPStatus.UNAUTHORIZED, "the link is of another start of the console: open the one that it printed"
-        )
+        why = "the link is of another start of the console: open the one that it printed"
+        return refuse(HTTPStatus.UNAUTHORIZED, why)
 
     async def _page(self, request: Request) -> Response:
         kind, html = self._files["index.html"]
@@ -236,7 +231,7 @@ class Console:
     async def _file(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in self._files or name == "index.html":
-            return _nothing(request, None)
+            raise HTTPException(HTTPStatus.NOT_FOUND)
         kind, content = self._files[name]
         return Response(content, media_type=kind)
 
@@ -257,11 +252,7 @@ class Console:
                 return refuse(HTTPStatus.REQUEST_TIMEOUT, f"the request did not arrive within {PATIENCE:g} s")
             if body is None:
                 return refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MAX_BODY} bytes are expected")
-            try:
-                asked = parse_body(kind, body)
-            except InputError as error:
-                return refuse(HTTPStatus.BAD_REQUEST, str(error))
-            return await _attempt(partial(work, asked))
+            return await _attempt(lambda: work(parse_body(kind, body)))
 
         return answer
 
@@ -293,7 +284,7 @@ async def _read(request: Request) -> bytes | None:
 async def _attempt(work: Callable[[], Any]) -> Response:
     """The answer of work on a thread, or its error in words."""
     try:
-        return answer_json(await run_in_threadpool(work))
+        return Response(orjson.dumps(await run_in_threadpool(work)), media_type=_JSON)
     except InputError as error:
         return refuse(HTTPStatus.BAD_REQUEST, str(error))
     except (RankstreamError, OSError) as error:
@@ -305,7 +296,7 @@ async def _attempt(work: Callable[[], Any]) -> Response:
 
 def _status(error: Exception) -> HTTPStatus:
     """The HTTP status that tells who failed."""
-    if isinstance(error, Unanswered):
+    if isinstance(error, NoAnswer):
         return HTTPStatus.GATEWAY_TIMEOUT
     cause = error.__cause__
     too_large = isinstance(cause, RecordRefused) and cause.refusal.of_size
@@ -317,12 +308,9 @@ def _crosses(request: Request) -> bool:
     return not _OWN.issuperset(request.headers.getlist("sec-fetch-site"))
 
 
-def _nothing(_: Request, __: Any) -> Response:
-    return refuse(HTTPStatus.NOT_FOUND, "there is no such page")
-
-
-def _no_method(_: Request, __: Any) -> Response:
-    return refuse(HTTPStatus.METHOD_NOT_ALLOWED, "there is no such request")
+def _refuse_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refuse(error.status_code, f"there is no such {'page' if error.status_code == 404 else 'request'}")
 
 
 class ConsoleServer(HttpServer):

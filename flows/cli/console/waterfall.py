@@ -64,10 +64,7 @@ def _scale(parts: Mapping[str, float], total: float) -> dict[str, float]:
 
 
 def waterfall(explanation: Explanation) -> list[Row]:
-    """The rows from the legs to the final score: where each begins and ends, and what it used.
-
-    A row is of a `leg`, a `fusion` or a `stage`; `words` are the query's words with the fields that have them.
-    """
+    """The rows of legs, fusion and stages: where each begins and ends, its facts, and the words that it found."""
     rows: list[Row] = []
     at = 0.0
     for name, leg in explanation["legs"].items():
@@ -148,35 +145,28 @@ def timeline(result: Mapping[str, Any], spans: Sequence[ReadableSpan] = ()) -> d
 
 def _of_debug(debug: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The stages one behind the other, the legs side by side: debug has durations, and no beginnings."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     at = leg_end = 0.0
     counts, times = debug.get("candidates_per_stage", {}), debug.get("per_stage_latency_ms", {})
     for name in debug.get("stages_hit", ()):
-        taken = times.get(name, 0.0)
-        if name not in _LEGS:
-            at = max(at, leg_end)
-        kind = "leg" if name in _LEGS else "stage"
-        about = _ABOUT.get(name, "")
-        rows.append({"name": name, "kind": kind, "start": at, "ms": taken, "count": counts.get(name), "about": about})
+        took = {"ms": times.get(name, 0.0), "count": counts.get(name), "about": _ABOUT.get(name, "")}
         if name in _LEGS:
-            leg_end = max(leg_end, at + taken)
+            rows.append({"name": name, "kind": "leg", "start": at, **took})
+            leg_end = max(leg_end, at + took["ms"])
         else:
-            at += taken
+            at = max(at, leg_end)
+            rows.append({"name": name, "kind": "stage", "start": at, **took})
+            at += took["ms"]
     return rows
 
 
 def _of_spans(spans: Sequence[ReadableSpan]) -> list[dict[str, Any]]:
-    first = min(span.start_time or 0 for span in spans)
+    times = sorted(((span.start_time or 0, span.end_time or 0, span) for span in spans), key=lambda each: each[0])
+    first = times[0][0]
     return [
-        {
-            "name": span.name,
-            "kind": span.kind.name.lower(),
-            "start": ((span.start_time or 0) - first) / 1e6,
-            "ms": ((span.end_time or 0) - (span.start_time or 0)) / 1e6,
-            "count": None,
-            "about": "",
-        }
-        for span in sorted(spans, key=lambda span: span.start_time or 0)
+        {"name": span.name, "kind": span.kind.name.lower(), "start": (start - first) / 1e6, "ms": (end - start) / 1e6}
+        | {"count": None, "about": ""}
+        for start, end, span in times
     ]
 
 

@@ -11,17 +11,26 @@ from opentelemetry.trace import Tracer, format_trace_id
 
 from flows.assembly.delivery import connect
 from flows.cli.console import losses
-from flows.cli.console.columns import Column, Search, compare_columns, event_fields, to_cards, to_column
+from flows.cli.console.columns import (
+    Column,
+    Search,
+    compare_columns,
+    controls,
+    event_fields,
+    shorten_overrides,
+    to_cards,
+    to_column,
+    write_forms,
+)
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.overview import Overview
-from flows.cli.console.parameters import controls, shorten_overrides, write_forms
 from flows.cli.console.waterfall import SpansOf, timeline, waterfall
 from flows.cli.evaluate.evaluation import judged_hit, judged_name
-from flows.cli.query_client import Event, QueryClient
+from flows.cli.query import Event, QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from operators.caching.bounded import BoundedCache
 from operators.delivery.client import KafkaClient
-from schemas.errors import DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.recipes import Recipe, RecipeError
 from schemas.settings import KafkaSettings, Settings
 from schemas.settings.ranking import BALANCED
@@ -37,7 +46,7 @@ TIMEOUT: Final = 30.0
 
 
 class Answers(NamedTuple):
-    """One result event for each query, in the order of the queries, and the trace that they are in, if there is one."""
+    """A result event for each query, in the order of the queries, and the trace that they are in, if there is one."""
 
     results: list[dict[str, Any]]
     trace_id: str | None
@@ -48,15 +57,27 @@ Searcher = Callable[[Sequence[Mapping[str, Any]]], Answers]
 
 @dataclass
 class Shelved:
-    """A column's query: its event, its pool if it was recorded, and its result as it was ranked last."""
+    """A column's query by a key: its event, its pool if it was recorded, its answer, and it as it was ranked last."""
 
+    key: str
     event: Mapping[str, Any]
     column: Column
-    result: Mapping[str, Any]
     asked: Mapping[str, Any]
+    result: Mapping[str, Any]
     read: ReadPool | None
-    known: Mapping[str, Mapping[str, Any]]
     trace_id: str | None
+
+    @property
+    def known(self) -> Mapping[str, Mapping[str, Any]]:
+        """The documents of the answer by id."""
+        return {hit["id"]: hit for hit in self.asked["results"]}
+
+    def require_pool(self) -> ReadPool:
+        """The recorded pool. Raises InputError if there is none."""
+        if self.read is None:
+            why = "; ".join(self.asked.get("warnings") or ()) or self.asked["status"]
+            raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {why}")
+        return self.read
 
 
 @dataclass(frozen=True)
@@ -95,8 +116,7 @@ class Workbench:
         if not column.config:
             return self.main
         if column.config not in self.configurations:
-            known = ", ".join(self.configurations)
-            raise InputError(DeadLetterClass.INVALID, f"config: there are {known} ({column.config[:80]!r})")
+            raise invalid("config", f"there are {', '.join(self.configurations)}", column.config)
         return self.configurations[column.config]
 
     def recipe(self, column: Column) -> Recipe:
@@ -113,8 +133,7 @@ class Workbench:
         profile = settings.profiles.get(column.profile) or settings.profiles[BALANCED]
         name = column.recipe or profile.recipe
         if name not in settings.recipes:
-            known = ", ".join(sorted(settings.recipes))
-            raise InputError(DeadLetterClass.INVALID, f"recipe: not configured; there are {known} ({name[:80]!r})")
+            raise invalid("recipe", f"not configured; there are {', '.join(sorted(settings.recipes))}", name)
         return settings.recipes[name]
 
     def begin(self) -> dict[str, Any]:
@@ -146,8 +165,7 @@ class Workbench:
         columns = []
         for column, event in asked:
             results, trace_id = answers[self._asked_by(column).name]
-            key, shelved = self._shelve(column, event, next(results), trace_id)
-            columns.append({**self._view(shelved), "key": key})
+            columns.append(self._view(self._shelve(column, event, next(results), trace_id)))
         return {"columns": columns, **self.compare([each["key"] for each in columns])}
 
     def _asked_by(self, column: Column) -> Configuration:
@@ -161,30 +179,26 @@ class Workbench:
 
     def _adapt(self, column: Column, event: Mapping[str, Any]) -> dict[str, Any]:
         """The event for the flow that is asked: one that lacks the column's recipe gives its candidates only."""
-        asked = dict(event)
-        if self.of(column).ask is None:
-            asked = {name: value for name, value in event.items() if name not in {"overrides", "min_relevance"}}
-            if asked.get("recipe") not in self.main.settings.recipes:
-                asked.pop("recipe", None)
-            if asked.get("profile") not in self.main.settings.profiles:
-                asked.pop("profile", None)
+        if self.of(column).ask is not None:
+            return dict(event)
+        asked = {name: value for name, value in event.items() if name not in {"overrides", "min_relevance"}}
+        for name, known in (("recipe", self.main.settings.recipes), ("profile", self.main.settings.profiles)):
+            if asked.get(name) not in known:
+                asked.pop(name, None)
         return asked
 
     def _shelve(
         self, column: Column, event: Mapping[str, Any], result: Mapping[str, Any], trace_id: str | None
-    ) -> tuple[str, Shelved]:
-        read = None
-        known = {hit["id"]: hit for hit in result["results"]}
-        if (pool := result.get("pool")) is not None:
-            read = self.main.ranker.read(orjson.dumps(pool))._replace(document={})
+    ) -> Shelved:
+        pool = result.get("pool")
+        read = self.main.ranker.read(orjson.dumps(pool)) if pool is not None else None
         lean = {name: value for name, value in result.items() if name != "pool"}
-        shelved = Shelved(event, column, lean, lean, read, known, trace_id)
+        shelved = Shelved(uuid.uuid4().hex, event, column, lean, lean, read, trace_id)
         if read is not None and self.of(column).ask is None:
             self._rank(shelved)
-        key = uuid.uuid4().hex
         with self._lock:
-            self._recent.put(key, shelved)
-        return key, shelved
+            self._recent.put(shelved.key, shelved)
+        return shelved
 
     def recall(self, key: str) -> Shelved:
         """The query of that key. Raises InputError if it is too long ago."""
@@ -197,30 +211,22 @@ class Workbench:
     def rank(self, key: str, column: Column) -> dict[str, Any]:
         """The results of a recorded pool by another column, in this process. Raises InputError."""
         shelved = self.recall(key)
-        self._pool(shelved)
+        shelved.require_pool()
         shelved.column = column
         self._rank(shelved)
-        return {**self._view(shelved), "key": key}
-
-    def _pool(self, shelved: Shelved) -> ReadPool:
-        if shelved.read is None:
-            why = "; ".join(shelved.asked.get("warnings") or ()) or shelved.asked["status"]
-            raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {why}")
-        return shelved.read
+        return self._view(shelved)
 
     def _prepare(self, shelved: Shelved) -> tuple[PoolRanker, ReadPool]:
         """The ranker and the pool of a column, as if its query had asked for the column's recipe."""
-        read = self._pool(shelved)
         column = shelved.column
-        changes = {name: getattr(column, name) or None for name in ("overrides", "recipe", "profile")}
-        changes |= {"rerank": column.rerank, "min_relevance": column.min_relevance}
-        event = read.pool.query.model_copy(update=changes)
+        said = {name: getattr(column, name) or None for name in ("overrides", "recipe", "profile")}
+        read = shelved.require_pool().change_query(rerank=column.rerank, min_relevance=column.min_relevance, **said)
         named = self.plain_recipe(column)
         own = shelved.asked.get("provenance", {}).get("recipe")
         # As the flow ranked it, the model reads as many candidates as it did; else those that it read come first.
         same = named.name == own and column.overrides == (shelved.event.get("overrides") or {})
         ranker = self.of(column).ranker if same else replace(self.of(column).ranker, recipe=named)
-        return ranker, read._replace(pool=read.pool.model_copy(update={"query": event}))
+        return ranker, read
 
     def _rank(self, shelved: Shelved) -> None:
         self.recipe(shelved.column)
@@ -229,16 +235,14 @@ class Workbench:
 
     def _view(self, shelved: Shelved) -> dict[str, Any]:
         cards = to_cards(shelved.result, self._grades(shelved.event), shelved.known)
-        lost = 0
-        if shelved.read is not None:
-            pool = shelved.read.pool
-            lost = len({hit.id for leg in pool.legs for hit in leg.hits}) - len(cards)
+        legs = shelved.read.pool.legs if shelved.read is not None else ()
         return {
             **to_column(shelved.result, cards),
             "again": shelved.result is not shelved.asked,
-            "lost": max(lost, 0),
+            "lost": max(len({hit.id for leg in legs for hit in leg.hits}) - len(cards), 0),
             "trace": shelved.trace_id,
             "recorded": shelved.read is not None,
+            "key": shelved.key,
         }
 
     def _grades(self, event: Mapping[str, Any]) -> Mapping[str, int]:
@@ -270,10 +274,9 @@ class Workbench:
         if hit is None and shelved.read is not None:
             # It is behind the page: the whole pool has it.
             ranker, read = self._prepare(shelved)
-            event = read.pool.query.model_copy(update={"limit": 200})
-            hit = _find(ranker.rank(read._replace(pool=read.pool.model_copy(update={"query": event}))), id_)
+            hit = _find(ranker.rank(read.change_query(limit=200)), id_)
         if hit is None or "explanation" not in hit:
-            raise InputError(DeadLetterClass.INVALID, f"id: no result has it ({id_[:80]!r})")
+            raise invalid("id", "no result has it", id_)
         explanation = hit["explanation"]
         title = hit["payload"].get("title") or shelved.known.get(id_, {}).get("payload", {}).get("title")
         return {"id": id_, "title": title, "rank": hit["rank"], "score": hit["score"], "rows": waterfall(explanation)}
@@ -289,9 +292,8 @@ class Workbench:
         shelved = self.recall(key)
         ranker, read = self._prepare(shelved)
         fates, profiles = losses.trace(ranker, read), self.of(shelved.column).settings.profiles
-        if id_ in fates.by_id:
-            fate = fates.by_id[id_]
-            said = losses.describe(fate, fates.page_end, fates.read, profiles)
+        if (fate := fates.by_id.get(id_)) is not None:
+            said = losses.explain_fate(fate, fates, profiles)
             return said | self._judgement(shelved, fate.judged)
         event, own = shelved.event, {"field": "id", "op": "eq", "value": id_}
         namespace, filters = self._namespace(event), list(event.get("filters") or ())
@@ -308,7 +310,7 @@ class Workbench:
         there = [each for each, hits in zip(others, rest[len(filters) :], strict=True) if hits["results"]]
         document = found["results"][0] if found["results"] else None
         judged = judged_name(id_, document["payload"] if document is not None else {}, fates.grouped_by)
-        said = losses.missing(id_, namespace, document, alone, read.pool, failing, there, profiles)
+        said = losses.explain_absence(id_, namespace, document, alone, read.pool, failing, there, profiles)
         return said | self._judgement(shelved, judged)
 
     def _judgement(self, shelved: Shelved, name: str) -> dict[str, Any]:
@@ -327,7 +329,7 @@ class Workbench:
         for result in self._ask_bare(column, queries, record=True):
             if "pool" not in result:
                 raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {_failure(result)}")
-            found.append(self.main.ranker.read(orjson.dumps(result["pool"]))._replace(document={}))
+            found.append(self.main.ranker.read(orjson.dumps(result["pool"])))
         return found
 
     def _ask_bare(self, column: Column, queries: Sequence[Mapping[str, Any]], **asked: Any) -> Iterator[dict[str, Any]]:
@@ -382,10 +384,7 @@ def _put_into_words(condition: Any) -> str:
 def searcher(
     settings: KafkaSettings, tracer: Tracer, timeout: float = TIMEOUT, client: KafkaClient | None = None
 ) -> Searcher:
-    """A function that asks queries side by side, and returns their results in the same order, on any thread.
-
-    `client` reaches a broker of this process; None: the configured one.
-    """
+    """A function that asks queries side by side, on any thread; `client`: that of a broker in this process."""
 
     def ask(searches: Sequence[Mapping[str, Any]]) -> Answers:
         events: list[Event] = [{"query_id": f"console-{uuid.uuid4()}", **search} for search in searches]

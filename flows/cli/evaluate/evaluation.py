@@ -15,20 +15,12 @@ from rich.console import Console
 
 from flows.assembly.query import selects
 from flows.cli.ingestion import file_version, index_once, naming, numbered_jsonl, read_jsonl
-from flows.cli.query_client import QueryClient
+from flows.cli.query import QueryClient
 from flows.cli.rank import find_recipe
 from flows.process.embedded import Embedded, start_embedded, start_with_settings
+from operators.evaluation import metrics
 from operators.evaluation.comparison import ByQuery
-from operators.evaluation.metrics import (
-    Separation,
-    by_query,
-    evaluate,
-    mean,
-    parse_qrels,
-    relevant,
-    run_lines,
-    separate,
-)
+from operators.evaluation.metrics import relevant
 from operators.query.plan import Planner
 from operators.ranking.grouping import key_of
 from schemas.errors import ConfigError, DeadLetterClass, InputError
@@ -55,6 +47,11 @@ MOST_RERANKED: Final = 1000
 """Candidates that are reranked where all are to be: the most that a profile can say."""
 
 Judgements = Mapping[str, Mapping[str, int]]
+Ranked = Mapping[str, Sequence[tuple[str, float]]]
+"""Query -> documents and their scores, best first."""
+
+Document = tuple[str, Mapping[str, Any]]
+"""The id and the payload."""
 
 _SHIPPED: Final = Planner(PROFILES)
 _EVENT_FIELDS: Final = frozenset(field.alias or name for name, field in QueryEvent.model_fields.items())
@@ -87,16 +84,13 @@ def describe_lost(name: str, answered: Mapping[str, int], lost: Mapping[str, int
 
 @dataclass(frozen=True)
 class Row:
-    """One way to rank, its figures, and how well relevance tells the queries that nothing answers.
-
-    `answered` counts answers by their status, `lost` those that lost a stage, by its name.
-    """
+    """One way to rank: its figures, its answers by status, the stages they lost, and queries that nothing answers."""
 
     name: str
     figures: Mapping[str, float]
     answered: Mapping[str, int]
     values: ByQuery = field(default_factory=dict)
-    separation: Separation | None = None
+    separation: metrics.Separation | None = None
     lost: Mapping[str, int] = field(default_factory=dict)
 
     def split(self, grouped: Mapping[str, str]) -> Iterator[tuple[str, int, Mapping[str, float]]]:
@@ -107,7 +101,7 @@ class Row:
                 for metric, values in self.values.items()
             }
             if counted := len(next(iter(figures.values()), ())):
-                yield name, counted, {metric: mean(values) for metric, values in figures.items()}
+                yield name, counted, {metric: metrics.mean(values) for metric, values in figures.items()}
 
 
 @dataclass(frozen=True)
@@ -134,8 +128,8 @@ def events(path: Path, recipe: Recipe | None = None, **asked: Any) -> Iterator[d
         if not isinstance(query.get("query_id"), str):
             raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: query_id: missing, or not a string")
         if (before := lines.setdefault(query["query_id"], number)) != number:
-            twice = f"{path}:{number}: query_id: line {before} has {query['query_id']}, too"
-            raise InputError(DeadLetterClass.INVALID, twice)
+            twice = f"query_id: line {before} has {query['query_id']}, too"
+            raise InputError(DeadLetterClass.INVALID, f"{path}:{number}: {twice}")
         event = to_event(query)
         if recipe is not None:
             event["recipe"] = recipe.name
@@ -162,10 +156,7 @@ def groups(path: Path, column: str) -> dict[str, str]:
 
 
 def variants(names: Iterable[str], known: Mapping[str, Recipe] = SHIPPED, *, stages: bool) -> list[Variant]:
-    """Recipes without and with their model, known ones or YAML files; with `stages` first their beginnings.
-
-    Raises ConfigError.
-    """
+    """Recipes with and without their model, and with `stages` their beginnings first. Raises ConfigError."""
     found: dict[str, Variant] = {}
     for recipe in (find_recipe(name, known) for name in names):
         for beginning in _beginnings(recipe) if stages else ():
@@ -203,15 +194,13 @@ def run_flow(
     """The search flow running on a broker in this process, with these recipes and the configured or shipped ones.
 
     It searches the documents, indexed in this process, or without any the configured index. `index` keeps the index of
-    the documents for the next time. `deep`: if a query is reranked, all of its candidates are. Raises
-    ConfigError, InputError, DeliveryError and BackendError.
+    the documents for the next time. `deep`: if a query is reranked, all of its candidates are. Raises RankstreamError.
     """
-    profiles = settings.profiles if settings is not None else PROFILES
+    profiles = dict(settings.profiles if settings is not None else PROFILES)
     if deep and not (settings is not None and selects(settings.rerank)):
-        deepened = {"rerank_top": MOST_RERANKED}
-        profiles = {
-            name: each.model_copy(update=deepened) if each.rerank_top else each for name, each in profiles.items()
-        }
+        for name, each in profiles.items():
+            if each.rerank_top:
+                profiles[name] = each.model_copy(update={"rerank_top": MOST_RERANKED})
     with contextlib.ExitStack() as stack:
         directory = None
         if documents is not None:
@@ -233,10 +222,9 @@ def run_flow(
 
 
 def read_judgements(qrels: Path, queries: Path, documents: Path | None, planner: Planner = _SHIPPED) -> Judgements:
-    """The judgements in a TREC file about these queries, which are planned by `planner`.
+    """The judgements in a TREC file about these queries, as `planner` groups their results.
 
-    Raises InputError for none, or if none of the documents, where they are given, is one that they find relevant: every
-    figure would be 0.
+    Raises InputError if there are none, or if no document, where they are given, is relevant: every figure would be 0.
     """
     every = read_qrels(qrels)
     asked = {event["query_id"]: event for event in events(queries)}
@@ -270,7 +258,7 @@ def judged_hit(hit: Mapping[str, Any]) -> str:
 
 def read_qrels(path: Path) -> Judgements:
     """The judgements in a TREC file. Raises InputError naming the wrong line."""
-    return read_trec(path, parse_qrels)
+    return read_trec(path, metrics.parse_qrels)
 
 
 def read_trec(path: Path, parse: Callable[[Iterable[str]], Parsed]) -> Parsed:
@@ -293,16 +281,9 @@ def select_judged(judged: Judgements, queries: Collection[str], qrels: Path, *as
 
 
 def check_documents(
-    judged: Judgements,
-    fields: Mapping[str, str | None],
-    documents: Iterable[tuple[str, Mapping[str, Any]]],
-    qrels: Path,
-    file: Path,
+    judged: Judgements, fields: Mapping[str, str | None], documents: Iterable[Document], qrels: Path, file: Path
 ) -> None:
-    """Raise InputError if none of these documents, which were read from `file`, is relevant to a query.
-
-    A document is its id and its payload; `fields` are those by which each query's results are grouped, None: by none.
-    """
+    """Raise InputError if no document of `file` is relevant to a query; `fields` are those that group their results."""
     names: dict[str | None, set[str]] = {}
     for query, grades in relevant(judged).items():
         names.setdefault(fields[query], set()).update(name for name, grade in grades.items() if grade > 0)
@@ -314,16 +295,14 @@ def check_documents(
 
 def _foreign(qrels: Path, what: str, judged: Collection[str], *files: Path, hint: str = "") -> InputError:
     example = f", such as {min(judged)}," if judged else ""
-    where = " or ".join(map(str, files))
-    return InputError(
-        DeadLetterClass.INVALID, f"{qrels}: none of its {len(judged)} {what}{example} is in {where}{hint}"
-    )
+    said = f"none of its {len(judged)} {what}{example} is in {' or '.join(map(str, files))}{hint}"
+    return InputError(DeadLetterClass.INVALID, f"{qrels}: {said}")
 
 
 def measure(
     running: Embedded, queries: Path, variants: Iterable[Variant], judged: Judgements, runs: Path | None
 ) -> Iterator[Row]:
-    """Ask every query once in each way, and judge; `runs` is a directory for TREC runs.
+    """Ask every query once in each way, and judge.
 
     A query of the kind `nothing` has no answer: its best result should be less relevant than those of judged queries.
     """
@@ -339,25 +318,19 @@ def measure(
                 best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)
                 tally.add(result)
         with_answer = [best[query] for query in relevant(judged) if query in best and query not in unanswerable]
-        found = separate(with_answer, [best[query] for query in unanswerable if query in best])
+        found = metrics.separate(with_answer, [best[query] for query in unanswerable if query in best])
         row = make_row(variant.name, ranked, tally.answered, judged, runs)
         yield replace(row, separation=found, lost=tally.lost)
 
 
-def make_row(
-    name: str,
-    ranked: Mapping[str, Sequence[tuple[str, float]]],
-    answered: Mapping[str, int],
-    judged: Judgements,
-    runs: Path | None,
-) -> Row:
-    """The figures of one way of ranking: query -> documents and their scores, best first."""
+def make_row(name: str, ranked: Ranked, answered: Mapping[str, int], judged: Judgements, runs: Path | None) -> Row:
+    """The figures of one way to rank; `runs` is a directory for TREC runs."""
     if runs is not None:
         runs.mkdir(parents=True, exist_ok=True)
         # Recipes may be called `team/a`.
         file = re.sub(r"[%/\\]", lambda found: quote(found[0], safe=""), name) + ".run"
         with (runs / file).open("w", encoding="utf-8") as out:
             for query in sorted(ranked):
-                out.writelines(run_lines(query, ranked[query], name))
+                out.writelines(metrics.run_lines(query, ranked[query], name))
     order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
-    return Row(name, evaluate(order, judged), answered, by_query(order, judged))
+    return Row(name, metrics.evaluate(order, judged), answered, metrics.by_query(order, judged))

@@ -7,6 +7,8 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,9 +17,10 @@ import typer
 from rich.console import RenderableType
 
 from flows.cli.evaluate import evaluation
+from flows.cli.evaluate.evaluation import AnswerCounts, Judgements, Row, Variant
 from flows.cli.ingestion import naming, numbered_lines
-from flows.cli.output import out, reread, say, stderr
-from flows.cli.query_client import QueryClient
+from flows.cli.output import input_file, out, say, stderr
+from flows.cli.query import QueryClient
 from flows.cli.rank import PoolRanker, ReadPool
 from flows.process.embedded import Embedded
 from operators.evaluation.metrics import relevant
@@ -25,27 +28,19 @@ from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import Settings, load
 
-Qrels = Annotated[Path, typer.Option(exists=True, dir_okay=False, help="Relevance judgements in TREC format (qrels).")]
-Queries = Annotated[
-    Path | None,
-    typer.Option(exists=True, dir_okay=False, callback=reread, help="JSON Lines file of queries, to run."),
-]
+Qrels = Annotated[Path, input_file("Relevance judgements in TREC format (qrels).", once=True)]
+Queries = Annotated[Path | None, input_file("JSON Lines file of queries, to run.")]
 Documents = Annotated[
     Path | None,
-    typer.Option(
-        exists=True,
-        dir_okay=False,
-        callback=reread,
-        help="JSON Lines file of documents, which are indexed in this process. Default: the configured index is"
-        " searched as it is.",
+    input_file(
+        "JSON Lines file of documents, which are indexed in this process. Default: the configured index is searched as"
+        " it is."
     ),
 ]
 Pools = Annotated[
     Path | None,
-    typer.Option(
-        exists=True,
-        dir_okay=False,
-        help="JSON Lines file of recorded pools, or of results that carry them, to rank in place of --queries.",
+    input_file(
+        "JSON Lines file of recorded pools, or of results that carry them, to rank in place of --queries.", once=True
     ),
 ]
 Models = Annotated[
@@ -74,17 +69,14 @@ _UNANSWERED: Final = 8
 
 @dataclass(frozen=True)
 class Source:
-    """Rows and pools of the judged queries, from the flow, or from a file of recorded pools.
+    """Rows and pools of the judged queries; `tally` counts the answers whose pools the flow recorded."""
 
-    `tally` counts the answers whose pools the flow recorded.
-    """
-
-    judged: evaluation.Judgements
+    judged: Judgements
     ranker: PoolRanker
-    rows: Iterator[evaluation.Row]
+    rows: Iterator[Row]
     pools: Callable[[Recipe], Iterable[ReadPool]]
     note: str
-    tally: evaluation.AnswerCounts = field(default_factory=evaluation.AnswerCounts)
+    tally: AnswerCounts = field(default_factory=AnswerCounts)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -95,10 +87,7 @@ class Source:
 
 @dataclass
 class Given:
-    """The files of a command, and its configuration.
-
-    Raises ConfigError, and typer.BadParameter if some lack or contradict others.
-    """
+    """The files of a command, and its configuration. Raises ConfigError, and BadParameter if they do not fit."""
 
     qrels: Path
     queries: Path | None
@@ -128,9 +117,7 @@ class Given:
         return self.settings.recipes if self.settings is not None else SHIPPED
 
     @contextlib.contextmanager
-    def open(
-        self, variants: Sequence[evaluation.Variant], run_dir: Path | None = None, *, deep: bool = False
-    ) -> Iterator[Source]:
+    def open(self, variants: Sequence[Variant], run_dir: Path | None = None, *, deep: bool = False) -> Iterator[Source]:
         """The source of these ways to rank; `run_dir` is for run files, `deep` has all candidates reranked.
 
         Raises ConfigError, InputError, DeliveryError and BackendError.
@@ -141,30 +128,20 @@ class Given:
             note = _count(recorded.judged, f"; {recorded.reranked} of their pools hold rerank scores")
             if recorded.unrecorded:
                 note += f"; {recorded.unrecorded} judged queries have results without a pool, and don't count"
-            yield Source(
-                recorded.judged,
-                ranker,
-                rank_pools(recorded, ranker, variants, run_dir),
-                lambda _: [with_rerank(read, rerank=True) for read in recorded.pools.values()],
-                note,
-            )
+            rows = rank_pools(recorded, ranker, variants, run_dir)
+            yield Source(recorded.judged, ranker, rows, recorded.rerank_pools, note)
             return
         queries = self.queries
         assert queries is not None
         judged = evaluation.read_judgements(self.qrels, queries, self.documents, ranker.planner)
-        recipes, tally = [variant.recipe for variant in variants], evaluation.AnswerCounts()
+        recipes, tally = [variant.recipe for variant in variants], AnswerCounts()
         with evaluation.run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
-            yield Source(
-                judged,
-                ranker,
-                evaluation.measure(running, queries, variants, judged, run_dir),
-                lambda recipe: record_pools(running, queries, recipe, relevant(judged), ranker, tally),
-                _count(judged),
-                tally,
-            )
+            rows = evaluation.measure(running, queries, variants, judged, run_dir)
+            record = partial(record_pools, running, queries, judged=relevant(judged), ranker=ranker, tally=tally)
+            yield Source(judged, ranker, rows, record, _count(judged), tally)
 
 
-def _count(judged: evaluation.Judgements, more: str = "") -> str:
+def _count(judged: Judgements, more: str = "") -> str:
     """The number of judged queries, `more` about them, and that of queries that can't tell rankings apart."""
     counted = len(relevant(judged))
     left = f"; {len(judged) - counted} have no relevant document, and don't count" if counted < len(judged) else ""
@@ -178,11 +155,8 @@ def print_report(parts: Iterable[RenderableType]) -> None:
 
 
 def report_lost(counts: Iterable[tuple[str, Mapping[str, int], Mapping[str, int]]], *, allowed: bool) -> None:
-    """Say of each name what was lost, and end the command with an error unless that is allowed.
-
-    `counts` are a name, its answers by status, and those that lost a stage.
-    """
-    said = [sentence for each in counts if (sentence := evaluation.describe_lost(*each)) is not None]
+    """Say by answers and lost stages of each name what is missing; end the command with 1 unless that is allowed."""
+    said = list(filter(None, starmap(evaluation.describe_lost, counts)))
     for each in said:
         stderr.print(each, style="yellow" if allowed else "red", soft_wrap=True)
     if said and not allowed:
@@ -191,17 +165,9 @@ def report_lost(counts: Iterable[tuple[str, Mapping[str, int], Mapping[str, int]
 
 
 def record_pools(
-    running: Embedded,
-    queries: Path,
-    recipe: Recipe,
-    judged: Collection[str],
-    ranker: PoolRanker,
-    tally: evaluation.AnswerCounts,
+    running: Embedded, queries: Path, recipe: Recipe, judged: Collection[str], ranker: PoolRanker, tally: AnswerCounts
 ) -> list[ReadPool]:
-    """The candidate pool of every judged query, with the rerank scores of the recipe's model if it asks one.
-
-    `tally` counts the answers.
-    """
+    """The pools of all judged queries, with scores of the recipe's model if it asks one; `tally` counts the answers."""
     pools = []
     with QueryClient.connect(running.kafka, running.settings.kafka.topics) as query_client:
         every = evaluation.events(queries, recipe, rerank=True, record=True)
@@ -210,20 +176,16 @@ def record_pools(
             if "pool" not in result:
                 raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")
             tally.add(result)
-            # A pool is large: ranking doesn't need it as JSON, too.
-            pools.append(ranker.read(orjson.dumps(result["pool"]))._replace(document={}))
+            pools.append(ranker.read(orjson.dumps(result["pool"])))
     return pools
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The pools of judged queries, by query, and the judgements of these queries.
-
-    `unrecorded`: judged queries whose results carry no pool; they don't count.
-    """
+    """Pools and judgements by query; judged queries whose results carry no pool are `unrecorded`, and don't count."""
 
     pools: Mapping[str, ReadPool]
-    judged: evaluation.Judgements
+    judged: Judgements
     unrecorded: int = 0
 
     @property
@@ -231,12 +193,15 @@ class Recorded:
         """The number of judged queries' pools with rerank scores."""
         return sum(self.pools[query].pool.rerank is not None for query in relevant(self.judged))
 
+    def rerank_pools(self, _: Recipe) -> list[ReadPool]:
+        """The pools, as if their queries had asked for a reranker: the same for each recipe."""
+        return [read.change_query(rerank=True) for read in self.pools.values()]
+
 
 def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     """Read a JSON Lines file of pools, or of results that carry them, and the judgements about their queries.
 
-    Raises InputError for a line that is neither, for two different pools of a query, and for judgements that find none
-    of the queries, or none of the pools' documents, relevant.
+    Raises InputError for a line that is neither, for two pools of a query, and if no query or document is relevant.
     """
     every = evaluation.read_qrels(qrels)
     pools: dict[str, ReadPool] = {}
@@ -256,8 +221,7 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
         if query in pools and pools[query].pool != read.pool:
             twice = f"{path}:{number}: query {query} has another pool in line {lines[query]}"
             raise InputError(DeadLetterClass.INVALID, twice)
-        # A pool is large: what is ranked and judged doesn't need it as JSON, too.
-        pools[query], lines[query] = read._replace(document={}), number
+        pools[query], lines[query] = read, number
     judged = evaluation.select_judged(every, pools.keys(), qrels, path)
     fields = {query: ranker.planner.grouping_field(read.pool.query) for query, read in pools.items()}
     offered = ((hit.id, hit.payload) for read in pools.values() for leg in read.pool.legs for hit in leg.hits)
@@ -265,13 +229,8 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     return Recorded(pools, judged, len(without & relevant(every).keys() - pools.keys()))
 
 
-def rank_pools(
-    recorded: Recorded, ranker: PoolRanker, variants: Iterable[evaluation.Variant], runs: Path | None
-) -> Iterator[evaluation.Row]:
-    """Rank every pool once in each way, and judge; `runs` is a directory for TREC runs.
-
-    Without any recorded rerank score no way has a model. Raises InputError naming the query.
-    """
+def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None) -> Iterator[Row]:
+    """Rank every pool in each way, and judge; one with a model needs recorded rerank scores. Raises InputError."""
     for variant in variants:
         if variant.rerank and not recorded.reranked:
             continue
@@ -280,22 +239,17 @@ def rank_pools(
         answered: Counter[str] = Counter()
         for query, read in recorded.pools.items():
             with naming(f"query {query}, recipe {variant.recipe.name}"):
-                status, order = by_recipe.order(with_rerank(read, rerank=variant.rerank))
+                status, order = by_recipe.order(read.change_query(rerank=variant.rerank))
             found[query] = order[: evaluation.DEPTH]
             answered[status.value] += 1
         yield evaluation.make_row(variant.name, found, answered, recorded.judged, runs)
-
-
-def with_rerank(read: ReadPool, *, rerank: bool) -> ReadPool:
-    """The pool, as if its query had asked for a reranker, or for none."""
-    query = read.pool.query.model_copy(update={"rerank": rerank})
-    return read._replace(pool=read.pool.model_copy(update={"query": query}))
 
 
 def _query_without_pool(line: bytes, error: InputError) -> str | None:
     """The query of a result that carries no pool; None for any other line that can't be read."""
     if error.field != "pool":
         return None
-    result = orjson.loads(line)
-    query = result.get("query_id")
-    return query if "result_id" in result and isinstance(query, str) else None
+    match orjson.loads(line):
+        case {"result_id": _, "query_id": str(query)}:
+            return query
+    return None

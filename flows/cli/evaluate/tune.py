@@ -17,22 +17,14 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from flows.cli.config import begin_quietly
 from flows.cli.evaluate import sources
-from flows.cli.evaluate.compare import Metric, means_table, signs, summarise, too_few
+from flows.cli.evaluate.command import Metric, means_table, signs, summarise, too_few
 from flows.cli.evaluate.evaluation import Judgements, variants
 from flows.cli.output import Json, emit, say, stderr
 from flows.cli.rank import PoolRanker, ReadPool, find_recipe
+from operators.evaluation import search as searching
 from operators.evaluation.comparison import Comparison, Verdict, compare_systems
 from operators.evaluation.metrics import TABLE, By, Halves, JudgedQuery, by_query, halves, mean, relevant
-from operators.evaluation.search import (
-    BestSetting,
-    Dimension,
-    Setting,
-    Wanted,
-    coordinate_search,
-    dimensions,
-    exhaustive,
-    with_setting,
-)
+from operators.evaluation.search import BestSetting, Dimension, Setting, Wanted, with_setting
 from operators.ranking.content import content, fingerprint
 from schemas.document import CONTENT
 from schemas.errors import ConfigError
@@ -105,21 +97,15 @@ class Tuned:
 
 
 def parse_wanted(text: str) -> Wanted:
-    """Read `score`, `score.alpha`, `score.weights.keyword` or `score.alpha=0.2,0.5,0.8`, whose values are JSON.
-
-    Raises BadParameter.
-    """
+    """Read `score`, `score.alpha`, `score.weights.keyword` or `score.alpha=0.2,0.5`, as JSON. Raises BadParameter."""
     path, equals, listed = text.partition("=")
     stage, *rest = path.strip().split(".", 2)
     if not all((stage, *rest)) or (equals and not (rest and listed.strip())):
-        said = "is not STAGE, STAGE.PARAMETER or STAGE.PARAMETER=VALUE,VALUE"
-        raise typer.BadParameter(f"{text!r} {said}")
-    values = None
-    if equals:
-        try:
-            values = tuple(orjson.loads(f"[{listed}]"))
-        except ValueError as error:
-            raise typer.BadParameter(f"{text!r}: the values are not JSON: {error}") from error
+        raise typer.BadParameter(f"{text!r} is not STAGE, STAGE.PARAMETER or STAGE.PARAMETER=VALUE,VALUE")
+    try:
+        values = tuple(orjson.loads(f"[{listed}]")) if equals else None
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: the values are not JSON: {error}") from error
     parameter, key = (*rest, None, None)[:2]
     return Wanted(stage, parameter, key, values)
 
@@ -184,13 +170,10 @@ def tune(
 
 
 def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
-    """The dimensions of this recipe; of two with one path, the one with listed values.
-
-    Raises RecipeError for a parameter that the recipe can't have.
-    """
+    """The dimensions of this recipe; of two with one path, the one with listed values. Raises RecipeError."""
     found: dict[str, Dimension] = {}
     for each in wanted:
-        for dimension in dimensions(recipe, each):
+        for dimension in searching.dimensions(recipe, each):
             if dimension.listed or dimension.path not in found:
                 found[dimension.path] = dimension
     for path, dimension in found.items():
@@ -206,10 +189,9 @@ def recipes_with(recipes: Iterable[Recipe], wanted: Sequence[Wanted]) -> list[Re
         if all(each.names(recipe) for each in wanted):
             try:
                 search_space(recipe, wanted)
+                found.append(recipe)
             except RecipeError as error:
                 wrong.append(error)
-            else:
-                found.append(recipe)
     if found:
         return found
     if wrong:
@@ -226,11 +208,10 @@ def tune_recipe(
     rules: Rules,
     tried: Callable[[], None] = lambda: None,
 ) -> Tuned:
-    """The setting with the best metric on the tuning half, judged on the other.
+    """The setting with the best metric on the tuning half, judged on the other; `tried` is called for each.
 
-    If values are listed for all that is wanted, every combination is tried; else it is a coordinate search. `tried` is
-    called for each setting. Raises ConfigError for a parameter that the recipe can't have, and for fewer queries than
-    halves.
+    If values are listed for all that is wanted, every combination is tried; else it is a coordinate search. Raises
+    ConfigError for a parameter that the recipe can't have, and for fewer queries than halves.
     """
     graded, search = relevant(judged), search_space(recipe, wanted)
     read = {
@@ -241,12 +222,16 @@ def tune_recipe(
     split = halves(map(_judged_query, read.values()), rules.hold_out, rules.seed)
     if not (split.tuning and split.held_out):
         raise ConfigError(f"tuning needs {rules.hold_out} for two halves: {len(read)} judged queries are not enough")
-    metric = TABLE[rules.metric]
+
+    def order(by: Recipe, queries: Iterable[str]) -> dict[str, list[str]]:
+        ranker_by = replace(ranker, recipe=by)
+        return {query: [document for document, _ in ranker_by.order(read[query]).ranked] for query in queries}
 
     def figure(setting: Setting) -> float:
-        by = replace(ranker, recipe=with_setting(recipe, setting))
+        by = with_setting(recipe, setting)
         tried()
-        return mean([metric(_order(by, read[query]), graded[query]) for query in split.tuning])
+        ordered = order(by, split.tuning).items()
+        return mean([TABLE[rules.metric](documents, graded[query]) for query, documents in ordered])
 
     def possible(setting: Setting) -> float | None:
         try:
@@ -257,17 +242,17 @@ def tune_recipe(
     try:
         own = figure({})
         listed = all(dimension.listed for dimension in search)
-        found = exhaustive(search, figure) if listed else coordinate_search(search, possible, rules.trials, rules.seed)
+        if listed:
+            found = searching.exhaustive(search, figure)
+        else:
+            found = searching.coordinate_search(search, possible, rules.trials, rules.seed)
         if found is None:
             raise ConfigError(f"{recipe.name}: no combination of the listed values is possible")
         tuned = with_setting(recipe, found.setting)
     except RecipeError as error:
         raise ConfigError(str(error)) from error
     held_out = {query: graded[query] for query in split.held_out}
-    before, after = (
-        by_query({query: _order(replace(ranker, recipe=each), read[query]) for query in held_out}, held_out)
-        for each in (recipe, tuned)
-    )
+    before, after = (by_query(order(each, held_out), held_out) for each in (recipe, tuned))
     comparison = compare_systems(before, after, rules.metric, rules.seed)
     reranked = sum(each.pool.rerank is not None for each in read.values())
     return Tuned(tuned, rules, found, own, split, comparison, reranked)
@@ -284,15 +269,13 @@ def count_trials(name: str, console: Console) -> Iterator[Callable[[], None]]:
 
 def describe_tuned(tuned: Tuned) -> Iterator[RenderableType]:
     """The result of tuning, for a terminal of 80 columns."""
-    found, rules, comparison = tuned.found, tuned.rules, tuned.comparison
+    found, comparison, on = tuned.found, tuned.comparison, len(tuned.halves.tuning)
     values = ", ".join(f"{path} {orjson.dumps(value).decode()}" for path, value in found.setting.items())
-    ended = "" if found.complete else "; the search was not over: raise --trials"
     yield f"{tuned.recipe.name}: {values or 'as it is'}"
-    yield (
-        f"chosen of {found.tried} settings on {len(tuned.halves.tuning)} queries:"
-        f" {rules.metric} {tuned.own:.3f} -> {found.figure:.3f}{ended}"
-    )
-    asked = len(tuned.halves.tuning) + len(tuned.halves.held_out)
+    figures = f"{tuned.rules.metric} {tuned.own:.3f} -> {found.figure:.3f}"
+    ended = "" if found.complete else "; the search was not over: raise --trials"
+    yield f"chosen of {found.tried} settings on {on} queries: {figures}{ended}"
+    asked = on + len(tuned.halves.held_out)
     if tuned.recipe.reranking is not None and tuned.reranked < asked:
         yield f"{tuned.reranked} of {asked} pools hold rerank scores; the others are ranked without the model"
     yield means_table(comparison, "as it is", "tuned", f"{len(comparison.moves)} held-out queries")
@@ -300,23 +283,13 @@ def describe_tuned(tuned: Tuned) -> Iterator[RenderableType]:
     yield tuned.verdict()
 
 
-def _order(ranker: PoolRanker, read: ReadPool) -> list[str]:
-    return [document for document, _ in ranker.order(read).ranked]
-
-
 def _with_fingerprints(read: ReadPool) -> ReadPool:
     """The pool with fingerprints of its contents, which recorded payloads lack: `dedupe` then reads no texts."""
-    legs = [
-        leg.model_copy(
-            update={
-                "hits": [
-                    hit.model_copy(update={"payload": {CONTENT: fingerprint(content(hit.payload)), **hit.payload}})
-                    for hit in leg.hits
-                ]
-            }
-        )
-        for leg in read.pool.legs
-    ]
+    legs = []
+    for leg in read.pool.legs:
+        payloads = [{CONTENT: fingerprint(content(hit.payload)), **hit.payload} for hit in leg.hits]
+        hits = [hit.model_copy(update={"payload": own}) for hit, own in zip(leg.hits, payloads, strict=True)]
+        legs.append(leg.model_copy(update={"hits": hits}))
     return read._replace(pool=read.pool.model_copy(update={"legs": legs}))
 
 
@@ -325,18 +298,18 @@ def _without_own_values(read: ReadPool, search: Iterable[Dimension]) -> ReadPool
 
     A mapping in an override takes the place of the whole parameter, so no key of it stays.
     """
-    query, said = read.pool.query, dict[str, Any]()
     tuned = {tuple(dimension.path.split(".", 2)[:2]) for dimension in search}
-    if query.overrides is not None:
+    # These have fields of the query, too.
+    own = [name for stage, name in tuned if stage == Reflections.name and name in QueryEvent.model_fields]
+    said: dict[str, Any] = dict.fromkeys(own)
+    if (overrides := read.pool.query.overrides) is not None:
         said["overrides"] = {
             stage: {name: value for name, value in changes.items() if (stage, name) not in tuned}
             if isinstance(changes, Mapping)
             else changes
-            for stage, changes in query.overrides.items()
+            for stage, changes in overrides.items()
         }
-    # These have fields of the query, too.
-    said |= {name: None for stage, name in tuned if stage == Reflections.name and name in QueryEvent.model_fields}
-    return read._replace(pool=read.pool.model_copy(update={"query": query.model_copy(update=said)}))
+    return read.change_query(**said)
 
 
 def _judged_query(read: ReadPool) -> JudgedQuery:

@@ -15,7 +15,7 @@ from flows.cli.console.judgements import Judgements
 from flows.cli.console.overview import Overview
 from flows.cli.console.server import TOKEN, Console, ConsoleServer
 from flows.cli.console.workbench import Answers, Searcher, Workbench, configure
-from flows.cli.query_client import refusal
+from flows.cli.query import refusal
 from schemas.settings import Settings, load
 
 WITHIN: Final = 60.0

@@ -7,8 +7,7 @@ import pytest
 
 from flows.cli import output as answers
 from flows.cli.output import Terminal, answer_table, debug_table, explanation_tree, print_result, snippet
-from flows.cli.query import condition
-from flows.cli.query_client import refusal
+from flows.cli.query import parse_condition, refusal
 
 STAGE = {
     "stage": "score",
@@ -148,4 +147,4 @@ def test_a_tree_has_the_steps_of_a_score() -> None:
 )
 def test_a_filter_is_a_field_and_a_value_or_json(text: str, made: dict[str, Any]) -> None:
     """A value that is JSON is what it says, and any other is a text."""
-    assert condition(text) == made
+    assert parse_condition(text) == made

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.evaluate.compare import (
+from flows.cli.evaluate.command import (
     compare_values,
     describe_comparison,
     judgements_of_runs,

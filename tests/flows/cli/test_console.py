@@ -13,9 +13,9 @@ import orjson
 import pytest
 
 from flows.cli.console import server as console_server
-from flows.cli.console.server import MAX_BODY, Console, ConsoleServer, read_page
+from flows.cli.console.server import MAX_BODY, Console, ConsoleServer, read_files
 from flows.cli.console.workbench import Answers
-from flows.cli.query_client import Unanswered
+from flows.cli.query import NoAnswer
 from flows.process.http_server import ServedConnection
 from operators.delivery.client import RecordRefused
 from operators.delivery.error_codes import Refusal
@@ -44,7 +44,7 @@ class Elements(HTMLParser):
 
 def scripts() -> Mapping[str, str]:
     """The page's scripts by their names."""
-    return {name: content.decode() for name, (_, content) in read_page().items() if name.endswith(".js")}
+    return {name: content.decode() for name, (_, content) in read_files().items() if name.endswith(".js")}
 
 
 def test_only_the_pages_own_files_run(served: Served) -> None:
@@ -114,6 +114,14 @@ def test_only_this_machine_is_listened_to(tmp_path: Path) -> None:
     server = ConsoleServer(Console(workbench(tmp_path, nothing)), 0)
     with server._socket as listening:
         assert listening.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_grade_is_given_replaced_and_taken_back(served: Served) -> None:
+    """Each answer is the grade before; the grades that stay are in the set."""
+    asked = {"text": "harbor", "namespace": "default", "id": "a"}
+    answers = [served.post("judge", {**asked, "grade": grade}) for grade in (2, 3, None, 1)]
+    assert [(each.status, each.json) for each in answers] == [(200, {"before": each}) for each in (None, 2, 3, None)]
+    assert served.get("set").json["judged"] == 1
 
 
 def test_a_body_over_1_mib_is_refused(served: Served, asked: Asked) -> None:
@@ -220,7 +228,7 @@ def too_large() -> FatalDelivery:
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(Unanswered("no answer"), 504), (FatalDelivery("no broker"), 502), (too_large(), 413), (OSError("no file"), 502)],
+    [(NoAnswer("no answer"), 504), (FatalDelivery("no broker"), 502), (too_large(), 413), (OSError("no file"), 502)],
 )
 def test_what_kafka_did_not_do_is_said(tmp_path: Path, error: Exception, status: int) -> None:
     """The status and the words tell a late answer, a broker that is away and a query that is too large apart."""

@@ -12,10 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.cli.console.columns import Column, Search, compare_columns
+from flows.cli.console.columns import Column, Search, compare_columns, controls, shorten_overrides, write_forms
 from flows.cli.console.judgements import Judgements
-from flows.cli.console.losses import describe, to_view, trace
-from flows.cli.console.parameters import controls, shorten_overrides, write_forms
+from flows.cli.console.losses import explain_fate, to_view, trace
 from flows.cli.console.runs import Batch, measure_batch
 from flows.cli.console.waterfall import share_score, timeline, waterfall
 from flows.cli.console.workbench import Answers, Workbench, configure
@@ -95,7 +94,7 @@ def test_every_candidate_has_a_fate() -> None:
     [lost] = [fate for fate in fates.by_id.values() if fate.rank is None]
     assert lost.lost_at == "dedupe"
     twin = {"a": "c", "c": "a"}[lost.id]
-    said = describe(lost, fates.page_end, fates.read, {})["verdict"]
+    said = explain_fate(lost, fates, {})["verdict"]
     assert said.endswith(f"it has the same content as {twin}, which stands before it.")
     assert [row["rank"] for row in to_view(fates)] == [3, 4, 5, None]
 

@@ -21,7 +21,7 @@ from flows.assembly.delivery import kafka_client
 from flows.cli.console.server import TOKEN
 from flows.cli.console.workbench import searcher
 from flows.cli.ingestion import index_once
-from flows.cli.query_client import Unanswered
+from flows.cli.query import NoAnswer
 from flows.process.embedded import start_embedded
 from operators.delivery.client import ProducerRecord
 from operators.delivery.embedded_broker import EmbeddedBroker
@@ -82,12 +82,12 @@ def test_columns_are_asked_side_by_side(kafka: KafkaSettings) -> None:
 
 def test_without_the_flow_it_is_late_and_not_for_ever(kafka: KafkaSettings) -> None:
     """An answer that does not come is another error than a broker that is away."""
-    with pytest.raises(Unanswered, match=r"no answer to 2 queries in 0\.2 s: is the search flow running\?"):
+    with pytest.raises(NoAnswer, match=r"no answer to 2 queries in 0\.2 s: is the search flow running\?"):
         searcher(kafka, NoOpTracer(), 0.2)(SEARCHES)
     away = KafkaSettings(bootstrap_servers=f"127.0.0.1:{free_port()}")
     with pytest.raises(FatalDelivery, match=r"no Kafka broker answers") as caught:
         searcher(away, NoOpTracer())(SEARCHES)
-    assert not isinstance(caught.value, Unanswered)
+    assert not isinstance(caught.value, NoAnswer)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import kafka
 import pytest
 
 from flows.assembly.delivery import kafka_client
-from flows.cli.ingestion import Ingested, Rejection, ingest
+from flows.cli.ingestion import Ingested, RejectedDocument, ingest
 from operators.delivery.client import ProducerRecord
 from schemas import headers as names
 from schemas.errors import FatalDelivery
@@ -65,7 +65,7 @@ def test_rejected_documents_are_told_by_number_and_reason(kafka_settings: KafkaS
     with applying(kafka_settings, frozenset({b"d2", b"d5"})):
         for _ in range(2):
             ingested = ingest(kafka_client(kafka_settings), kafka_settings.topics, documents, lambda *_: None, WITHIN)
-            wrong = [Rejection(line, id_, "invalid", "text: missing") for line, id_ in ((6, "d2"), (15, "d5"))]
+            wrong = [RejectedDocument(line, id_, "invalid", "text: missing") for line, id_ in ((6, "d2"), (15, "d5"))]
             assert (ingested.sent, ingested.applied, ingested.rejected) == (8, 6, wrong)
 
 

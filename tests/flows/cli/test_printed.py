@@ -19,12 +19,12 @@ from opentelemetry.trace import Link, SpanKind
 from flows.cli import check, collections, ingestion, output, replay
 from flows.cli.check import Finding
 from flows.cli.demo import span_tree
-from flows.cli.evaluate import command, compare, sources
+from flows.cli.evaluate import command, sources
 from flows.cli.evaluate.evaluation import Row
 from flows.cli.evaluate.tune import count_trials
-from flows.cli.ingestion import Ingested, Rejection
+from flows.cli.ingestion import Ingested, RejectedDocument
 from flows.cli.output import print_result
-from flows.cli.query_client import refusal
+from flows.cli.query import refusal
 from flows.cli.run import print_outcome
 from operators.clients.qdrant.answers import CollectionInfo
 from operators.collections.making import Ensured
@@ -133,7 +133,7 @@ def test_a_span_is_shown_once() -> None:
 
 def test_index_shows_rejected_documents(shown: Shown) -> None:
     """A line each."""
-    print_outcome(Ingested(2, [Rejection(1, EVIL, EVIL, EVIL)]), as_json=False)
+    print_outcome(Ingested(2, [RejectedDocument(1, EVIL, EVIL, EVIL)]), as_json=False)
     assert len(shown().splitlines()) == 2
 
 
@@ -183,7 +183,7 @@ def test_evaluate_shows_rows_and_queries(shown: Shown) -> None:
     """Names of recipes, ids of queries, and names of files."""
     sources.print_report([command.figures_table([Row(EVIL, {"MRR@10": 1.0}, {"ok": 1})])])
     values = {"MRR@10": {EVIL: 0.5}}, {"MRR@10": {EVIL: 1.0}}
-    sources.print_report(compare.describe_comparison(compare.compare_values(*values, "MRR@10", 0), "a", "b"))
+    sources.print_report(command.describe_comparison(command.compare_values(*values, "MRR@10", 0), "a", "b"))
     shown()
 
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from flows.assembly.delivery import kafka_client
-from flows.cli.query_client import Ends, QueryClient
+from flows.cli.query import Ends, QueryClient
 from operators.delivery.client import ConsumerRecord, ProducerRecord
 from schemas import headers as names
 from schemas.errors import DeliveryError, FatalDelivery

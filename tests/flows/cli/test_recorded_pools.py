@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from flows.cli.evaluate.compare import read_run
+from flows.cli.evaluate.command import read_run
 from flows.cli.evaluate.evaluation import Row, make_row, variants
 from flows.cli.evaluate.sources import Recorded, rank_pools, read_pools
 from flows.cli.rank import PoolRanker
