@@ -10,9 +10,9 @@ from operators.query.plan import RankingPlan
 from operators.query.results import Results
 from operators.query.returned import Around
 from operators.ranking.candidate import Candidate, Leg
+from operators.ranking.coverage import Relevance
 from operators.ranking.distance import pick
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
-from operators.ranking.relevance import Relevance
 from operators.ranking.run import Facts, Matches, ModelScores, Run
 from operators.text.passages import Hint
 from schemas.errors import Reason

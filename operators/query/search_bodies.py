@@ -26,7 +26,7 @@ from operators.query.search import (
     nearest,
     with_endings,
 )
-from operators.ranking.reflections import recency_weight
+from operators.ranking.blend import recency_weight
 from operators.text.terms import SparseVector
 from schemas.document import ACTOR_TYPE, CONTENT, CREATED, EXPIRES, NAMESPACE, REFLECTION, SUBJECT, TEXT, TYPE
 from schemas.recipes.fusion import Weighted

@@ -3,13 +3,13 @@
 A leg's hits are columns and a candidate is small, since ranking is where most of a query's own CPU time is spent.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from schemas.errors import Reason
-from schemas.result import LEGS, LegStatus
+from schemas.result import KEYWORD, LEGS, VECTOR, LegStatus
 
 Payload = Mapping[str, Any]
 
@@ -102,6 +102,17 @@ def union(legs: Sequence[Leg]) -> dict[str, Payload]:
         # The order and the payloads of what is there already stay.
         payloads = {**payloads, **offered, **payloads} if payloads else offered
     return payloads
+
+
+def scores_by_leg(legs: Sequence[Leg]) -> dict[str, dict[str, float]]:
+    """Each id's score in the vector and the keyword leg, as far as these are there, by the leg's name."""
+    return {leg.name: leg.scores_by_id() for leg in legs if leg.name in (VECTOR, KEYWORD)}
+
+
+def rescore(candidates: Iterable[Candidate], scores: Iterable[float]) -> None:
+    """Give each candidate its score."""
+    for candidate, score in zip(candidates, scores, strict=True):
+        candidate.score = score
 
 
 def list_candidates(legs: Sequence[Leg]) -> list[Candidate]:

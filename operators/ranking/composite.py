@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Payload, best_first
+from operators.ranking.candidate import Candidate, Payload, best_first, rescore
 from operators.ranking.run import Run, number
 from operators.text.dates import TemporalExpression
 from schemas.recipes.stages import Composite, Temporal
@@ -41,19 +41,17 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
         now = run.now(stage)
         worths = [quality(candidate, now, stage, run) for candidate in candidates]
         terms["quality"], best = _scale_to_maximum([worth.raw for worth in worths])
-    weights = {name: getattr(stage, name) for name in terms}
-    before = [candidate.score for candidate in candidates]
-    for candidate in candidates:
-        candidate.score = 0.0
-    for name, weight in weights.items():
-        for candidate, value in zip(candidates, terms[name], strict=True):
-            candidate.score += weight * value
+    scores = [0.0] * len(candidates)
+    for name, values in terms.items():
+        weight = getattr(stage, name)
+        scores = [score + weight * value for score, value in zip(scores, values, strict=True)]
     columns: dict[str, Iterable[object]] = {**terms}
     if ages:
         columns["age_days"] = ages
     if worths:
         columns["quality_of"] = ({**worth._asdict(), "maximum": best} for worth in worths)
-    run.explain(stage, candidates, before, columns, {"maximum": highest})
+    run.explain(stage, candidates, scores, columns, {"maximum": highest})
+    rescore(candidates, scores)
     return best_first(candidates)
 
 
@@ -195,13 +193,12 @@ def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list
     if temporal_expression is None or stage.boost <= 0:
         return list(candidates)
     now = run.now(stage)
-    before = [candidate.score for candidate in candidates]
     ages = run.ages(candidates, now, "created_at", ahead=True)
     near = [proximity(age, temporal_expression) if age is not None else 0.0 for age in ages]
-    for candidate, share in zip(candidates, near, strict=True):
-        candidate.score += stage.boost * share
+    scores = [candidate.score + stage.boost * share for candidate, share in zip(candidates, near, strict=True)]
     named = {"days": temporal_expression.days, "tolerance": temporal_expression.tolerance}
-    run.explain(stage, candidates, before, {"age_days": ages, "proximity": near}, named)
+    run.explain(stage, candidates, scores, {"age_days": ages, "proximity": near}, named)
+    rescore(candidates, scores)
     return best_first(candidates)
 
 

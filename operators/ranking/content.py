@@ -94,7 +94,7 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
             each for place, each in enumerate(candidates) if contents[place] is None or first[contents[place]] == place
         ]
     kept = truncate(kept, stage.limit)
-    run.explain(stage, kept, (candidate.score for candidate in kept), {})
+    run.explain(stage, kept, (candidate.score for candidate in kept))
     return kept
 
 
