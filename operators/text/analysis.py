@@ -11,7 +11,7 @@ Rules
 - Hyphens, apostrophes and the signs & / . _ + # join words to a form beside them: `wi-fi` is wifi, `O'Reilly` oreilly,
   `Ph.D.` phd. A letter with + or # behind it is a word with its sign, `C++`; a longer word has it in a form.
 - A number and a unit are one form with one spelling: `2,50 kg`, `2.5kg` and `2.5 KG` are 2.5kg, `6.7"` is 6.7in
-  (`operators.text.numbers`).
+  (`operators.text.folding`).
 - White space joins words with a digit and short words: in a document only those in capitals, units behind a number,
   and the x between two numbers, so that prose makes no forms. A query's words of letters are joined as evidence.
 - Only hyphens, white space and parentheses join two digits, and only in a form of LONG characters or more: `10 5` is
@@ -28,8 +28,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
-from operators.text.folding import fold
-from operators.text.numbers import NUMBER, UNITS, normal_number, sizes
+from operators.text.folding import NUMBER, UNITS, fold, normal_number, sizes
 from operators.text.words import LETTERS, split
 
 LONG: Final = 7
