@@ -29,6 +29,9 @@ class Direction(NamedTuple):
 FLIPPED: Final[Mapping[Bound, Bound]] = {"lt": "gte", "gt": "lte", "lte": "gt", "gte": "lt"}
 """The bound that a negated one is: not more than is at most."""
 
+TURNED: Final[Mapping[Bound, Bound]] = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
+"""The bound of an age, which grows as its date falls."""
+
 _BEFORE: Final = """
 lt strong: less than|fewer than|smaller than|weniger als|kleiner als|moins de|moins d'|a moins de|inferieur a|
  inferieure a|inferieurs a|plus petit que|plus petite que|<
