@@ -61,7 +61,6 @@ def find_units(matches: Matches, ids: Set[str]) -> list[Unit]:
 
 
 def _join(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-    """The fields by id in either."""
     return {**one, **{id_: list(dict.fromkeys((*one.get(id_, ()), *fields))) for id_, fields in other.items()}}
 
 

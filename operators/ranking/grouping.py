@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Payload
+from operators.ranking.candidate import Candidate, Payload, best_first
 from schemas.filters import value_at
 from schemas.query import GroupScore
 
@@ -86,10 +86,7 @@ def group(ranked: Sequence[Candidate], grouping: Grouping) -> tuple[list[Candida
             keys[place] = key
     groups = {each[0].id: Group(keys.get(place), each) for place, each in members.items()}
     combined = [each.best(grouping.score) for each in groups.values()]
-    if grouping.score == "max":
-        return combined, groups
-    # Stable in reverse, too.
-    return sorted(combined, key=lambda candidate: candidate.score, reverse=True), groups
+    return (combined if grouping.score == "max" else best_first(combined)), groups
 
 
 def _mean(scores: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from operators.ranking.candidate import Candidate, rescore
 from operators.ranking.coverage import find_units
 from operators.ranking.marks import are_marks, read_marks
-from operators.ranking.run import Alike, Run, Unit, stamp
+from operators.ranking.run import Alike, Run, stamp
 from operators.text.dates import DAY, NamedTime
 from operators.text.times import named_time
 from schemas.document import MARKS
@@ -53,12 +53,16 @@ def versions(candidates: list[Candidate], stage: Versions, run: Run) -> list[Can
         return candidates
     shares = (run.alike.get(first[one].id, {}).get(first[other].id, 0.0) for one, other in pairs)
     similar = {pair: share for pair, share in zip(pairs, shares, strict=True) if share >= stage.similarity}
-    units = _atoms(candidates, run) if similar else []
-    if not units:
+    if not similar or run.facts.matches is None:
         return candidates
-    words = [frozenset(unit.text for unit in units if each.id in unit.fields) for each in first]
+    known = run.evidence
+    units = known.units if known is not None else find_units(run.facts.matches, {each.id for each in candidates})
+    atoms = [unit for unit in units if unit.atoms == 1]
+    if not atoms:
+        return candidates
+    words = [frozenset(unit.text for unit in atoms if each.id in unit.fields) for each in first]
     time = _named_time(run)
-    asked = _numbers(unit.text for unit in units)
+    asked = _numbers(unit.text for unit in atoms)
     named = _numbers(_WORD.findall(time.phrase)) if time is not None else set()
     ranked, scores = list(candidates), [each.score for each in candidates]
     values: dict[int, dict[str, Any]] = {}
@@ -133,17 +137,6 @@ def _pairs(first: Sequence[Candidate], stamps: Mapping[int, float], margin: floa
                 yield one, other
 
 
-def _atoms(candidates: Sequence[Candidate], run: Run) -> list[Unit]:
-    """The atoms of the query, if it is known which candidates have them."""
-    if run.facts.matches is None:
-        return []
-    if run.evidence is not None:
-        units = run.evidence.units
-    else:
-        units = find_units(run.facts.matches, {each.id for each in candidates})
-    return [unit for unit in units if unit.atoms == 1]
-
-
 def _groups(similar: Mapping[Pair, float], words: Sequence[Set[str]]) -> Iterator[list[int]]:
     """The places of each group of versions, in their order: the first leads, and all are similar to it."""
     behind: dict[int, list[int]] = {}
@@ -160,14 +153,13 @@ def _groups(similar: Mapping[Pair, float], words: Sequence[Set[str]]) -> Iterato
 
 def _named_time(run: Run) -> NamedTime | None:
     """The time that the query names, by the rules, or else by whatever read it."""
-    facts = run.facts
-    if facts.now is None:
+    now, said = run.facts.now, run.facts.temporal_expression
+    if now is None:
         return None
-    said = facts.temporal_expression
-    found = named_time(facts.text, facts.now) if facts.text is not None else None
-    if found is None and said is not None:
-        return NamedTime("", said, facts.now - (said.days - said.tolerance) * DAY)
-    return found
+    found = named_time(run.facts.text, now) if run.facts.text is not None else None
+    return (
+        NamedTime("", said, now - (said.days - said.tolerance) * DAY) if found is None and said is not None else found
+    )
 
 
 def _numbers(words: Iterable[str]) -> set[str]:

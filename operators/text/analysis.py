@@ -190,8 +190,9 @@ class _Reader:
                 before = None
                 yield from self._join_row(row)
                 row = []
-            if before is not None and chunk is not None:
-                yield from self._join_pair(before, chunk)
+            if before is not None and before.number is not None and chunk is not None and chunk.text is not None:
+                last = Token(before.number, before.start, before.end, before.first + before.atoms - 1, 1, False)
+                yield from _sizes(last, _token(chunk))
             if chunk is not None and self._is_in_row(chunk, before):
                 row.append(chunk)
             elif row:
@@ -299,12 +300,6 @@ class _Reader:
             return True
         return before is not None and before.number is not None and (chunk.text == "x" or chunk.text in UNITS)
 
-    def _join_pair(self, before: _Chunk, chunk: _Chunk) -> Iterator[Token]:
-        """The size that two chunks side by side make."""
-        if before.number is not None and chunk.text is not None:
-            last = Token(before.number, before.start, before.end, before.first + before.atoms - 1, 1, False)
-            yield from _sizes(last, _token(chunk))
-
     def _join_row(self, row: Sequence[_Chunk]) -> Iterator[Token]:
         """The forms with a digit that two or more of these chunks make."""
         if not self._query and sum(chunk.number == chunk.text for chunk in row) > ROW:
@@ -346,8 +341,8 @@ class _Reader:
         self._pairs -= min(self._pairs, len(pairs))
 
 
-def _token(chunk: _Chunk, *, is_word: bool = False) -> Token:
-    return Token(chunk.text or "", chunk.start, chunk.end, chunk.first, chunk.atoms, is_word)
+def _token(chunk: _Chunk) -> Token:
+    return Token(chunk.text or "", chunk.start, chunk.end, chunk.first, chunk.atoms, False)
 
 
 def _sizes(number: Token, unit: Token) -> Iterator[Token]:

@@ -128,10 +128,9 @@ def _complete(token: Token) -> Token:
 
 def all_leaves(expression: Expression) -> Iterator[Leaf]:
     """All words, phrases and prefixes of an expression, excluded ones, too."""
-    parts = _operands(expression)
     if not isinstance(expression, All | Any | Not):
         yield expression
-    for part in parts:
+    for part in _operands(expression):
         yield from all_leaves(part)
 
 
@@ -159,7 +158,7 @@ class _Group:
             return
         if not self.beside:
             raise Malformed("nothing on one side of an operator, or in parentheses")
-        self._without.append(_join_operands(self.beside))
+        self._without.append(_all([each for each in self.beside if not _empty(each)] or [NOTHING]))
         self.beside = []
         if operator is not Operator.NOT:
             self._both.append(_not(self._without))
@@ -208,10 +207,6 @@ def _narrow(outer: Columns | None, inner: Columns | None) -> Columns | None:
     if outer is None or inner is None:
         return inner if outer is None else outer
     return tuple(column for column in inner if column in outer)
-
-
-def _join_operands(operands: list[Expression]) -> Expression:
-    return _all([each for each in operands if not _empty(each)] or [NOTHING])
 
 
 def _empty(expression: Expression) -> bool:

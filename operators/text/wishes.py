@@ -15,24 +15,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from operators.text import phrases
 from operators.text.expression import parse
 from operators.text.lexer import plain
 from operators.text.measures import YEAR, Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
-from operators.text.phrases import (
-    BEFORE,
-    BEHIND,
-    EXCLUDING,
-    FLIPPED,
-    NAMES,
-    ONWARDS,
-    ORDERS,
-    TURNED,
-    WORDS,
-    Bound,
-    Direction,
-    Meaning,
-    Phrases,
-)
+from operators.text.phrases import WORDS, Bound, Direction, Meaning, Phrases
 from schemas.wishes import MAX_ABOUT, MAX_WISHES, Exclusion, Limit, Order, Wish
 
 _LONGEST: Final = 4
@@ -53,7 +40,7 @@ _NEGATIONS: Final = frozenset({"no", "not", "nicht", "kein", "keine", "pas", "no
 """Words that turn a direction round: not more than."""
 
 _FIRST_WORDS: Final = _NEGATIONS.union(
-    *(phrases.firsts for phrases in (BEFORE, EXCLUDING, ORDERS)),
+    *(each.firsts for each in (phrases.BEFORE, phrases.EXCLUDING, phrases.ORDERS)),
     *(WORDS[kind] for kind in ("filler", "opening", "range", "relative", "size")),
 )
 """The words with which wishes begin; others begin with a number or a sign."""
@@ -138,14 +125,14 @@ class _Reader:
         word = self._text(at)
         return word[:1].isalpha() and word not in WORDS["stop"] and self.tokens[at].number is None
 
-    def _phrase(self, at: int, phrases: Phrases[Meaning]) -> tuple[Meaning, int] | None:
-        """The meaning of the longest of these phrases that begins at a token, and the token behind it."""
-        if self._text(at) not in phrases.firsts:
+    def _phrase(self, at: int, table: Phrases[Meaning]) -> tuple[Meaning, int] | None:
+        """The meaning of the longest phrase of a table that begins at a token, and the token behind it."""
+        if self._text(at) not in table.firsts:
             return None
         for size in range(min(_LONGEST, len(self.tokens) - at), 0, -1):
             words = " ".join(each.text for each in self.tokens[at : at + size])
-            if words in phrases:
-                return phrases[words], at + size
+            if words in table:
+                return table[words], at + size
         return None
 
     def _is_hyphened(self, start: int, end: int) -> bool:
@@ -172,7 +159,7 @@ class _Reader:
     def _limit(self, at: int) -> _Found | None:
         """A direction, a number, its unit and subject: "at least 16 GB of memory"."""
         negated = self._text(at) in _NEGATIONS
-        phrase = self._phrase(at + negated, BEFORE)
+        phrase = self._phrase(at + negated, phrases.BEFORE)
         if phrase is None or (at and self._is_hyphened(at, at + 1)):
             return None
         said, behind = phrase
@@ -186,7 +173,7 @@ class _Reader:
         if measure is None:
             return None
         said = said._replace(subject="size") if sized else said
-        return self._make_limit(at, measure, said, FLIPPED[said.bound] if negated else said.bound)
+        return self._make_limit(at, measure, said, phrases.FLIPPED[said.bound] if negated else said.bound)
 
     def _make_limit(self, start: int, measure: Measure, said: Direction, bound: Bound) -> _Found | None:
         end, unit, about = measure.end, measure.unit, [said.subject] if said.subject else []
@@ -200,14 +187,14 @@ class _Reader:
             return None
         if said.strength == "from":
             # "from 20 euro" begins a range of prices, "a router from 2017" and "photos from 5 angles" none.
-            onwards = self._phrase(end, ONWARDS)
+            onwards = self._phrase(end, phrases.ONWARDS)
             if onwards is not None and unit is None and is_year(measure.number):
                 return _Found(start, onwards[1], _limit({bound: measure.number}, YEAR, ["date"]))
             if unit is None or unit.kind not in {"currency", "area", "mass", "volume", "data"}:
                 return None
         if said.subject == "date":
             # Older than 18, newer than 3 years: an age grows the other way.
-            bound, about = TURNED[bound], ["age"]
+            bound, about = phrases.TURNED[bound], ["age"]
         if unit is not None and about and subjects_in(unit.kind).isdisjoint(about):
             about = []
         end, subject = self._subject(end, unit)
@@ -275,7 +262,7 @@ class _Reader:
             return None
         end = measure.end
         counted = measure.unit is None and self._is_word(end)
-        behind = self._phrase(end + counted, BEHIND)
+        behind = self._phrase(end + counted, phrases.BEHIND)
         if behind is None:
             return None
         about = sorted(subjects_of(self._text(end))) if counted else []
@@ -299,22 +286,26 @@ class _Reader:
             return None
         if number is not None and measure_at(self.tokens, at + 1) != Measure(number, None, at + 1, end):
             return None
-        if (behind := self._phrase(end, BEHIND)) is not None and number is not None:
+        if (behind := self._phrase(end, phrases.BEHIND)) is not None and number is not None:
             return _Found(at, behind[1], _limit({behind[0]: number}, None, ["size"]))
         return _Found(at, end, Limit(value=self._words(at + 1, end), about=["size"]))
 
     def _exclusion(self, at: int) -> _Found | None:
         """An exclusion behind what is wanted: "without sugar", ", not leather", "that do not rust"."""
-        phrase = self._phrase(at, EXCLUDING)
+        phrase = self._phrase(at, phrases.EXCLUDING)
         kind, marked = phrase if phrase is not None else ("", at)
         if kind in {"", "clause"} and (verb := self._clause(at)) is not None:
             kind, marked = "", verb
         # "No more than" is a limit.
-        if marked == at or self._phrase(marked, BEFORE) is not None:
+        if marked == at or self._phrase(marked, phrases.BEFORE) is not None:
             return None
         if at <= self._wanted or self._is(at - 1, "either"):
             return None
-        if self._is_hyphened(at, marked) or self._phrase(at, NAMES) or (kind == "clause" and not self._is_apart(at)):
+        if (
+            self._is_hyphened(at, marked)
+            or self._phrase(at, phrases.NAMES)
+            or (kind == "clause" and not self._is_apart(at))
+        ):
             return None
         is_behind_noun = self._is_word(at - 1) or self._text(at - 1) == "," or self.tokens[at - 1].number is not None
         if kind == "noun" and not is_behind_noun:
@@ -366,7 +357,7 @@ class _Reader:
         """The token behind the words that name what is excluded."""
         end = first
         while self._is_word(end) or (end > first and self._is_joint(end)):
-            if end > first and (self._size(end) is not None or self._phrase(end, BEFORE) is not None):
+            if end > first and (self._size(end) is not None or self._phrase(end, phrases.BEFORE) is not None):
                 break
             end += 1
         words = [each for each in range(first, end) if self._text(each) != "-"]
@@ -378,7 +369,7 @@ class _Reader:
         elif len(words) > _NAMED:
             end = words[_NAMED]
         also = self._skip(end, "also", 1)
-        if also > end and self._is_word(also) and not self._phrase(end, EXCLUDING):
+        if also > end and self._is_word(also) and not self._phrase(end, phrases.EXCLUDING):
             return self._end_of_name(also)
         return end
 
@@ -387,7 +378,7 @@ class _Reader:
         return self._text(at) == "-" and self.tokens[at].glued and at + 1 < len(self.tokens)
 
     def _order(self, at: int) -> _Found | None:
-        phrase = self._phrase(at, ORDERS)
+        phrase = self._phrase(at, phrases.ORDERS)
         if phrase is None or self._is_hyphened(at, phrase[1]) or len(self.tokens) == phrase[1] - at:
             return None
         subject, direction = phrase[0]
