@@ -6,8 +6,8 @@ text. Of an exclusion the words do: a document that names them without a negatio
 
 import math
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence, Set
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -124,7 +124,9 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
 def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | None) -> _Judged:
     if isinstance(wish, Exclusion):
         wanted = [each for each in alternatives(wish.without) if each]
-        return _Judged(wish, [_exclude(wanted, each) for each in documents])
+        # The thing decides that a document names most of.
+        excluded = ((_exclude(words, each) for words in wanted) for each in documents)
+        return _Judged(wish, [max(each, key=lambda verdict: verdict.fails, default=_SAYS_NOTHING) for each in excluded])
     subject = Subject.of(wish, text)
     # A field that came with the wish goes first, so that one that is sent back as it was decides as it did.
     fields = [*([wish.field] if wish.field is not None else []), *choose_fields(subject, documents)]
@@ -154,12 +156,7 @@ def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
     return _Verdict(FAILS, said[0]) if fitting is None else _Verdict(FITS, fitting)
 
 
-def _exclude(wanted: Sequence[Sequence[str]], document: Document) -> _Verdict:
-    """The verdict by the thing that the document names most of."""
-    return max((_exclude_one(words, document) for words in wanted), key=lambda each: each.fails, default=_SAYS_NOTHING)
-
-
-def _exclude_one(words: Sequence[str], document: Document) -> _Verdict:
+def _exclude(words: Sequence[str], document: Document) -> _Verdict:
     named: dict[str, str] = {}
     for tokens in document.around(_pattern_of(tuple(words))):
         for at, token in enumerate(tokens):
@@ -215,13 +212,9 @@ def _order(
         order_value(subject, document, field) if field is not None and id_ in similar else None
         for id_, document in zip(scores, documents, strict=True)
     ]
-    known = sorted(each for each in values if each is not None)
-    behind: Callable[[float], int] = (
-        (lambda value: len(known) - bisect_right(known, value))
-        if wish.direction == "asc"
-        else (lambda value: bisect_left(known, value))
-    )
-    shares = [None if each is None else behind(each) / max(len(known) - 1, 1) for each in values]
+    sign = -1 if wish.direction == "asc" else 1
+    known = sorted(sign * each for each in values if each is not None)
+    shares = [None if each is None else bisect_left(known, sign * each) / max(len(known) - 1, 1) for each in values]
     read = wish.model_copy(update={"field": field if known else wish.field})
     return _Ordered(read, max(scores.values()), shares, values)
 

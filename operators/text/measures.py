@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from operators.text.phrases import read_rows
@@ -266,11 +267,12 @@ def unit_at(tokens: Sequence[Lexeme], at: int) -> tuple[Unit | None, int]:
 
 def measure_at(tokens: Sequence[Lexeme], at: int) -> Measure | None:
     """The number at this token, with the unit behind it or the currency before it; None if there is no number."""
-    if at < len(tokens) and (before := UNITS.get(tokens[at].text)) is not None and before.kind == "currency":
-        if at + 1 < len(tokens) and (number := tokens[at + 1].number) is not None:
-            return Measure(number, before, at, at + 2)
+    if at >= len(tokens):
         return None
-    if at >= len(tokens) or (number := tokens[at].number) is None:
+    if (before := UNITS.get(tokens[at].text)) is not None and before.kind == "currency":
+        number = tokens[at + 1].number if at + 1 < len(tokens) else None
+        return Measure(number, before, at, at + 2) if number is not None else None
+    if (number := tokens[at].number) is None:
         return None
     unit, end = unit_at(tokens, at + 1)
     return Measure(number, unit, at, end)
@@ -285,11 +287,9 @@ def measures_of(tokens: Sequence[Lexeme]) -> Iterator[Measure]:
         if measure is not None:
             found.append(measure)
         at = measure.end if measure is not None else at + 1
-    for index, measure in enumerate(found):
-        after = found[index + 1] if index + 1 < len(found) else None
+    for measure, after in zip_longest(found, found[1:]):
         ranged = after is not None and measure.unit is None and measure.end + 1 == after.start
-        between = tokens[measure.end].text if measure.end < len(tokens) else ""
-        if after is not None and ranged and between in RANGED:
+        if ranged and tokens[measure.end].text in RANGED:
             yield measure._replace(unit=after.unit, end=after.end if after.unit is None else measure.end)
         else:
             yield measure
