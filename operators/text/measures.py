@@ -46,41 +46,44 @@ class Measure(NamedTuple):
 
 
 _UNITS: Final = """
-length: mm 1 mm millimeter millimeters millimetre millimetres;
+length = width height length depth thickness diameter size screen:
+ mm 1 mm millimeter millimeters millimetre millimetres;
  cm 10 cm centimeter centimeters centimetre centimetres zentimeter zentimetern;
  m 1000 m meter meters metre metres metern; km 1000000 km kilometer kilometers kilometre kilometres kilometern;
  inch 25.4 inch inches zoll pouce pouces " ″; ft 304.8 ft foot feet fuss; mi 1609344 mile miles meile meilen
-mass: mg 1 mg milligram milligrams milligramm milligramme milligrammes;
+mass = weight: mg 1 mg milligram milligrams milligramm milligramme milligrammes;
  g 1000 g gram grams gramm gramme grammes gr;
  kg 1000000 kg kgs kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes;
  t 1000000000 t tonne tonnes tonnen; lb 453592.37 lb lbs; oz 28349.523 oz ounce ounces unze unzen
-volume: ml 1 ml milliliter milliliters millilitre millilitres; cl 10 cl centiliter centilitre centilitres;
+volume = volume: ml 1 ml milliliter milliliters millilitre millilitres; cl 10 cl centiliter centilitre centilitres;
  l 1000 l liter liters litre litres litern; gal 3785.41 gal gallon gallons
-area: m² 1 m² m2 qm sqm quadratmeter quadratmetern|square metre|square metres|square meter|square meters|metres carres;
- ft² 0.092903 ft² ft2 sqft|square feet|sq ft; ha 10000 ha hektar hectare hectares
-data: kB 1 kb kilobyte kilobytes; MB 1000 mb mo megabyte megabytes;
+area = area: m² 1 m² m2 qm sqm quadratmeter quadratmetern|square metre|square metres|square meter|square meters|
+ metres carres; ft² 0.092903 ft² ft2 sqft|square feet|sq ft; ha 10000 ha hektar hectare hectares
+data = memory storage: kB 1 kb kilobyte kilobytes; MB 1000 mb mo megabyte megabytes;
  GB 1000000 gb go gig gigs gigabyte gigabytes gigaoctets gib; TB 1000000000 tb terabyte terabytes teraoctets tib
-power: W 1 w watt watts; kW 1000 kw kilowatt kilowatts; hp 745.7 hp ps horsepower
+power = power: W 1 w watt watts; kW 1000 kw kilowatt kilowatts; hp 745.7 hp ps horsepower
 voltage: V 1 v volt volts
-charge: mAh 1 mah; Ah 1000 ah
+charge = battery: mAh 1 mah; Ah 1000 ah
 energy: Wh 1 wh; kWh 1000 kwh
 frequency: Hz 1 hz hertz; kHz 1000 khz; MHz 1000000 mhz; GHz 1000000000 ghz
-time: s 1 s sec secs second seconds sekunde sekunden seconde secondes; min 60 min mins minute minutes minuten;
- h 3600 h hr hrs hour hours stunde stunden heure heures std; d 86400 day days tag tage tagen jour jours;
- week 604800 week weeks woche wochen semaine semaines; month 2592000 month months monat monate monaten mois;
- y 31536000 yr yrs year years jahr jahre jahren ans annees
-temperature: °C 1 °c celsius degree degrees grad degre degres|° c|degrees celsius; °F 1 °f fahrenheit|° f
-light: lm 1 lm lumen lumens
-sound: dB 1 db decibel decibels dezibel
+time = duration age: s 1 s sec secs second seconds sekunde sekunden seconde secondes;
+ min 60 min mins minute minutes minuten; h 3600 h hr hrs hour hours stunde stunden heure heures std;
+ d 86400 day days tag tage tagen jour jours; week 604800 week weeks woche wochen semaine semaines;
+ month 2592000 month months monat monate monaten mois; y 31536000 yr yrs year years jahr jahre jahren ans annees
+temperature = temperature: °C 1 °c celsius degree degrees grad degre degres|° c|degrees celsius; °F 1 °f fahrenheit|° f
+light = brightness: lm 1 lm lumen lumens
+sound = noise: dB 1 db decibel decibels dezibel
 pixels: MP 1 mp megapixel megapixels
 pressure: bar 1 bar bars
-speed: km/h 1 kmh kph|km / h; mph 1.609 mph
+speed = speed: km/h 1 kmh kph|km / h; mph 1.609 mph
 rate: rpm 1 rpm
 share: % 1 % percent prozent
-currency: EUR 1 € eur euro euros; USD 1 $ usd dollar dollars; GBP 1 £ gbp pound pounds quid; CHF 1 chf franken;
+currency = price: EUR 1 € eur euro euros; USD 1 $ usd dollar dollars; GBP 1 £ gbp pound pounds quid; CHF 1 chf franken;
  JPY 1 ¥ jpy yen
 """
-"""Kind, and name, size and spellings of each of its units; spellings of several words behind bars."""
+"""Kind = the subjects that are measured in it where a field names no unit, and name, size and spellings of each of its
+units; spellings of several words behind bars.
+"""
 
 _DIMENSIONS: Final = """
 price: price prices priced cost costs costing preis preise preislich prix cout couts tarif amount betrag montant
@@ -118,23 +121,6 @@ noise: noise loudness loud lautstarke laut bruit
 brightness: brightness helligkeit luminosite
 """
 """Subjects that a number may have, each with the words for it in queries, in texts and in names of fields."""
-
-_SUBJECTS: Final = """
-currency: price
-mass: weight
-volume: volume
-data: memory storage
-area: area
-time: duration age
-power: power
-charge: battery
-length: width height length depth thickness diameter size screen
-temperature: temperature
-light: brightness
-sound: noise
-speed: speed
-"""
-"""Kind of unit -> the subjects that are measured in it, where a field names no unit."""
 
 NUMBER_WORDS: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
@@ -179,7 +165,8 @@ def simplify(text: str) -> str:
 
 
 def _read_units() -> Iterator[tuple[str, Unit]]:
-    for kind, units in read_rows(_UNITS):
+    for head, units in read_rows(_UNITS):
+        kind = head.partition(" = ")[0]
         for unit in units.split("; "):
             name, factor, spellings = unit.split(" ", 2)
             first, *phrases = spellings.split("|")
@@ -196,7 +183,9 @@ _BY_NAME: Final = {unit.name: unit for unit in UNITS.values()}
 
 
 _WORDS_OF: Final = {subject: frozenset(words.split()) for subject, words in read_rows(_DIMENSIONS)}
-_SUBJECTS_OF: Final = {kind: frozenset(subjects.split()) for kind, subjects in read_rows(_SUBJECTS)}
+_SUBJECTS_OF: Final = {
+    kind: frozenset(subjects.split()) for kind, _, subjects in (head.partition(" = ") for head, _ in read_rows(_UNITS))
+}
 
 
 def unit_of(name: str | None) -> Unit | None:
