@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 
 from operators.ranking.candidate import Candidate, Payload
@@ -71,11 +71,7 @@ def field_texts(payload: Payload, path: str) -> list[str]:
 
 
 def _flatten(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, list):
-            yield from value
-        else:
-            yield value
+    return chain.from_iterable(value if isinstance(value, list) else (value,) for value in values)
 
 
 def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Candidate]:

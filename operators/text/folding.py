@@ -64,19 +64,18 @@ class _Forms(dict[int, str]):
     """The form of each character, by its code point, worked out when it is met."""
 
     def __missing__(self, point: int) -> str:
-        form = self[point] = _form(chr(point))
+        character = chr(point)
+        form = _SPELT.get(character)
+        if form is None:
+            usual = unicodedata.normalize("NFKC", character).replace("\u2044", "/")
+            digits = "".join(str(unicodedata.decimal(each, each)) for each in usual)
+            form = "".join(_SPELT.get(each, each) for each in digits)
+            # A fraction behind a whole number, or a sign such as a trade mark's behind a word, is a word of its own.
+            fraction = unicodedata.decomposition(character).startswith("<fraction>")
+            if form != character and (fraction or unicodedata.category(character) == "So"):
+                form = f" {form}"
+        self[point] = form
         return form
-
-
-def _form(character: str) -> str:
-    if (known := _SPELT.get(character)) is not None:
-        return known
-    form = unicodedata.normalize("NFKC", character).replace("\u2044", "/")
-    # A fraction behind a whole number, or a sign such as a trade mark's behind a word, is a word of its own.
-    apart = unicodedata.decomposition(character).startswith("<fraction>") or unicodedata.category(character) == "So"
-    digits = "".join(str(unicodedata.decimal(each, each)) for each in form)
-    folded = "".join(_SPELT.get(each, each) for each in digits)
-    return f" {folded}" if apart and folded != character else folded
 
 
 _FORMS: Final = _Forms()

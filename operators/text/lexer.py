@@ -174,7 +174,10 @@ class _Lexer:
         start, end = found.span()
         within = self._filter if start < self._reach else None
         if (operator := self._operator_at(start)) is not None:
-            self._add_operator(operator)
+            if operator is Operator.NOT and self._read[-1:] == [Operator.AND]:
+                self._read.pop()
+            self._read.append(operator)
+            self._expert = True
         elif found["operand"] is not None:
             self._add_operand(found["operand"], found["star"] is not None, within)
             if _NEAR.match(self._text, start):
@@ -190,13 +193,6 @@ class _Lexer:
         elif found["sign"] == '"':
             raise Malformed("unbalanced quotes")
         return end
-
-    def _add_operator(self, operator: Operator) -> None:
-        if operator is Operator.NOT and self._read and self._read[-1] is Operator.AND:
-            self._read[-1] = operator
-        else:
-            self._read.append(operator)
-        self._expert = True
 
     def _add_operand(self, text: str, starred: bool, within: Columns | None) -> None:
         leaf: Leaf

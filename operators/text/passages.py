@@ -229,7 +229,7 @@ def _is_between_characters(text: str, at: int) -> bool:
     if at in (0, len(text)):
         return True
     before, behind = text[at - 1], text[at]
-    flags = _is_flag(before) and _is_flag(behind)
+    flags = "\U0001f1e6" <= before <= "\U0001f1ff" and "\U0001f1e6" <= behind <= "\U0001f1ff"
     joined = before == _JOINERS[1] and not behind.isspace()
     return not (_extends(behind) or joined or flags or (before == "\r" and behind == "\n"))
 
@@ -249,10 +249,6 @@ def _extends(character: str) -> bool:
         or "\U0001f3fb" <= character <= "\U0001f3ff"
         or "\U000e0020" <= character <= "\U000e007f"
     )
-
-
-def _is_flag(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
 def _last_bound(text: str, start: int, end: int) -> int:

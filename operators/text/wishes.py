@@ -138,8 +138,7 @@ class _Reader:
     def _is_hyphened(self, start: int, end: int) -> bool:
         """True if a hyphen joins the words to one beside them."""
         before = start > 1 and self._text(start - 1) == "-" and self.tokens[start].glued
-        behind = self._text(end) == "-" and self.tokens[end].glued
-        return before or behind
+        return before or self._is_hyphen(end)
 
     def _skip(self, at: int, kind: str, most: int) -> int:
         end = at
@@ -356,7 +355,7 @@ class _Reader:
     def _end_of_name(self, first: int) -> int:
         """The token behind the words that name what is excluded."""
         end = first
-        while self._is_word(end) or (end > first and self._is_joint(end)):
+        while self._is_word(end) or (first < end < len(self.tokens) - 1 and self._is_hyphen(end)):
             if end > first and (self._size(end) is not None or self._phrase(end, phrases.BEFORE) is not None):
                 break
             end += 1
@@ -373,9 +372,8 @@ class _Reader:
             return self._end_of_name(also)
         return end
 
-    def _is_joint(self, at: int) -> bool:
-        """True for a hyphen within a name."""
-        return self._text(at) == "-" and self.tokens[at].glued and at + 1 < len(self.tokens)
+    def _is_hyphen(self, at: int) -> bool:
+        return self._text(at) == "-" and self.tokens[at].glued
 
     def _order(self, at: int) -> _Found | None:
         phrase = self._phrase(at, phrases.ORDERS)
