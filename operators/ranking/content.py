@@ -132,7 +132,7 @@ def keywords(text: str, stop_words: Collection[str] = STOP_WORDS) -> frozenset[s
 
     Source: MemPalace's `reranker.extract_keywords` for English; other scripts are our own.
     """
-    return words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _fold_stop_words(tuple(stop_words)))
+    return distinct_words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _fold_stop_words(tuple(stop_words)))
 
 
 def overlap(asked: Collection[str], text: str) -> float:
@@ -146,7 +146,7 @@ def overlap(asked: Collection[str], text: str) -> float:
     return len(_words(folded).intersection(within)) / len(asked) if within else 0.0
 
 
-def words(text: str) -> frozenset[str]:
+def distinct_words(text: str) -> frozenset[str]:
     """The distinct words of a text, and its bigrams where it is written without spaces."""
     return frozenset(word for word in _words(_fold(text)) if len(word) >= SHORTEST or _WORD_ALONE.match(word))
 

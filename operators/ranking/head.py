@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operators.ranking.candidate import Candidate, best_first_by_id, rescore
-from operators.ranking.content import words
+from operators.ranking.content import distinct_words
 from operators.ranking.distance import pick
 from operators.ranking.normalise import Scale, rescale
 from operators.ranking.run import Run
@@ -92,7 +92,7 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
     order, of_order = rescale([candidate.score for candidate in read])
     weight = stage.weight
     if run.model.measure == "similarity" and stage.words > 1:
-        weight *= min(1.0, len(words(run.facts.text or "")) / stage.words)
+        weight *= min(1.0, len(distinct_words(run.facts.text or "")) / stage.words)
     mixed = [weight * new + (1 - weight) * old for new, old in zip(relevance, order, strict=True)]
     columns = {"score": (scores[candidate.id] for candidate in read), "relevance": relevance, "order": order}
     scales = {"relevance_scale": of_relevance, "order_scale": of_order}
