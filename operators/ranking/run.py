@@ -139,7 +139,7 @@ class ScoreExplanations:
         columns: Mapping[str, Sequence[float]] = MappingProxyType({}),
         weights: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """Note all legs by name: their candidates' normalised scores, a column each, and weights; without any 0."""
+        """Note the legs' hits, with the candidates' normalised scores and the weights, by leg; of another leg they are 0."""
         nothing = [0.0] * len(candidates)
         for leg in legs:
             column = columns.get(leg.name, nothing)

@@ -1,6 +1,6 @@
 """Phrases by which queries say limits, exclusions and orders: the data of `wishes`, in English, German and French.
 
-Phrases are folded, their words apart. A further language is further phrases.
+Phrases are folded, their words apart. A further language is further phrases. `read_rows` reads all such tables.
 """
 
 import re
