@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import httpx
 import orjson
 
-from operators.clients.qdrant_edge.collection_config import edge_config
+from operators.clients.qdrant_edge.conversions import edge_config
 from operators.clients.qdrant_edge.shards import NAME, Engine, Refusal
 from tests.qdrant_server.access import (
     OPEN,

@@ -4,12 +4,14 @@ Searches travel in batches, because a request costs more than the search in it, 
 among the answers of the others. Everything else raises BackendError. Filters have one form, Qdrant's JSON.
 """
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from operators.clients.failures import bisect
 from operators.clients.qdrant.answers import CollectionInfo, Facet, Payload, PayloadTest, Point
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
 from operators.query.backend_answers import Hits, Record, RecordPage, point_id
@@ -54,9 +56,30 @@ class QdrantClient(ABC):
         `searches` are bodies of `/points/query`. One that Qdrant refuses fails alone; a missing collection, a time-out,
         an outage and an answer that breaks the protocol fail all the searches that were asked together.
         """
-        deadline, fields = now() + timeout, self.map_of(collection)
-        answers = await self._search(collection, [fields.search(body) for body in searches], deadline)
-        return [self._rename(answer) for answer in answers]
+        deadline, fields, limits = now() + timeout, self.map_of(collection), self.limits_of(collection)
+        bodies = [limits.search(fields.search(body)) for body in searches]
+
+        async def search(batch: Sequence[Body]) -> list[Hits]:
+            return await self._search(collection, batch, deadline)
+
+        # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
+        size = limits.searches or max(len(bodies), 1)
+        if len(bodies) <= size:
+            # Nearly always so: no tasks for it.
+            answers = await bisect(bodies, search, thorough=True)
+        else:
+            batches = [bodies[start : start + size] for start in range(0, len(bodies), size)]
+            answered = await asyncio.gather(*(bisect(batch, search, thorough=True) for batch in batches))
+            answers = [answer for batch in answered for answer in batch]
+        if self.fields.same:
+            return answers
+        rename = self.fields.payload
+        return [
+            each
+            if isinstance(each, BackendError)
+            else each._replace(payloads=list(map(rename, each.ids, each.payloads)))
+            for each in answers
+        ]
 
     async def retrieve(
         self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
@@ -218,9 +241,7 @@ class QdrantClient(ABC):
         """Close its connections."""
 
     @abstractmethod
-    async def _search(
-        self, collection: str, searches: Sequence[Body], deadline: float
-    ) -> list[Hits | BackendError]: ...
+    async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits]: ...
 
     @abstractmethod
     async def _points(
@@ -268,11 +289,6 @@ class QdrantClient(ABC):
             return {"exclude": list(fields.fields)}
         selected: Fields = self.fields.fields(fields if isinstance(fields, bool) else list(fields))
         return selected
-
-    def _rename(self, answer: Hits | BackendError) -> Hits | BackendError:
-        if self.fields.same or isinstance(answer, BackendError):
-            return answer
-        return answer._replace(payloads=list(map(self.fields.payload, answer.ids, answer.payloads)))
 
 
 def _body(**members: Any) -> Body:

@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 from typing_extensions import override
 
-from operators.clients.failures import bisect
 from operators.clients.http.backend import Backend
 from operators.clients.http.transport import MIB
 from operators.clients.qdrant.answers import (
@@ -36,7 +35,7 @@ from operators.clients.qdrant.answers import (
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
 from operators.clients.qdrant.requests import UNLIMITED, Change, chunks
 from operators.query.backend_answers import Hits, RecordPage, point_id
-from schemas.errors import AnswerTooLong, BackendBadResponse, BackendError, BackendTimeout, Reason
+from schemas.errors import AnswerTooLong, BackendBadResponse, BackendTimeout, Reason
 
 Result = TypeVar("Result")
 
@@ -129,22 +128,9 @@ class ServerClient(QdrantClient):
         await self.backend.aclose()
 
     @override
-    async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits | BackendError]:
-        limits = self.limits_of(collection)
-        searches = list(map(limits.search, searches))
-
-        async def search(batch: Sequence[Body]) -> list[Hits]:
-            read = partial(read_batch, expected=len(batch))
-            return await self._ask(collection, "/points/query/batch", {"searches": batch}, read, deadline)
-
-        # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
-        size = limits.searches or max(len(searches), 1)
-        if len(searches) <= size:
-            # Nearly always so: no tasks for it.
-            return await bisect(searches, search, thorough=True)
-        batches = [searches[start : start + size] for start in range(0, len(searches), size)]
-        answered = await asyncio.gather(*(bisect(batch, search, thorough=True) for batch in batches))
-        return [answer for batch in answered for answer in batch]
+    async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits]:
+        read = partial(read_batch, expected=len(searches))
+        return await self._ask(collection, "/points/query/batch", {"searches": searches}, read, deadline)
 
     @override
     async def _points(

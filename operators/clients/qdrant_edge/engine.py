@@ -37,15 +37,19 @@ from qdrant_edge import (
 from qdrant_edge import Point as NewPoint
 from typing_extensions import override
 
-from operators.clients.failures import bisect
+from operators.clients.http.dialect import fit_float32
 from operators.clients.qdrant.answers import CollectionInfo, Point, error_with
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
 from operators.clients.qdrant.requests import Change
-from operators.clients.qdrant_edge.collection_config import edge_config, index_params
-from operators.clients.qdrant_edge.conditions import make_filter, read_filter
-from operators.clients.qdrant_edge.hit_payloads import columns
+from operators.clients.qdrant_edge.conversions import (
+    VectorSchema,
+    edge_config,
+    index_params,
+    make_filter,
+    read_filter,
+    written_bytes,
+)
 from operators.clients.qdrant_edge.shards import Collection, Engine, Refusal
-from operators.clients.qdrant_edge.vectors import VectorSchema, written_bytes
 from operators.query.backend_answers import Hits, Record, RecordPage, point_id
 from schemas.errors import BackendError, BackendTimeout
 
@@ -133,18 +137,14 @@ class EngineClient(QdrantClient):
         self.engine.flush()
 
     @override
-    async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits | BackendError]:
-        async def search(batch: Sequence[Body]) -> list[Hits]:
-            requests = self._run(collection, lambda target: [_request(body, target.schema) for body in batch], deadline)
-            found: list[Hits] = []
-            for start in range(0, len(batch), SEARCHES_A_CALL):
-                await asyncio.sleep(0)
-                some = slice(start, start + SEARCHES_A_CALL)
-                found += self._run(collection, partial(_hits, batch[some], requests[some]), deadline)
-            return found
-
-        # The engine refuses a batch whole when one search in it is wrong: bisection finds that one.
-        return await bisect(searches, search, thorough=True)
+    async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits]:
+        requests = self._run(collection, lambda target: [_request(body, target.schema) for body in searches], deadline)
+        found: list[Hits] = []
+        for start in range(0, len(searches), SEARCHES_A_CALL):
+            await asyncio.sleep(0)
+            some = slice(start, start + SEARCHES_A_CALL)
+            found += self._run(collection, partial(_hits, searches[some], requests[some]), deadline)
+        return found
 
     @override
     async def _points(
@@ -243,14 +243,21 @@ def _field_names(body: Body) -> tuple[str, ...] | None:
 
 
 def _hits(bodies: Sequence[Body], requests: list[QueryRequest], target: Collection) -> list[Hits]:
-    def payloads(shard: EdgeShard, body: Body, points: list[ScoredPoint]) -> list[Mapping[str, Any]]:
-        if (listed := _field_names(body)) is not None:
-            return target.hit_payloads.read(shard, points, listed)
-        return [point.payload or {} for point in points]
+    def hits(shard: EdgeShard, body: Body, points: Sequence[ScoredPoint]) -> Hits:
+        scores = [point.score for point in points]
+        if not fit_float32(scores):
+            raise ValueError("a score is no finite number of 32 bits")
+        listed = _field_names(body)
+        payloads: list[Mapping[str, Any]] = (
+            [point.payload or {} for point in points]
+            if listed is None
+            else target.hit_payloads.read(shard, points, listed)
+        )
+        return Hits([str(point.id) for point in points], scores, payloads, [point.version for point in points])
 
     def search(shard: EdgeShard) -> list[Hits]:
         found = shard.query_batch(QueryBatchRequest(requests))
-        return [columns(each, payloads(shard, body, each)) for body, each in zip(bodies, found, strict=True)]
+        return [hits(shard, body, points) for body, points in zip(bodies, found, strict=True)]
 
     return target.run(search)
 

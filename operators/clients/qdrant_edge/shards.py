@@ -1,4 +1,4 @@
-"""The engine's collections in one directory: a shard each, and the body of its creation.
+"""The engine's collections in one directory: a shard each, the body of its creation, and a cache of hits' payloads.
 
 `<path>/collections/<name>/shard` belongs to the engine; `collection.json` next to it is written last, so a directory
 without one is a creation that never finished.
@@ -11,16 +11,17 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from uuid import UUID
 
 import orjson
-from qdrant_edge import EdgeConfig, EdgeShard, UpdateOperation
+from qdrant_edge import EdgeConfig, EdgeShard, PayloadSelector, ScoredPoint, UpdateOperation
 
+from operators.caching.bounded import OVERHEAD, BoundedCache
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant_edge.collection_config import dense_vectors, vector_schema
-from operators.clients.qdrant_edge.hit_payloads import HitPayloads
+from operators.clients.qdrant_edge.conversions import dense_vectors, vector_schema
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,6 +41,44 @@ class Refusal(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+_HIT_PAYLOADS: Final = 16 * 1024 * 1024
+
+
+class HitPayloads:
+    """The fields of hits' payloads that a search lists: read once for each version of a point.
+
+    The engine parses a payload whole, whatever fields are asked for, and the legs of a query find the same points: to
+    read a hundred payloads takes longer than to find their points. Those used last are kept, within `max_bytes`. A
+    search without a vector gives every point the version 0: nothing of that is kept.
+    """
+
+    def __init__(self, max_bytes: int = _HIT_PAYLOADS) -> None:
+        self._cache: BoundedCache[tuple[int, int, tuple[str, ...]], bytes] = BoundedCache(
+            max_bytes, lambda _, payload: len(payload) + OVERHEAD
+        )
+
+    def read(self, shard: EdgeShard, points: Sequence[ScoredPoint], fields: tuple[str, ...]) -> list[Mapping[str, Any]]:
+        """These fields of points that the shard found without their payloads."""
+        ids = [point.id for point in points]
+        keys = [(_number(id_), point.version, fields) for id_, point in zip(ids, points, strict=True)]
+        hits = {key: hit for key in keys if key[1] and (hit := self._cache.get(key)) is not None}
+        if missing := {key: id_ for key, id_ in zip(keys, ids, strict=True) if key not in hits}:
+            records = shard.retrieve(list(missing.values()), PayloadSelector.Include(list(fields)), False)
+            read = {_number(record.id): orjson.dumps(record.payload) for record in records}
+            for key in missing:
+                hits[key] = read[key[0]]
+                if key[1]:
+                    self._cache.put(key, hits[key])
+        return [orjson.loads(hits[key]) for key in keys]
+
+
+def _number(identity: int | UUID | str) -> int:
+    """A number that no other point's id has: to hash a UUID takes several times as long."""
+    if isinstance(identity, int):
+        return identity
+    return -1 - (identity if isinstance(identity, UUID) else UUID(identity)).int
 
 
 class Collection:
