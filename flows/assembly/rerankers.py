@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from flows.assembly.query import measure, selects
-from operators.clients.chat import ChatModel
+from operators.clients.chat.completions import ChatModel
 from operators.clients.embedders import Embedder
 from operators.clients.http.backend import Backend
 from operators.clients.local.cross_encoder import CrossEncoder

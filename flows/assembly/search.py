@@ -16,8 +16,7 @@ from operators.access.filters import on_fields
 from operators.caching.bounded import ExactCache
 from operators.caching.payload_cache import TTL, PayloadCache
 from operators.caching.semantic_cache import SemanticCache
-from operators.clients.chat import ChatModel
-from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
+from operators.clients.chat.completions import ChatModel
 from operators.clients.embedders import Embedder, SparseEncoder
 from operators.clients.http.transport import MIB
 from operators.clients.local.minilm import MiniLM
@@ -207,7 +206,7 @@ def _cache(
 def by_chat_model(settings: Settings, chat: ChatModel) -> ByChatModel:
     """The stage that has the chat model read temporal expressions, one query a completion."""
     bounds = Bounds(settings.chat.timeout, 1, settings.chat.max_concurrency)
-    return ByChatModel(ChatTemporalExtractor(chat), bounds, settings.chat.kind)
+    return ByChatModel(chat, bounds, settings.chat.kind)
 
 
 def answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:

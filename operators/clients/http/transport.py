@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 # The one of the environment, which typeshed does not know: `proxy_bypass` asks the system where it is no Linux.
 from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
@@ -142,13 +142,20 @@ CONTROL: Final = "water"
 """A text that every model reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
-    """A small request that a backend in order answers: the path, the body, and the reading of the answer."""
+class Call(NamedTuple, Generic[T]):
+    """A request, of which each try is the same: its path, its body, and the reading of the parsed answer.
+
+    `read` raises BackendError for an answer that breaks the protocol. `repeatable`: the request only reads, so it may
+    be sent again on a new connection when an old one breaks. `control` is a small request that a backend in order
+    answers: it tells a request that the backend cannot digest from a backend that fails.
+    """
 
     path: str
     body: object
-    read: Callable[[Any], object]
+    read: Callable[[Any], T]
+    method: str = "POST"
+    repeatable: bool = False
+    control: "Call[Any] | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +197,11 @@ class Endpoint:
         url = httpx.URL(self.base_url)
         return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
-    async def ask(
-        self,
-        path: str,
-        body: object,
-        read: Callable[[Any], T],
-        *,
-        timeout: float,
-        method: str = "POST",
-        repeatable: bool = False,
-        control: Control | None = None,  # noqa: ARG002  for layers that retry
-    ) -> T:
-        """Call once and return what `read` makes of the parsed answer. Raises BackendError."""
-        return read(await self.call(method, path, body, timeout=timeout, repeatable=repeatable))
+    async def ask(self, call: Call[T], *, timeout: float) -> T:
+        """Make the call once, and return what `read` makes of the parsed answer. Raises BackendError."""
+        return call.read(
+            await self.call(call.method, call.path, call.body, timeout=timeout, repeatable=call.repeatable)
+        )
 
     async def call(
         self, method: str, path: str, body: object = None, *, timeout: float, repeatable: bool = False

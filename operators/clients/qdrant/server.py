@@ -15,7 +15,7 @@ from urllib.parse import quote
 from typing_extensions import override
 
 from operators.clients.http.backend import Backend
-from operators.clients.http.transport import MIB
+from operators.clients.http.transport import MIB, Call
 from operators.clients.qdrant.answers import (
     CollectionInfo,
     Point,
@@ -94,7 +94,7 @@ class ServerClient(QdrantClient):
                     return version
             raise BackendBadResponse(f"{self.backend.name}: no version in it")
 
-        return await self.backend.ask("/", None, read, timeout=timeout, method="GET", repeatable=True)
+        return await self.backend.ask(Call("/", None, read, method="GET", repeatable=True), timeout=timeout)
 
     @override
     async def change_aliases(self, targets: Mapping[str, str | None], *, timeout: float) -> None:
@@ -198,7 +198,7 @@ class ServerClient(QdrantClient):
         # Requests that wait are writes; so are creations and deletions.
         reads = repeatable and not wait and method not in {"PUT", "DELETE"}
         try:
-            return await self.backend.ask(whole, body, read_result, timeout=left, method=method, repeatable=reads)
+            return await self.backend.ask(Call(whole, body, read_result, method, reads), timeout=left)
         except BackendBadResponse as error:
             if error.reason is not Reason.NO_COLLECTION or collection is None or self.successor is None:
                 raise

@@ -21,7 +21,7 @@ from typing import Any, Final
 from operators.clients.failures import Chance, bisect
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index, fit_float32
-from operators.clients.http.transport import CONTROL, Control
+from operators.clients.http.transport import CONTROL, Call
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores, SomeScores
 from schemas.errors import BackendBadResponse, BackendError, Blame
@@ -199,8 +199,8 @@ class HttpReranker:
         self._chance = Chance()
         self._templates = templates
         self._instruction = instruction
-        small = self._call([RerankRequest(CONTROL, {"": CONTROL}, "", "")])
-        self._control = Control(api.path, small, lambda answer: read_scores(api, answer, 1, backend=backend.name))
+        small = self._body([RerankRequest(CONTROL, {"": CONTROL}, "", "")])
+        self._control = Call(api.path, small, lambda answer: read_scores(api, answer, 1, backend=backend.name))
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
         deadline = time.monotonic() + timeout
@@ -239,12 +239,10 @@ class HttpReranker:
         def read(answer: Any) -> list[Scores]:
             return _by_request(requests, read_scores(self.api, answer, count, backend=self._backend.name))
 
-        body = self._call(requests)
-        return await self._backend.ask(
-            self.api.path, body, read, timeout=timeout, repeatable=True, control=self._control
-        )
+        call = Call(self.api.path, self._body(requests), read, repeatable=True, control=self._control)
+        return await self._backend.ask(call, timeout=timeout)
 
-    def _call(self, requests: Sequence[RerankRequest]) -> dict[str, Any]:
+    def _body(self, requests: Sequence[RerankRequest]) -> dict[str, Any]:
         queries = [request.query for request in requests for _ in request.documents]
         texts = [text for request in requests for text in request.documents.values()]
         if self._templates is not None:
