@@ -165,8 +165,7 @@ APIS: Final[Mapping[str, Api]] = {
     "openai": OPENAI,
     "openai_reasoning": replace(OPENAI, limit="max_completion_tokens", parameters={}),
     "deepseek": replace(
-        OPENAI,
-        structured={**OPENAI.structured, "json_schema": lambda _: {"response_format": {"type": "json_object"}}},
+        OPENAI, structured={**OPENAI.structured, "json_schema": lambda _: {"response_format": {"type": "json_object"}}}
     ),
     "anthropic": ANTHROPIC,
 }

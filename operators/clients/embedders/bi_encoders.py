@@ -61,11 +61,7 @@ APIS: Final[Mapping[str, EmbeddingApi]] = {
     ),
     "voyage": EmbeddingApi("/embeddings", "input", {}, ("data",), indexed=True, dimensions="output_dimension"),
     "nim": EmbeddingApi(
-        "/embeddings",
-        "input",
-        {"encoding_format": "float", "truncate": "END"},
-        ("data",),
-        indexed=True,
+        "/embeddings", "input", {"encoding_format": "float", "truncate": "END"}, ("data",), indexed=True
     ),
 }
 """By `embedder.kind`. OpenAI's is that of vLLM, infinity and llama-server, too."""

@@ -105,13 +105,7 @@ class MiniLM:
         """The model's name."""
         return NAMES[self._precision]
 
-    async def embed(
-        self,
-        texts: Sequence[str],
-        *,
-        purpose: Purpose,
-        timeout: float,
-    ) -> list[Embedding]:
+    async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
         """Embed `texts` in their order, computed in threads, first come first served, queries before documents.
 
         The model reads texts of each `purpose` alike.
@@ -129,10 +123,7 @@ class MiniLM:
             await worker.aclose()
 
     def encode(
-        self,
-        texts: Sequence[str],
-        purpose: Purpose = "query",
-        abandoned: inference.Abandoned = lambda: False,
+        self, texts: Sequence[str], purpose: Purpose = "query", abandoned: inference.Abandoned = lambda: False
     ) -> list[Embedding]:
         """Embed `texts` in their order, and wait for it.
 

@@ -36,8 +36,8 @@ class RerankApi:
     """The API of a server: calls are `body`, posted to `path`.
 
     An answer has a list of {index, `key`}, which `members` lead to; none of them: the answer is the list. `pairs`: a
-    call may carry several queries. `labels`: an entry is a list of one label in
-    place of an index, in the order of the texts. `instruction` leads to the member of a call that holds an instruction.
+    call may carry several queries. `labels`: an entry is a list of one label in place of an index, in the order of the
+    texts. `instruction` leads to the member of a call that holds an instruction.
     """
 
     path: str
@@ -49,41 +49,30 @@ class RerankApi:
     instruction: tuple[str, ...] = ()
 
 
-# A request for all of the texts makes each omission in the answer the model's decision.
-COHERE: Final = RerankApi(
-    "/rerank",
-    lambda model, queries, texts: {"model": model, "query": queries[0], "documents": texts, "top_n": len(texts)},
-    ("results",),
-    "relevance_score",
-)
+def _list_all(documents: str, most: str, **more: Any) -> Body:
+    """The call that has the texts and their number under these names, and other members.
+
+    A request for all of the texts makes each omission in the answer the model's decision.
+    """
+    return lambda model, queries, texts: {
+        "model": model,
+        "query": queries[0],
+        documents: texts,
+        most: len(texts),
+        **more,
+    }
 
 
-def _without_documents(model: str, queries: list[str], texts: list[str]) -> dict[str, Any]:
-    """The call of Cohere's form to a server that gives the documents back unless it is told not to."""
-    return {**COHERE.body(model, queries, texts), "return_documents": False}
+COHERE: Final = RerankApi("/rerank", _list_all("documents", "top_n"), ("results",), "relevance_score")
 
+# Some servers give the documents back unless they are told not to.
+_WITHOUT_DOCUMENTS: Final = _list_all("documents", "top_n", return_documents=False)
 
 APIS: Final[Mapping[str, RerankApi]] = {
     **dict.fromkeys(("cohere", "infinity", "vllm", "llama_server", "xinference", "localai"), COHERE),
-    "jina": replace(COHERE, body=_without_documents),
-    "voyage": RerankApi(
-        "/rerank",
-        lambda model, queries, texts: {"model": model, "query": queries[0], "documents": texts, "top_k": len(texts)},
-        ("data",),
-        "relevance_score",
-    ),
-    "mixedbread": RerankApi(
-        "/reranking",
-        lambda model, queries, texts: {
-            "model": model,
-            "query": queries[0],
-            "input": texts,
-            "top_k": len(texts),
-            "return_input": False,
-        },
-        ("data",),
-        "score",
-    ),
+    "jina": replace(COHERE, body=_WITHOUT_DOCUMENTS),
+    "voyage": RerankApi("/rerank", _list_all("documents", "top_k"), ("data",), "relevance_score"),
+    "mixedbread": RerankApi("/reranking", _list_all("input", "top_k", return_input=False), ("data",), "score"),
     "dashscope": RerankApi(
         "/services/rerank/text-rerank/text-rerank",
         lambda model, queries, texts: {
@@ -106,18 +95,9 @@ APIS: Final[Mapping[str, RerankApi]] = {
         ("rankings",),
         "logit",
     ),
-    "sglang": RerankApi(
-        "/rerank",
-        _without_documents,
-        (),
-        "score",
-        instruction=("instruct",),
-    ),
+    "sglang": RerankApi("/rerank", _WITHOUT_DOCUMENTS, (), "score", instruction=("instruct",)),
     "tei": RerankApi(
-        "/rerank",
-        lambda _, queries, texts: {"query": queries[0], "texts": texts, "truncate": True},
-        (),
-        "score",
+        "/rerank", lambda _, queries, texts: {"query": queries[0], "texts": texts, "truncate": True}, (), "score"
     ),
     "vllm_score": RerankApi(
         "/score",
@@ -279,16 +259,12 @@ def read_scores(api: RerankApi, answer: object, count: int, *, backend: str) -> 
 def _by_label(entries: object, key: str, backend: str) -> dict[int, Any]:
     if not isinstance(entries, list):
         raise BackendBadResponse(f"{backend}: the predictions are not a list")
-    return {position: _only_label(labels, backend).get(key) for position, labels in enumerate(entries)}
-
-
-def _only_label(labels: object, backend: str) -> dict[str, Any]:
-    if not isinstance(labels, list) or not all(isinstance(label, dict) for label in labels):
-        raise BackendBadResponse(f"{backend}: a prediction that is not a list of labels")
-    if len(labels) != 1:
-        raise BackendBadResponse(f"{backend}: {len(labels)} labels for a pair: not a cross-encoder of one label")
-    label: dict[str, Any] = labels[0]
-    return label
+    for labels in entries:
+        if not isinstance(labels, list) or not all(isinstance(label, dict) for label in labels):
+            raise BackendBadResponse(f"{backend}: a prediction that is not a list of labels")
+        if len(labels) != 1:
+            raise BackendBadResponse(f"{backend}: {len(labels)} labels for a pair: not a cross-encoder of one label")
+    return {position: label.get(key) for position, (label,) in enumerate(entries)}
 
 
 def _relevance(score: object, *, backend: str) -> float:
