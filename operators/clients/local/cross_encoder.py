@@ -17,15 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from tokenizers.models import BPE
 
-from operators.clients.local import inference
-from operators.clients.local.quantisation import (
-    Wanted,
-    chosen,
-    inspect_graph,
-    open_graph,
-    open_quantised,
-    quantised_names,
-)
+from operators.clients.local import inference, quantisation
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
@@ -67,7 +59,7 @@ class CrossEncoder:
         directory: Path,
         *,
         file: str | None = None,
-        precision: Wanted = "auto",
+        precision: quantisation.Wanted = "auto",
         cache: Path | None = None,
         cores: inference.Cores | None = None,
         documents: int = 256,
@@ -260,19 +252,19 @@ def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
     return min(*allowed, MOST_TOKENS)
 
 
-def _open(directory: Path, file: str | None, precision: Wanted, cache: Path | None) -> _Graph:
+def _open(directory: Path, file: str | None, precision: quantisation.Wanted, cache: Path | None) -> _Graph:
     """The graph that is named, or one of this precision, which is made if need be."""
-    source = inspect_graph(_find(directory, file, precision))
+    source = quantisation.inspect_graph(_find(directory, file, precision))
     if precision == "int8" and cache is not None and not source.integers:
-        return _Graph(source.path, open_quantised(source, cache, directory.resolve().name), integers=True)
-    return _Graph(source.path, open_graph(source.path), source.integers)
+        return _Graph(source.path, quantisation.open_quantised(source, cache, directory.resolve().name), integers=True)
+    return _Graph(source.path, quantisation.open_graph(source.path), source.integers)
 
 
-def _find(directory: Path, file: str | None, precision: Wanted) -> Path:
+def _find(directory: Path, file: str | None, precision: quantisation.Wanted) -> Path:
     if not directory.is_dir():
         raise ConfigError(f"reranker: {directory} is no directory")
-    integers = chosen(precision) == "int8"
-    names = [file] if file is not None else [*(quantised_names() if integers else ()), _FLOATS]
+    integers = quantisation.chosen(precision) == "int8"
+    names = [file] if file is not None else [*(quantisation.quantised_names() if integers else ()), _FLOATS]
     candidates = [folder / name for name in names for folder in (directory, directory / "onnx")]
     found = next((path for path in candidates if path.is_file()), None)
     if found is None:

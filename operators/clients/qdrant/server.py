@@ -16,22 +16,8 @@ from typing_extensions import override
 
 from operators.clients.http.backend import Backend
 from operators.clients.http.transport import MIB, Call
-from operators.clients.qdrant.answers import (
-    CollectionInfo,
-    Point,
-    read_aliases,
-    read_batch,
-    read_count,
-    read_done,
-    read_exists,
-    read_facet,
-    read_indexed,
-    read_info,
-    read_page,
-    read_points,
-    read_update,
-    read_updates,
-)
+from operators.clients.qdrant import answers
+from operators.clients.qdrant.answers import CollectionInfo, Point
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
 from operators.clients.qdrant.requests import UNLIMITED, Change, chunks
 from operators.query.backend_answers import Hits, RecordPage, point_id
@@ -63,7 +49,7 @@ class ServerClient(QdrantClient):
         most = limits.points or len(points)
         for chunk in chunks(map(encode, points), self.max_upsert - len(encode(body)), most):
             request = {**body, "points": chunk}
-            await self._ask(collection, "/points", request, read_update, deadline, method="PUT", wait=True)
+            await self._ask(collection, "/points", request, answers.read_update, deadline, method="PUT", wait=True)
 
     @override
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
@@ -71,20 +57,22 @@ class ServerClient(QdrantClient):
         encode = self.backend.endpoint.encode
         encoded = (b",".join(map(encode, change.operations())) for change in changes)
         for chunk in chunks(encoded, self.max_upsert, self.limits_of(collection).points or len(changes)):
-            await self._ask(collection, "/points/batch", {"operations": chunk}, read_updates, deadline, wait=True)
+            await self._ask(
+                collection, "/points/batch", {"operations": chunk}, answers.read_updates, deadline, wait=True
+            )
 
     @override
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
         body = {"filter": self.limits_of(collection).filter(where)}
-        await self._ask(collection, "/points/delete", body, read_update, now() + timeout, wait=True)
+        await self._ask(collection, "/points/delete", body, answers.read_update, now() + timeout, wait=True)
 
     @override
     async def exists(self, collection: str, *, timeout: float) -> bool:
-        return await self._ask(collection, "/exists", None, read_exists, now() + timeout, method="GET")
+        return await self._ask(collection, "/exists", None, answers.read_exists, now() + timeout, method="GET")
 
     @override
     async def aliases(self, *, timeout: float) -> dict[str, str]:
-        return await self._ask(None, "/aliases", None, read_aliases, now() + timeout, method="GET")
+        return await self._ask(None, "/aliases", None, answers.read_aliases, now() + timeout, method="GET")
 
     @override
     async def version(self, *, timeout: float) -> str:
@@ -104,20 +92,20 @@ class ServerClient(QdrantClient):
             if collection is not None:
                 actions.append({"create_alias": {"alias_name": alias, "collection_name": collection}})
         path = "/collections/aliases"
-        await self._ask(None, path, {"actions": actions}, read_done, now() + timeout, repeatable=False)
+        await self._ask(None, path, {"actions": actions}, answers.read_done, now() + timeout, repeatable=False)
 
     @override
     async def drop_collection(self, collection: str, *, timeout: float) -> None:
-        await self._ask(collection, "", None, read_done, now() + timeout, method="DELETE")
+        await self._ask(collection, "", None, answers.read_done, now() + timeout, method="DELETE")
 
     @override
     async def create_collection(self, collection: str, config: Body, *, timeout: float) -> None:
-        await self._ask(collection, "", config, read_done, now() + timeout, method="PUT")
+        await self._ask(collection, "", config, answers.read_done, now() + timeout, method="PUT")
 
     @override
     async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
         body = {"field_name": field, "field_schema": schema}
-        await self._ask(collection, "/index", body, read_indexed, now() + timeout, method="PUT", wait=True)
+        await self._ask(collection, "/index", body, answers.read_indexed, now() + timeout, method="PUT", wait=True)
 
     @override
     def without_retries(self) -> Self:
@@ -129,7 +117,7 @@ class ServerClient(QdrantClient):
 
     @override
     async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits]:
-        read = partial(read_batch, expected=len(searches))
+        read = partial(answers.read_batch, expected=len(searches))
         return await self._ask(collection, "/points/query/batch", {"searches": searches}, read, deadline)
 
     @override
@@ -142,7 +130,7 @@ class ServerClient(QdrantClient):
             "with_vector": False if vector is None else [vector],
         }
         try:
-            return await self._ask(collection, "/points", body, partial(read_points, vector=vector), deadline)
+            return await self._ask(collection, "/points", body, partial(answers.read_points, vector=vector), deadline)
         except AnswerTooLong:
             if len(ids) == 1:
                 raise
@@ -153,19 +141,19 @@ class ServerClient(QdrantClient):
 
     @override
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
-        return await self._ask(collection, "/points/scroll", body, read_page, deadline)
+        return await self._ask(collection, "/points/scroll", body, answers.read_page, deadline)
 
     @override
     async def _count(self, collection: str, body: Body, deadline: float) -> int:
-        return await self._ask(collection, "/points/count", body, read_count, deadline)
+        return await self._ask(collection, "/points/count", body, answers.read_count, deadline)
 
     @override
     async def _facet(self, collection: str, body: Body, deadline: float) -> dict[str | int, int]:
-        return await self._ask(collection, "/facet", body, read_facet, deadline)
+        return await self._ask(collection, "/facet", body, answers.read_facet, deadline)
 
     @override
     async def _describe(self, collection: str, deadline: float) -> CollectionInfo:
-        return await self._ask(collection, "", None, read_info, deadline, method="GET")
+        return await self._ask(collection, "", None, answers.read_info, deadline, method="GET")
 
     async def _ask(
         self,

@@ -10,31 +10,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
 import orjson
-from qdrant_edge import (
-    CountRequest,
-    Direction,
-    EdgeShard,
-    FacetRequest,
-    FacetResponse,
-    IdfParams,
-    OrderBy,
-    PayloadSelector,
-    PointVectors,
-    Query,
-    QueryBatchRequest,
-    QueryRequest,
-    ScoredPoint,
-    ScrollRequest,
-    SearchParams,
-    SparseVector,
-    TextQuery,
-    UpdateOperation,
-)
-from qdrant_edge import Point as NewPoint
+import qdrant_edge as edge
 from typing_extensions import override
 
 from operators.clients.http.dialect import fit_float32
@@ -43,7 +23,6 @@ from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, 
 from operators.clients.qdrant.requests import Change
 from operators.clients.qdrant_edge.conversions import (
     VectorSchema,
-    edge_config,
     index_params,
     make_filter,
     read_filter,
@@ -52,10 +31,6 @@ from operators.clients.qdrant_edge.conversions import (
 from operators.clients.qdrant_edge.shards import Collection, Engine, Refusal
 from operators.query.backend_answers import Hits, Record, RecordPage, point_id
 from schemas.errors import BackendError, BackendTimeout
-
-if TYPE_CHECKING:
-    # A name of the engine's type stubs only.
-    from qdrant_edge import WithPayloadType
 
 SEARCHES_A_CALL: Final = 8
 
@@ -96,7 +71,7 @@ class EngineClient(QdrantClient):
     @override
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
         def delete(target: Collection) -> None:
-            target.update(UpdateOperation.delete_points_by_filter(make_filter(where)))
+            target.update(edge.UpdateOperation.delete_points_by_filter(make_filter(where)))
 
         self._run(collection, delete, now() + timeout)
 
@@ -122,7 +97,7 @@ class EngineClient(QdrantClient):
 
     @override
     async def create_collection(self, collection: str, config: Body, *, timeout: float) -> None:
-        self._answer(lambda: self.engine.create(collection, config, edge_config(config)), now() + timeout)
+        self._answer(lambda: self.engine.create(collection, config), now() + timeout)
 
     @override
     async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
@@ -163,8 +138,8 @@ class EngineClient(QdrantClient):
 
     @override
     async def _count(self, collection: str, body: Body, deadline: float) -> int:
-        def count(shard: EdgeShard) -> int:
-            return shard.count(CountRequest(exact=body["exact"], filter=read_filter(body.get("filter"))))
+        def count(shard: edge.EdgeShard) -> int:
+            return shard.count(edge.CountRequest(exact=body["exact"], filter=read_filter(body.get("filter"))))
 
         return self._read(collection, count, deadline)
 
@@ -172,8 +147,8 @@ class EngineClient(QdrantClient):
     async def _facet(self, collection: str, body: Body, deadline: float) -> dict[str | int, int]:
         where = body.get("filter")
 
-        def facet(shard: EdgeShard) -> FacetResponse:
-            return shard.facet(FacetRequest(body["key"], body["limit"], body["exact"], read_filter(where)))
+        def facet(shard: edge.EdgeShard) -> edge.FacetResponse:
+            return shard.facet(edge.FacetRequest(body["key"], body["limit"], body["exact"], read_filter(where)))
 
         return {hit.value: hit.count for hit in self._read(collection, facet, deadline).hits if hit.count}
 
@@ -181,7 +156,7 @@ class EngineClient(QdrantClient):
     async def _describe(self, collection: str, deadline: float) -> CollectionInfo:
         return self._run(collection, Collection.describe, deadline)
 
-    def _read(self, collection: str, work: Callable[[EdgeShard], Result], deadline: float) -> Result:
+    def _read(self, collection: str, work: Callable[[edge.EdgeShard], Result], deadline: float) -> Result:
         return self._run(collection, lambda target: target.run(work), deadline)
 
     def _run(self, collection: str, work: Callable[[Collection], Result], deadline: float) -> Result:
@@ -211,30 +186,30 @@ def _failure(error: Exception) -> BackendError:
     return error_with(_NAME, 400, f"Wrong input: {words}")
 
 
-def _request(body: Body, schema: VectorSchema) -> QueryRequest:
+def _request(body: Body, schema: VectorSchema) -> edge.QueryRequest:
     """One body of `/points/query`, without the payload's fields if it lists them: `HitPayloads` reads those."""
     params = body.get("params") or {}
     corpus = params.get("idf", {}).get("corpus")
-    return QueryRequest(
+    return edge.QueryRequest(
         body["limit"],
         query=_query(body.get("query"), body.get("using") or "", schema),
         with_payload=False if _field_names(body) is not None else _selector(body.get("with_payload", False)),
         filter=read_filter(body.get("filter")),
-        params=SearchParams(
+        params=edge.SearchParams(
             hnsw_ef=params.get("hnsw_ef"),
             exact=params.get("exact") or False,
-            idf=corpus and IdfParams(corpus=read_filter(corpus)),
+            idf=corpus and edge.IdfParams(corpus=read_filter(corpus)),
         ),
     )
 
 
-def _query(query: Any, using: str, schema: VectorSchema) -> Query | TextQuery | None:
+def _query(query: Any, using: str, schema: VectorSchema) -> edge.Query | edge.TextQuery | None:
     match query:
         case None:
             return None
         case {"text": str(text)}:
-            return TextQuery(using, text)
-    return Query.Nearest(schema.vector(query, using), using)
+            return edge.TextQuery(using, text)
+    return edge.Query.Nearest(schema.vector(query, using), using)
 
 
 def _field_names(body: Body) -> tuple[str, ...] | None:
@@ -242,8 +217,8 @@ def _field_names(body: Body) -> tuple[str, ...] | None:
     return tuple(wanted) if isinstance(wanted, list) else None
 
 
-def _hits(bodies: Sequence[Body], requests: list[QueryRequest], target: Collection) -> list[Hits]:
-    def hits(shard: EdgeShard, body: Body, points: Sequence[ScoredPoint]) -> Hits:
+def _hits(bodies: Sequence[Body], requests: list[edge.QueryRequest], target: Collection) -> list[Hits]:
+    def hits(shard: edge.EdgeShard, body: Body, points: Sequence[edge.ScoredPoint]) -> Hits:
         scores = [point.score for point in points]
         if not fit_float32(scores):
             raise ValueError("a score is no finite number of 32 bits")
@@ -255,20 +230,20 @@ def _hits(bodies: Sequence[Body], requests: list[QueryRequest], target: Collecti
         )
         return Hits([str(point.id) for point in points], scores, payloads, [point.version for point in points])
 
-    def search(shard: EdgeShard) -> list[Hits]:
-        found = shard.query_batch(QueryBatchRequest(requests))
+    def search(shard: edge.EdgeShard) -> list[Hits]:
+        found = shard.query_batch(edge.QueryBatchRequest(requests))
         return [hits(shard, body, points) for body, points in zip(bodies, found, strict=True)]
 
     return target.run(search)
 
 
-def _selector(fields: Fields) -> WithPayloadType:
-    return PayloadSelector.Exclude(fields["exclude"]) if isinstance(fields, Mapping) else fields
+def _selector(fields: Fields) -> edge.WithPayloadType:
+    return edge.PayloadSelector.Exclude(fields["exclude"]) if isinstance(fields, Mapping) else fields
 
 
-def _scroll(body: Body) -> ScrollRequest:
+def _scroll(body: Body) -> edge.ScrollRequest:
     order = body.get("order_by")
-    return ScrollRequest(
+    return edge.ScrollRequest(
         offset=body.get("offset"),
         limit=body["limit"],
         filter=read_filter(body.get("filter")),
@@ -278,42 +253,42 @@ def _scroll(body: Body) -> ScrollRequest:
     )
 
 
-def _order(key: str, direction: str = "asc", start_from: Any = None) -> OrderBy:
-    return OrderBy(key, Direction.Desc if direction == "desc" else Direction.Asc, start_from=start_from)
+def _order(key: str, direction: str = "asc", start_from: Any = None) -> edge.OrderBy:
+    return edge.OrderBy(key, edge.Direction.Desc if direction == "desc" else edge.Direction.Asc, start_from=start_from)
 
 
 def _vector(vectors: Any, name: str | None) -> Any:
     found = (vectors if isinstance(vectors, dict) else {"": vectors}).get(name)
-    return {"indices": found.indices, "values": found.values} if isinstance(found, SparseVector) else found
+    return {"indices": found.indices, "values": found.values} if isinstance(found, edge.SparseVector) else found
 
 
 def _upsert(points: Sequence[Mapping[str, Any]], condition: Filter | None, target: Collection) -> None:
     written = _json([each["payload"] for each in points])
     made = [
-        NewPoint(each["id"], target.schema.of_point(each["vector"]), payload)
+        edge.Point(each["id"], target.schema.of_point(each["vector"]), payload)
         for each, payload in zip(points, orjson.loads(written), strict=True)
     ]
     size = len(written) + sum(written_bytes(each["vector"]) for each in points)
-    target.update(UpdateOperation.upsert_points(made, read_filter(condition)), size)
+    target.update(edge.UpdateOperation.upsert_points(made, read_filter(condition)), size)
 
 
 def _change(change: Change, target: Collection) -> None:
     where = read_filter(change.where)
     if given := change.given:
-        made = PointVectors(change.id, target.schema.of_point(given))
-        target.update(UpdateOperation.update_vectors([made], where), written_bytes(given))
+        made = edge.PointVectors(change.id, target.schema.of_point(given))
+        target.update(edge.UpdateOperation.update_vectors([made], where), written_bytes(given))
     if gone := change.gone:
         target.update(
-            UpdateOperation.delete_vectors([change.id], gone)
+            edge.UpdateOperation.delete_vectors([change.id], gone)
             if where is None
-            else UpdateOperation.delete_vectors_by_filter(where, gone)
+            else edge.UpdateOperation.delete_vectors_by_filter(where, gone)
         )
     written = _json(change.payload)
     payload = orjson.loads(written)
     target.update(
-        UpdateOperation.set_payload([change.id], payload)
+        edge.UpdateOperation.set_payload([change.id], payload)
         if where is None
-        else UpdateOperation.set_payload_by_filter(where, payload),
+        else edge.UpdateOperation.set_payload_by_filter(where, payload),
         len(written),
     )
 

@@ -13,20 +13,16 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
 import orjson
-from qdrant_edge import EdgeConfig, EdgeShard, PayloadSelector, ScoredPoint, UpdateOperation
+import qdrant_edge as edge
 
 from operators.caching.bounded import OVERHEAD, BoundedCache
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant_edge.conversions import dense_vectors, vector_schema
+from operators.clients.qdrant_edge.conversions import dense_vectors, edge_config, vector_schema
 from schemas.errors import ConfigError
-
-if TYPE_CHECKING:
-    # A name of the engine's type stubs only.
-    from qdrant_edge import PayloadSchemaParams
 
 T = TypeVar("T")
 
@@ -59,13 +55,15 @@ class HitPayloads:
             max_bytes, lambda _, payload: len(payload) + OVERHEAD
         )
 
-    def read(self, shard: EdgeShard, points: Sequence[ScoredPoint], fields: tuple[str, ...]) -> list[Mapping[str, Any]]:
+    def read(
+        self, shard: edge.EdgeShard, points: Sequence[edge.ScoredPoint], fields: tuple[str, ...]
+    ) -> list[Mapping[str, Any]]:
         """These fields of points that the shard found without their payloads."""
         ids = [point.id for point in points]
         keys = [(_number(id_), point.version, fields) for id_, point in zip(ids, points, strict=True)]
         hits = {key: hit for key in keys if key[1] and (hit := self._cache.get(key)) is not None}
         if missing := {key: id_ for key, id_ in zip(keys, ids, strict=True) if key not in hits}:
-            records = shard.retrieve(list(missing.values()), PayloadSelector.Include(list(fields)), False)
+            records = shard.retrieve(list(missing.values()), edge.PayloadSelector.Include(list(fields)), False)
             read = {_number(record.id): orjson.dumps(record.payload) for record in records}
             for key in missing:
                 hits[key] = read[key[0]]
@@ -84,7 +82,7 @@ def _number(identity: int | UUID | str) -> int:
 class Collection:
     """One open collection; every method may be called from any thread and holds the interpreter while it runs."""
 
-    def __init__(self, name: str, directory: Path, record: Mapping[str, Any], shard: EdgeShard) -> None:
+    def __init__(self, name: str, directory: Path, record: Mapping[str, Any], shard: edge.EdgeShard) -> None:
         self.name = name
         self.created: Mapping[str, Any] = record["created"]
         self.indexes: Mapping[str, Any] = record["indexes"]
@@ -96,7 +94,7 @@ class Collection:
         self._open = True
         self._unflushed = 0
 
-    def run(self, call: Callable[[EdgeShard], T]) -> T:
+    def run(self, call: Callable[[edge.EdgeShard], T]) -> T:
         """`call` on the shard; raises what the engine raises, and Refusal (404) once the collection is closed."""
         with self._lock:
             if not self._open:
@@ -125,14 +123,14 @@ class Collection:
             strict={},
         )
 
-    def create_index(self, field: str, schema: Any, params: PayloadSchemaParams) -> None:
+    def create_index(self, field: str, schema: Any, params: edge.PayloadSchemaParams) -> None:
         """Index a payload field, or change its index, and note its `schema`; returns when it is built."""
-        self.update(UpdateOperation.create_field_index(field, params))
+        self.update(edge.UpdateOperation.create_field_index(field, params))
         with self._lock:
             self.indexes = {**self.indexes, field: schema}
             _write(self._directory / "collection.json", {"created": self.created, "indexes": self.indexes})
 
-    def update(self, operation: UpdateOperation, size: int = 0) -> None:
+    def update(self, operation: edge.UpdateOperation, size: int = 0) -> None:
         """Apply an update of about `size` bytes, and flush when there have been many."""
         self.run(lambda shard: shard.update(operation))
         self.wrote(size)
@@ -197,8 +195,9 @@ class Engine:
         except KeyError:
             raise _no_collection(name) from None
 
-    def create(self, name: str, created: Mapping[str, Any], config: EdgeConfig) -> None:
-        """Create a collection, and note Qdrant's body, without nulls, for it; raises Refusal."""
+    def create(self, name: str, created: Mapping[str, Any]) -> None:
+        """Create a collection by Qdrant's body, without nulls; raises Refusal, and what `edge_config` raises."""
+        config = edge_config(created)
         if not NAME.fullmatch(name) or name in {".", ".."}:
             raise Refusal(422, f"collection name `{name}` contains forbidden characters")
         with self._lock:
@@ -208,7 +207,7 @@ class Engine:
             shutil.rmtree(directory, ignore_errors=True)
             (directory / "shard").mkdir(parents=True)
             record = {"created": created, "indexes": {}}
-            shard = EdgeShard.create(str(directory / "shard"), config)
+            shard = edge.EdgeShard.create(str(directory / "shard"), config)
             _write(directory / "collection.json", record)
             self._collections[name] = Collection(name, directory, record, shard)
 
@@ -240,7 +239,7 @@ class Engine:
 def _open(directory: Path) -> Collection:
     record = orjson.loads((directory / "collection.json").read_bytes())
     try:
-        shard = EdgeShard.load(str(directory / "shard"))
+        shard = edge.EdgeShard.load(str(directory / "shard"))
     except Exception as error:
         raise ConfigError(f"the embedded Qdrant can't open {directory}: {error}") from error
     return Collection(directory.name, directory, record, shard)
