@@ -324,15 +324,12 @@ class Endpoint:
         return self._mask(text)
 
     def _mask(self, text: bytes) -> bytes:
-        """Cut a body to what the dialect reads, and mask the values of headers."""
-        for secret in self._secrets():
+        """Cut a body to what the dialect reads, and mask the values of headers and of the URL's query."""
+        words = (word for value in (*self.headers.values(), *self.query.values()) for word in value.split())
+        # Words that may be keys; shorter ones stand in any text.
+        for secret in (word.encode() for word in words if len(word) >= _SHORTEST_KEY):
             text = text.replace(secret, b"***")
         return text[: self.dialect.read]
-
-    def _secrets(self) -> list[bytes]:
-        """Words that may be keys, of headers and of the URL's query; shorter ones stand in any text."""
-        words = (word for value in (*self.headers.values(), *self.query.values()) for word in value.split())
-        return [word.encode() for word in words if len(word) >= _SHORTEST_KEY]
 
     async def _read_body(self, response: httpx.Response) -> bytes:
         # As they are on the wire: to decode them costs more.
@@ -419,19 +416,13 @@ def cause_of(error: Exception) -> str:
         return SILENT_END
     if isinstance(cause, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError):
         return "the connection broke"
-    if isinstance(cause, OSError):
-        return _system_cause(cause)
-    return "no connection"
-
-
-def _system_cause(error: OSError) -> str:
-    if isinstance(error, ssl.SSLError):
-        reason = error.reason or type(error).__name__
+    if isinstance(cause, ssl.SSLError):
+        reason = cause.reason or type(cause).__name__
         meant = ": https spoken to a plain port" if reason in _NOT_TLS else ""
         return f"no TLS connection ({reason}){meant}"
-    if isinstance(error, ConnectionError) and error.errno is None:
+    if isinstance(cause, ConnectionError) and cause.errno is None:
         # Only a handshake ends so: a connection that is made or refused has a number.
         return "the connection broke in the TLS handshake: https spoken to a plain port?"
-    if error.errno == errno.ECONNREFUSED:
-        return "connection refused"
-    return os.strerror(error.errno).lower() if error.errno else "no connection"
+    if isinstance(cause, OSError) and cause.errno:
+        return "connection refused" if cause.errno == errno.ECONNREFUSED else os.strerror(cause.errno).lower()
+    return "no connection"

@@ -73,13 +73,7 @@ class CrossEncoder:
         self._worker = inference.Worker("reranker", self._cores)
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
-        """Score each request's documents in the worker thread, first come first served.
-
-        A request with a score that is NaN or infinite, or with a pair in a forward pass that failed, is
-        BackendBadResponse by itself. Raises BackendTimeout if all of it takes longer than `timeout` seconds; passes
-        that have not begun by then, or when the call is cancelled, are never computed. Raises BackendUnavailable after
-        `aclose`.
-        """
+        """A request with a score that is NaN or infinite, or with a pair in a forward pass that failed, fails alone."""
         wanted = tuple(requests)
         return await self._worker.run(lambda abandoned: self._outcomes(wanted, abandoned), timeout=timeout)
 
