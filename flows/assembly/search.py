@@ -22,7 +22,6 @@ from operators.clients.http.transport import MIB
 from operators.clients.local.minilm import MiniLM
 from operators.clients.model_caches import EmbeddingCache
 from operators.clients.qdrant.client import AllBut
-from operators.clients.qdrant.programs import Runner
 from operators.collections.catalogue import Catalogue
 from operators.delivery.schema_registry import Deserialiser
 from operators.delivery.sink import Delivery
@@ -122,7 +121,6 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
     tokens = reranking is not None and reranking.reads_tokens
     unembedded = partial(needs_embedding, tokens=tokens) if clients.embedder is None else None
     client = replace(clients.qdrant, successor=catalogue.successor)
-    runner = Runner(client)
     embedder = clients.embedder.model if clients.embedder is not None else None
     encoder = clients.sparse_encoder.model if clients.sparse_encoder is not None else None
     publisher = Publisher(given.way_out, embedder, decoder.normalise.cursors, encoder)
@@ -156,8 +154,8 @@ def search_parts(settings: Settings, clients: Clients, given: Replication, water
         else None,
         temporal_expressions=by_chat_model(settings, clients.chat) if clients.chat is not None else None,
         searches=Searches(query.bodies(settings.qdrant), frozenset(leg.name for leg in built)),
-        legs=[SearchLeg(leg.name, runner, qdrant) for leg in built if not leg.last],
-        fuzzy=next((Fuzzy(leg.name, runner, qdrant) for leg in built if leg.last), None),
+        legs=[SearchLeg(leg.name, client, qdrant) for leg in built if not leg.last],
+        fuzzy=next((Fuzzy(leg.name, client, qdrant) for leg in built if leg.last), None),
         comparing=Comparing(client, settings.qdrant.vectors.dense, qdrant),
         texts=fetching(depth=partial(read, reranking)) if reranking is not None else None,
         reranking=reranking,

@@ -242,7 +242,6 @@ class ChatModel:
         return text
 
     async def aclose(self) -> None:
-        """Release connections."""
         await self.backend.aclose()
 
     def _body(self, system: str, user: str, form: Form) -> dict[str, Any]:

@@ -126,7 +126,6 @@ class Resilient:
 
     @property
     def name(self) -> str:
-        """The backend's name, for messages."""
         return self.endpoint.name
 
     async def ask(self, call: Call[Result], *, timeout: float) -> Result:
@@ -180,7 +179,6 @@ class Resilient:
         raise failure
 
     async def aclose(self) -> None:
-        """Close the endpoint."""
         self._closed = True
         for task in (self._controlling, self._probing):
             if task is not None and not _over(task):
@@ -262,7 +260,6 @@ class Resilient:
         raise await self._attribute(permit, failure, call, timeout - (self._clock() - started))
 
     def _report(self, permit: Permit, error: BackendError, call: Call[Any]) -> None:
-        """Report a failure to breaker and log."""
         self._log.failed(error, call.path, reads=call.repeatable)
         alive = isinstance(error, AnswerTooLong) and error.blame is Blame.UNKNOWN
         if alive or error.blame in {Blame.REQUEST, Blame.CONFIGURATION}:

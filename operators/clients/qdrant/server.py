@@ -12,8 +12,6 @@ from functools import partial
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-from typing_extensions import override
-
 from operators.clients.http.backend import Backend
 from operators.clients.http.transport import MIB, Call
 from operators.clients.qdrant import answers
@@ -36,7 +34,6 @@ class ServerClient(QdrantClient):
     backend: Backend
     max_upsert: int = 24 * MIB
 
-    @override
     async def upsert(
         self, collection: str, points: Sequence[Mapping[str, Any]], condition: Filter | None = None, *, timeout: float
     ) -> None:
@@ -51,7 +48,6 @@ class ServerClient(QdrantClient):
             request = {**body, "points": chunk}
             await self._ask(collection, "/points", request, answers.read_update, deadline, method="PUT", wait=True)
 
-    @override
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
         deadline = now() + timeout
         encode = self.backend.endpoint.encode
@@ -61,20 +57,16 @@ class ServerClient(QdrantClient):
                 collection, "/points/batch", {"operations": chunk}, answers.read_updates, deadline, wait=True
             )
 
-    @override
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
         body = {"filter": self.limits_of(collection).filter(where)}
         await self._ask(collection, "/points/delete", body, answers.read_update, now() + timeout, wait=True)
 
-    @override
     async def exists(self, collection: str, *, timeout: float) -> bool:
         return await self._ask(collection, "/exists", None, answers.read_exists, now() + timeout, method="GET")
 
-    @override
     async def aliases(self, *, timeout: float) -> dict[str, str]:
         return await self._ask(None, "/aliases", None, answers.read_aliases, now() + timeout, method="GET")
 
-    @override
     async def version(self, *, timeout: float) -> str:
         def read(answer: Any) -> str:
             match answer:
@@ -84,7 +76,6 @@ class ServerClient(QdrantClient):
 
         return await self.backend.ask(Call("/", None, read, method="GET", repeatable=True), timeout=timeout)
 
-    @override
     async def change_aliases(self, targets: Mapping[str, str | None], *, timeout: float) -> None:
         actions: list[dict[str, Any]] = []
         for alias, collection in targets.items():
@@ -94,33 +85,26 @@ class ServerClient(QdrantClient):
         path = "/collections/aliases"
         await self._ask(None, path, {"actions": actions}, answers.read_done, now() + timeout, repeatable=False)
 
-    @override
     async def drop_collection(self, collection: str, *, timeout: float) -> None:
         await self._ask(collection, "", None, answers.read_done, now() + timeout, method="DELETE")
 
-    @override
     async def create_collection(self, collection: str, config: Body, *, timeout: float) -> None:
         await self._ask(collection, "", config, answers.read_done, now() + timeout, method="PUT")
 
-    @override
     async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
         body = {"field_name": field, "field_schema": schema}
         await self._ask(collection, "/index", body, answers.read_indexed, now() + timeout, method="PUT", wait=True)
 
-    @override
     def without_retries(self) -> Self:
         return replace(self, backend=self.backend.endpoint)
 
-    @override
     async def aclose(self) -> None:
         await self.backend.aclose()
 
-    @override
     async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits]:
         read = partial(answers.read_batch, expected=len(searches))
         return await self._ask(collection, "/points/query/batch", {"searches": searches}, read, deadline)
 
-    @override
     async def _points(
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
     ) -> dict[str, Point]:
@@ -139,19 +123,15 @@ class ServerClient(QdrantClient):
         first, second = await asyncio.gather(*halves)
         return first | second
 
-    @override
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
         return await self._ask(collection, "/points/scroll", body, answers.read_page, deadline)
 
-    @override
     async def _count(self, collection: str, body: Body, deadline: float) -> int:
         return await self._ask(collection, "/points/count", body, answers.read_count, deadline)
 
-    @override
     async def _facet(self, collection: str, body: Body, deadline: float) -> dict[str | int, int]:
         return await self._ask(collection, "/facet", body, answers.read_facet, deadline)
 
-    @override
     async def _describe(self, collection: str, deadline: float) -> CollectionInfo:
         return await self._ask(collection, "", None, answers.read_info, deadline, method="GET")
 

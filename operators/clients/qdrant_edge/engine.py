@@ -51,7 +51,6 @@ class EngineClient(QdrantClient):
 
     engine: Engine
 
-    @override
     async def upsert(
         self, collection: str, points: Sequence[Mapping[str, Any]], condition: Filter | None = None, *, timeout: float
     ) -> None:
@@ -61,14 +60,12 @@ class EngineClient(QdrantClient):
             upsert = partial(_upsert, points[start : start + POINTS_A_CALL], condition)
             self._run(collection, upsert, deadline)
 
-    @override
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
         deadline = now() + timeout
         for change in changes:
             await asyncio.sleep(0)
             self._run(collection, partial(_change, change), deadline)
 
-    @override
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
         def delete(target: Collection) -> None:
             target.update(edge.UpdateOperation.delete_points_by_filter(make_filter(where)))
@@ -95,23 +92,18 @@ class EngineClient(QdrantClient):
     async def drop_collection(self, collection: str, *, timeout: float) -> None:
         self.engine.drop(collection)
 
-    @override
     async def create_collection(self, collection: str, config: Body, *, timeout: float) -> None:
         self._answer(lambda: self.engine.create(collection, config), now() + timeout)
 
-    @override
     async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
         self._run(collection, lambda target: target.create_index(field, schema, index_params(schema)), now() + timeout)
 
-    @override
     def without_retries(self) -> Self:
         return self
 
-    @override
     async def aclose(self) -> None:
         self.engine.flush()
 
-    @override
     async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits]:
         requests = self._run(collection, lambda target: [_request(body, target.schema) for body in searches], deadline)
         found: list[Hits] = []
@@ -121,7 +113,6 @@ class EngineClient(QdrantClient):
             found += self._run(collection, partial(_hits, searches[some], requests[some]), deadline)
         return found
 
-    @override
     async def _points(
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
     ) -> dict[str, Point]:
@@ -130,20 +121,17 @@ class EngineClient(QdrantClient):
         found = self._read(collection, lambda shard: shard.retrieve(wanted, _selector(fields), vectors), deadline)
         return {str(each.id): Point(each.payload or {}, _vector(each.vector, vector)) for each in found}
 
-    @override
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
         found, following = self._read(collection, lambda shard: shard.scroll(_scroll(body)), deadline)
         records = [Record(str(each.id), each.payload or {}, each.order_value) for each in found]
         return RecordPage(records, None if following is None else str(following))
 
-    @override
     async def _count(self, collection: str, body: Body, deadline: float) -> int:
         def count(shard: edge.EdgeShard) -> int:
             return shard.count(edge.CountRequest(exact=body["exact"], filter=read_filter(body.get("filter"))))
 
         return self._read(collection, count, deadline)
 
-    @override
     async def _facet(self, collection: str, body: Body, deadline: float) -> dict[str | int, int]:
         where = body.get("filter")
 
@@ -152,7 +140,6 @@ class EngineClient(QdrantClient):
 
         return {hit.value: hit.count for hit in self._read(collection, facet, deadline).hits if hit.count}
 
-    @override
     async def _describe(self, collection: str, deadline: float) -> CollectionInfo:
         return self._run(collection, Collection.describe, deadline)
 

@@ -181,11 +181,9 @@ class Engine:
         self.close()
 
     def names(self) -> list[str]:
-        """The collections."""
         return sorted(self._collections)
 
     def exists(self, name: str) -> bool:
-        """True if a collection has this name."""
         return name in self._collections
 
     def collection(self, name: str) -> Collection:
@@ -223,7 +221,6 @@ class Engine:
             return True
 
     def flush(self) -> None:
-        """Flush every collection."""
         for collection in list(self._collections.values()):
             collection.flush()
 

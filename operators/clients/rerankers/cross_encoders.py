@@ -135,11 +135,9 @@ class Templates:
     document: str = "{document}"
 
     def of_query(self, text: str) -> str:
-        """The query as the model reads it."""
         return self.query.replace("{query}", _part(text))
 
     def of_document(self, text: str) -> str:
-        """The document as the model reads it."""
         return self.document.replace("{document}", _part(text))
 
 
@@ -213,7 +211,6 @@ class HttpReranker:
         await self._backend.aclose()
 
     async def _ask(self, requests: Sequence[RerankRequest], timeout: float) -> list[Scores]:
-        """One call: all scores or none. Raises BackendError."""
         count = sum(len(request.documents) for request in requests)
 
         def read(answer: Any) -> list[Scores]:
