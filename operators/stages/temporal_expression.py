@@ -71,7 +71,6 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
         return by_rules(item)
 
     def on_loss(self, query: InFlight) -> None:
-        """The rules stand in."""
         by_rules(query)
 
     @override

@@ -16,7 +16,7 @@ from typing import Final
 from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess, mismatch
 from flows.cli.check import Finding
-from operators.clients.chat.completions import Unanswered
+from operators.clients.chat.completions import NoCompletion
 from operators.clients.http.clock import Ahead, ahead
 from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
@@ -196,7 +196,7 @@ def _unanswered(error: BackendError) -> tuple[str, str]:
     """
     symptom = explain(error, "chat")
     match error:
-        case Unanswered():
+        case NoCompletion():
             return error.symptom, f"{error.cure[0].upper()}{error.cure[1:]}."
         case _ if error.reason is Reason.UNAUTHORIZED:
             return symptom, "Correct chat.api_key."

@@ -189,7 +189,7 @@ _FILTERED: Final = frozenset({"content_filter", "content_filtered", "refusal", "
 _LONGEST_REASON: Final = 40
 
 
-class Unanswered(BackendBadResponse):
+class NoCompletion(BackendBadResponse):
     """A completion that holds no answer; `cure` is what to do."""
 
     def __init__(self, backend: str, symptom: str, cure: str) -> None:
@@ -226,13 +226,13 @@ class ChatModel:
         if message.refused:
             raise BackendBadResponse(f"{name}: the model refused to answer")
         if message.end in _CUT:
-            raise Unanswered(
+            raise NoCompletion(
                 name,
                 "the answer was cut at the limit of tokens",
                 f"raise chat.max_tokens ({self.max_tokens}), or have the model think less by chat.parameters",
             )
         if not text.strip():
-            raise Unanswered(
+            raise NoCompletion(
                 name,
                 "an answer without a text",
                 "turn thinking off by chat.parameters, or give the server the reasoning parser of this model",

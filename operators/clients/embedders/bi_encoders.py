@@ -1,8 +1,6 @@
 """Bi-encoders behind HTTP: the APIs of OpenAI, text-embeddings-inference, Cohere, Voyage and NVIDIA's NIM.
 
-`APIS` has each, and `SPARSE_APIS` those of sparse encoders: where its calls go, what they carry with the texts, and
-where the answer has the vectors. Texts above a server's largest batch go out as several requests at once, answered
-whole or not at all.
+Texts above a server's largest batch go out as several requests at once, answered whole or not at all.
 """
 
 import asyncio

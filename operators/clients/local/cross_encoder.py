@@ -97,7 +97,8 @@ class CrossEncoder:
             except BackendBadResponse as error:
                 failures.update((owners[index], error) for index in batch)
 
-        self._worker.each(forward, inference.passes(lengths, self._cores.count, alone=self._exported.alone), abandoned)
+        passes = inference.plan_passes(lengths, self._cores.count, alone=self._exported.alone)
+        self._worker.each(forward, passes, abandoned)
         outcomes: list[Scores | BackendError] = []
         start = 0
         for index, request in enumerate(requests):

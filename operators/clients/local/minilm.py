@@ -123,7 +123,7 @@ class MiniLM:
         for found in inference.tokenise(self._tokenizer, texts, MAX_TOKENS, special=True):
             ids = found.ids
             token_ids.append(ids if len(ids) <= MAX_TOKENS else [*ids[: MAX_TOKENS - 1], ids[-1]])
-        groups = inference.passes([len(ids) for ids in token_ids], self._cores.count, alone=self._alone)
+        groups = inference.plan_passes([len(ids) for ids in token_ids], self._cores.count, alone=self._alone)
 
         def forward(group: list[int]) -> list[tuple[int, Embedding]]:
             rows = [token_ids[index] for index in group]

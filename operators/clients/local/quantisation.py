@@ -54,17 +54,10 @@ _ANY: Final = ("model_quantized.onnx", "model_int8.onnx")
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _PRODUCTS: Final = frozenset({"MatMul", "Attention"})
-_INTEGER_PRODUCTS: Final = frozenset(
-    {
-        "DequantizeLinear",
-        "DynamicQuantizeMatMul",
-        "MatMulInteger",
-        "MatMulIntegerToFloat",
-        "MatMulNBits",
-        "QAttention",
-        "QGemm",
-    }
-)
+_INTEGER_PRODUCTS: Final = {
+    *("DequantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat"),
+    *("MatMulNBits", "QAttention", "QGemm"),
+}
 _QUANTISED_PREFIX: Final = "QLinear"
 """Of operators whose inputs and output are integers."""
 
@@ -122,7 +115,7 @@ def _flags(cpuinfo: Path) -> set[str]:
         return set()
 
 
-class Source(NamedTuple):
+class GraphFile(NamedTuple):
     """A graph as its maker wrote it; `files` hold it and its weights, `integers`: its products are of integers."""
 
     path: Path
@@ -130,7 +123,7 @@ class Source(NamedTuple):
     integers: bool
 
 
-def inspect_graph(path: Path) -> Source:
+def inspect_graph(path: Path) -> GraphFile:
     """Look at the graph in the file `path`. Raises ConfigError if it can't be read, or is none."""
     import onnx
     from google.protobuf.message import DecodeError
@@ -146,7 +139,7 @@ def inspect_graph(path: Path) -> Source:
     tensors = [*model.graph.initializer, *(tensor for each in attributes for tensor in (each.t, *each.g.initializer))]
     # Large models have their weights in files of their own next to the graph.
     others = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
-    return Source(
+    return GraphFile(
         path,
         [path, *(path.parent / name for name in sorted(others))],
         any(node.op_type in _INTEGER_PRODUCTS or node.op_type.startswith(_QUANTISED_PREFIX) for node in nodes),
@@ -161,7 +154,7 @@ def open_graph(path: Path) -> "onnxruntime.InferenceSession":
         raise ConfigError(f"reranker: {path} is no ONNX model that can be run: {error}") from error
 
 
-def open_quantised(source: Source, cache: Path, name: str) -> "onnxruntime.InferenceSession":
+def open_quantised(source: GraphFile, cache: Path, name: str) -> "onnxruntime.InferenceSession":
     """Load the graph of the model `name` with 8 bits, which is made unless a file in `cache` has it and can be run.
 
     Raises ConfigError.

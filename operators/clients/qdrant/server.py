@@ -6,7 +6,7 @@ errors would say neither whose fault a failure is nor which try it was: requests
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -17,7 +17,7 @@ from operators.clients.http.transport import MIB, Call
 from operators.clients.qdrant import answers
 from operators.clients.qdrant.answers import CollectionInfo, Point
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
-from operators.clients.qdrant.requests import UNLIMITED, Change, chunks
+from operators.clients.qdrant.requests import UNLIMITED, Change, split_points
 from operators.query.backend_answers import Hits, RecordPage, point_id
 from schemas.errors import AnswerTooLong, BackendBadResponse, BackendTimeout, Reason
 
@@ -44,28 +44,27 @@ class ServerClient(QdrantClient):
             body["update_filter"] = limits.filter(condition)
         encode = self.backend.endpoint.encode
         most = limits.points or len(points)
-        for chunk in chunks(map(encode, points), self.max_upsert - len(encode(body)), most):
+        for chunk in split_points(map(encode, points), self.max_upsert - len(encode(body)), most):
             request = {**body, "points": chunk}
-            await self._ask(collection, "/points", request, answers.read_update, deadline, method="PUT", wait=True)
+            await self._ask(collection, Call("/points", request, answers.read_update, "PUT"), deadline, wait=True)
 
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
         deadline = now() + timeout
         encode = self.backend.endpoint.encode
         encoded = (b",".join(map(encode, change.operations())) for change in changes)
-        for chunk in chunks(encoded, self.max_upsert, self.limits_of(collection).points or len(changes)):
-            await self._ask(
-                collection, "/points/batch", {"operations": chunk}, answers.read_updates, deadline, wait=True
-            )
+        for chunk in split_points(encoded, self.max_upsert, self.limits_of(collection).points or len(changes)):
+            call = Call("/points/batch", {"operations": chunk}, answers.read_updates)
+            await self._ask(collection, call, deadline, wait=True)
 
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
         body = {"filter": self.limits_of(collection).filter(where)}
-        await self._ask(collection, "/points/delete", body, answers.read_update, now() + timeout, wait=True)
+        await self._ask(collection, Call("/points/delete", body, answers.read_update), now() + timeout, wait=True)
 
     async def exists(self, collection: str, *, timeout: float) -> bool:
-        return await self._ask(collection, "/exists", None, answers.read_exists, now() + timeout, method="GET")
+        return await self._ask(collection, Call("/exists", None, answers.read_exists, "GET"), now() + timeout)
 
     async def aliases(self, *, timeout: float) -> dict[str, str]:
-        return await self._ask(None, "/aliases", None, answers.read_aliases, now() + timeout, method="GET")
+        return await self._ask(None, Call("/aliases", None, answers.read_aliases, "GET"), now() + timeout)
 
     async def version(self, *, timeout: float) -> str:
         def read(answer: Any) -> str:
@@ -74,7 +73,7 @@ class ServerClient(QdrantClient):
                     return version
             raise BackendBadResponse(f"{self.backend.name}: no version in it")
 
-        return await self.backend.ask(Call("/", None, read, method="GET", repeatable=True), timeout=timeout)
+        return await self.backend.ask(Call("/", None, read, "GET", repeatable=True), timeout=timeout)
 
     async def change_aliases(self, targets: Mapping[str, str | None], *, timeout: float) -> None:
         actions: list[dict[str, Any]] = []
@@ -82,18 +81,18 @@ class ServerClient(QdrantClient):
             actions.append({"delete_alias": {"alias_name": alias}})
             if collection is not None:
                 actions.append({"create_alias": {"alias_name": alias, "collection_name": collection}})
-        path = "/collections/aliases"
-        await self._ask(None, path, {"actions": actions}, answers.read_done, now() + timeout, repeatable=False)
+        call = Call("/collections/aliases", {"actions": actions}, answers.read_done)
+        await self._ask(None, call, now() + timeout, repeatable=False)
 
     async def drop_collection(self, collection: str, *, timeout: float) -> None:
-        await self._ask(collection, "", None, answers.read_done, now() + timeout, method="DELETE")
+        await self._ask(collection, Call("", None, answers.read_done, "DELETE"), now() + timeout)
 
     async def create_collection(self, collection: str, config: Body, *, timeout: float) -> None:
-        await self._ask(collection, "", config, answers.read_done, now() + timeout, method="PUT")
+        await self._ask(collection, Call("", config, answers.read_done, "PUT"), now() + timeout)
 
     async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
-        body = {"field_name": field, "field_schema": schema}
-        await self._ask(collection, "/index", body, answers.read_indexed, now() + timeout, method="PUT", wait=True)
+        call = Call("/index", {"field_name": field, "field_schema": schema}, answers.read_indexed, "PUT")
+        await self._ask(collection, call, now() + timeout, wait=True)
 
     def without_retries(self) -> Self:
         return replace(self, backend=self.backend.endpoint)
@@ -103,7 +102,7 @@ class ServerClient(QdrantClient):
 
     async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits]:
         read = partial(answers.read_batch, expected=len(searches))
-        return await self._ask(collection, "/points/query/batch", {"searches": searches}, read, deadline)
+        return await self._ask(collection, Call("/points/query/batch", {"searches": searches}, read), deadline)
 
     async def _points(
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
@@ -113,8 +112,9 @@ class ServerClient(QdrantClient):
             "with_payload": fields,
             "with_vector": False if vector is None else [vector],
         }
+        call = Call("/points", body, partial(answers.read_points, vector=vector))
         try:
-            return await self._ask(collection, "/points", body, partial(answers.read_points, vector=vector), deadline)
+            return await self._ask(collection, call, deadline)
         except AnswerTooLong:
             if len(ids) == 1:
                 raise
@@ -124,29 +124,27 @@ class ServerClient(QdrantClient):
         return first | second
 
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
-        return await self._ask(collection, "/points/scroll", body, answers.read_page, deadline)
+        return await self._ask(collection, Call("/points/scroll", body, answers.read_page), deadline)
 
     async def _count(self, collection: str, body: Body, deadline: float) -> int:
-        return await self._ask(collection, "/points/count", body, answers.read_count, deadline)
+        return await self._ask(collection, Call("/points/count", body, answers.read_count), deadline)
 
     async def _facet(self, collection: str, body: Body, deadline: float) -> dict[str | int, int]:
-        return await self._ask(collection, "/facet", body, answers.read_facet, deadline)
+        return await self._ask(collection, Call("/facet", body, answers.read_facet), deadline)
 
     async def _describe(self, collection: str, deadline: float) -> CollectionInfo:
-        return await self._ask(collection, "", None, answers.read_info, deadline, method="GET")
+        return await self._ask(collection, Call("", None, answers.read_info, "GET"), deadline)
 
     async def _ask(
         self,
         collection: str | None,
-        path: str,
-        body: object,
-        read: Callable[[object], Result],
+        call: Call[Result],
         deadline: float,
         *,
-        method: str = "POST",
         wait: bool = False,
         repeatable: bool = True,
     ) -> Result:
+        """Make a call whose path is below the collection's and which reads the answer's result."""
         left = deadline - now()
         if left <= 0:
             raise BackendTimeout(f"{self.backend.name}: no time left to ask")
@@ -154,19 +152,19 @@ class ServerClient(QdrantClient):
         limits = UNLIMITED if collection is None else self.limits_of(collection)
         bounds = f"?timeout={limits.seconds(math.ceil(left))}" + ("&wait=true" if wait else "")
         target = "" if collection is None else f"/collections/{quote(collection, safe='')}"
-        whole = f"{target}{path}{bounds}"
+        path = f"{target}{call.path}{bounds}"
 
         def read_result(answer: Any) -> Result:
             try:
-                return read(answer["result"])
+                return call.read(answer["result"])
             except (KeyError, TypeError, ValueError) as error:
                 reason = str(error) if type(error) is ValueError else "no result in it"
             raise BackendBadResponse(f"{self.backend.name}: {reason}")
 
         # Requests that wait are writes; so are creations and deletions.
-        reads = repeatable and not wait and method not in {"PUT", "DELETE"}
+        reads = repeatable and not wait and call.method not in {"PUT", "DELETE"}
         try:
-            return await self.backend.ask(Call(whole, body, read_result, method, reads), timeout=left)
+            return await self.backend.ask(Call(path, call.body, read_result, call.method, reads), timeout=left)
         except BackendBadResponse as error:
             if error.reason is not Reason.NO_COLLECTION or collection is None or self.successor is None:
                 raise
@@ -176,4 +174,4 @@ class ServerClient(QdrantClient):
             raise missing
         # One that isn't there, either, has no successor in turn.
         last = replace(self, successor=None)
-        return await last._ask(found, path, body, read, deadline, method=method, wait=wait, repeatable=repeatable)
+        return await last._ask(found, call, deadline, wait=wait, repeatable=repeatable)

@@ -107,13 +107,6 @@ def _sparse(indices: list[int], values: list[float]) -> edge.SparseVector:
     return edge.SparseVector(indices, values)
 
 
-def written_bytes(vectors: Mapping[str, Any]) -> int:
-    """About the bytes that these vectors take in the engine's log."""
-    return sum(
-        8 * len(vector["values"]) if isinstance(vector, Mapping) else 4 * np.size(vector) for vector in vectors.values()
-    )
-
-
 INDEXES: Mapping[str, Any] = {
     "bool": edge.BoolIndexParams,
     "datetime": edge.DatetimeIndexParams,

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
+import numpy as np
 import orjson
 import qdrant_edge as edge
 from typing_extensions import override
@@ -21,13 +22,7 @@ from operators.clients.http.dialect import fit_float32
 from operators.clients.qdrant.answers import CollectionInfo, Point, error_with
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
 from operators.clients.qdrant.requests import Change
-from operators.clients.qdrant_edge.conversions import (
-    VectorSchema,
-    index_params,
-    make_filter,
-    read_filter,
-    written_bytes,
-)
+from operators.clients.qdrant_edge.conversions import VectorSchema, index_params, make_filter, read_filter
 from operators.clients.qdrant_edge.shards import Collection, Engine, Refusal
 from operators.query.backend_answers import Hits, Record, RecordPage, point_id
 from schemas.errors import BackendError, BackendTimeout
@@ -255,7 +250,7 @@ def _upsert(points: Sequence[Mapping[str, Any]], condition: Filter | None, targe
         edge.Point(each["id"], target.schema.of_point(each["vector"]), payload)
         for each, payload in zip(points, orjson.loads(written), strict=True)
     ]
-    size = len(written) + sum(written_bytes(each["vector"]) for each in points)
+    size = len(written) + sum(_written_bytes(each["vector"]) for each in points)
     target.update(edge.UpdateOperation.upsert_points(made, read_filter(condition)), size)
 
 
@@ -263,7 +258,7 @@ def _change(change: Change, target: Collection) -> None:
     where = read_filter(change.where)
     if given := change.given:
         made = edge.PointVectors(change.id, target.schema.of_point(given))
-        target.update(edge.UpdateOperation.update_vectors([made], where), written_bytes(given))
+        target.update(edge.UpdateOperation.update_vectors([made], where), _written_bytes(given))
     if gone := change.gone:
         target.update(
             edge.UpdateOperation.delete_vectors([change.id], gone)
@@ -277,6 +272,13 @@ def _change(change: Change, target: Collection) -> None:
         if where is None
         else edge.UpdateOperation.set_payload_by_filter(where, payload),
         len(written),
+    )
+
+
+def _written_bytes(vectors: Mapping[str, Any]) -> int:
+    """About the bytes that these vectors take in the engine's log."""
+    return sum(
+        8 * len(vector["values"]) if isinstance(vector, Mapping) else 4 * np.size(vector) for vector in vectors.values()
     )
 
 

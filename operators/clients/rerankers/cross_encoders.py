@@ -1,8 +1,7 @@
 """Cross-encoders behind HTTP: one call, over any server's API.
 
-`APIS` has the API of each kind of server: where its calls go, what they carry, and where the answer has the relevance
-of each text. There are two sorts: a call of most APIs is one query and its texts; a call of an API of `pairs` is pairs
-of a query and a text, of any number of queries.
+A call of most APIs is one query and its texts; one of an API of `pairs` is pairs of a query and a text, of any number
+of queries.
 
 - Most servers have the API of Cohere, version 2. A document that an answer leaves out is for the rerank stage to judge,
   which knows all slices of a query, and whether the server is known to omit (`rerank.omitted`). Asked for all, they
