@@ -49,8 +49,7 @@ from operators.indexing.tombstones import Contexts, Deletion, Forgotten
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import is_blank
 from operators.ranking.run import stamp
-from operators.runtime.dispatcher import BatchKey, Bounds
-from operators.runtime.stage import AsyncStage
+from operators.runtime.dispatcher import AsyncStage, BatchKey, Bounds
 from operators.text.terms import SparseVector
 from schemas.document import EXPIRES_AT, PATCHED, PATCHES, VERSION
 from schemas.errors import BackendError, Blame, DeadLetterClass, InputError, invalid
@@ -142,10 +141,6 @@ class DocumentStage(AsyncStage[EventInFlight, Outcome]):
 
     bounds = IN_ORDER
     refused: ClassVar = "refused"
-
-    @override
-    def deadline(self, item: EventInFlight) -> float:
-        return math.inf
 
     @override
     def request(self, item: EventInFlight) -> tuple[BatchKey, EventInFlight]:
