@@ -19,8 +19,7 @@ from operators.indexing.context import ContextWriter
 from operators.indexing.copying import Copier
 from operators.indexing.decode import DocumentDecoder
 from operators.indexing.expiry import EVERY, Expiry
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from schemas.settings import DocumentSettings, Settings
 
 _TIMEOUT: Final = 60.0

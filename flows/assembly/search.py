@@ -32,8 +32,7 @@ from operators.query.field_map import FieldMap
 from operators.query.in_flight import InFlight
 from operators.query.legs import LEGS, Searches
 from operators.runtime.dispatcher import Bounds
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from operators.stages.admit import Admission
 from operators.stages.answers import Answers
 from operators.stages.decode import Decoder

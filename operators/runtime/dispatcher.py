@@ -33,8 +33,7 @@ import structlog
 
 from operators.runtime.batching.backlog import Backlog, PendingRequest, Slice
 from operators.runtime.batching.policy import BatchingPolicy, Whole
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import PAUSE
+from operators.runtime.event_loop import PAUSE, EventLoopThread
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 
 log = structlog.stdlib.get_logger(__name__)
@@ -232,7 +231,7 @@ class Dispatcher(Generic[Request, Outcome]):
         self._batching = stage.batching
         self._load = stage.load
         self._backlogs: defaultdict[BatchKey, Backlog[Request, Outcome]] = defaultdict(
-            lambda: Backlog(stage.batching, stage.bounds.max_concurrency)
+            lambda: Backlog(self._batching, stage.bounds.max_concurrency)
         )
         self._live: dict[PendingRequest[Request, Outcome], _Live] = {}
         self._under_way = 0

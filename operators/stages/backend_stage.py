@@ -95,6 +95,11 @@ class BackendStage(QueryStage[Request, Outcome]):
         return query
 
 
+def model_attributes(operation: str, model: str, provider: str) -> Attributes:
+    """Attributes of the span of a model's call, by OpenTelemetry's conventions for generative AI."""
+    return {"gen_ai.operation.name": operation, "gen_ai.provider.name": provider, "gen_ai.request.model": model}
+
+
 Value = TypeVar("Value")
 
 
@@ -115,6 +120,10 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
     @abstractmethod
     def missing(self, query: InFlight) -> list[str]:
         """The ids of the points that the query needs."""
+
+    @override
+    def wants(self, item: InFlight) -> bool:
+        return bool(self.missing(item))
 
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, list[str]] | None:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.runtime.dispatcher import LONGEST_PAUSE, BatchKey, Bounds, Dispatcher, Finished, pause_of
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import PAUSE, Wakeup
+from operators.runtime.event_loop import PAUSE, EventLoopThread, Wakeup
 from tests.operators.delivery.scripted import WITHIN, until
 from tests.operators.runtime.flowing import Asking
 

@@ -16,8 +16,7 @@ from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import Candidates
 from operators.query.backend_answers import PartialScores, Scores
 from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.runtime.flowing import Asking
 
