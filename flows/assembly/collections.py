@@ -15,8 +15,7 @@ from operators.collections.gaps import find_gaps
 from operators.collections.notes import Generation, generation_of, metadata
 from operators.collections.requirements import SEARCHED, Requirement, Severity, Surveyed, index_needs, merge, vectors
 from operators.collections.survey import Choice, survey
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from schemas.errors import BackendError
 from schemas.settings import KafkaSettings, Settings
 
