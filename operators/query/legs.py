@@ -1,4 +1,4 @@
-"""Legs: the ways in which a query searches a collection. A new leg is one entry of LEGS, and its name in results."""
+"""Legs: the ways in which a query searches a collection. CONTRIBUTING.md lists the places of a new one."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -40,7 +40,7 @@ def test_the_example_configuration_has_every_key() -> None:
     secrets = {f"{section}.api_key" for section in ("qdrant", "embedder", "sparse_encoder", "rerank", "chat")}
     secrets |= {"kafka.tls.key_password", "kafka.sasl.password", "kafka.sasl.client_secret", "cursor.signing_secret"}
     secrets |= {"kafka.schema_registry.password", "kafka.schema_registry.token"}
-    assert absent == {"delivery.replica", *secrets}
+    assert absent == {"delivery.replica", *secrets}, "a key has no line in deploy/rankstream.yaml"
     assert re.search(r"(?m)^  # replica: ", text)
     for path in secrets:
         assert f"RANKSTREAM_{path.upper().replace('.', '__')}" in text

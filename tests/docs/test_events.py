@@ -53,7 +53,9 @@ def test_every_status_is_named() -> None:
 def test_every_part_that_may_be_missing_is_explained(heading: str, words: set[str]) -> None:
     """The page of backends has a row for each reason, and for each stage."""
     [table] = re.findall(rf"(?m)^\| {heading} \|.*\n((?:\|.*\n)+)", (REFERENCE / "backends.md").read_text())
-    assert {name for row in re.findall(r"(?m)^\| (.*?) \|", table) for name in re.findall(r"`(\w+)`", row)} == words
+    assert {name for row in re.findall(r"(?m)^\| (.*?) \|", table) for name in re.findall(r"`(\w+)`", row)} == words, (
+        f"docs/reference/backends.md: the table of each {heading}"
+    )
 
 
 @pytest.mark.parametrize(("name", "example"), re.findall(r"```json (\w+)\n(.*?)```", PAGE, re.DOTALL))

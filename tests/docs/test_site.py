@@ -70,7 +70,7 @@ def test_pictures_are_of_the_repository(page: Path) -> None:
 def test_generated_pages_are_fresh() -> None:
     """`python -m docs.site` would change nothing."""
     for file, text in pages().items():
-        assert file.read_text(encoding="utf-8") == text, file
+        assert file.read_text(encoding="utf-8") == text, f"{file}: run `python -m docs.site`"
 
 
 def test_every_key_and_every_option_is_on_its_page() -> None:

@@ -137,7 +137,10 @@ def admission(**changes: Any) -> Admission:
 
 
 def capable(of: Capabilities = OURS, **given: Any) -> Capabilities:
-    """These capabilities with other ones: vectors by their keys (None: not configured), limits by Qdrant's names."""
+    """These capabilities with other ones: vectors by their keys in qdrant.vectors, limits by Qdrant's names.
+
+    A vector is there (True), lacking (False) or not configured (None). A name that is neither is taken for a limit.
+    """
     vectors = {key: given.pop(key) for key in [*given] if key in Vectors.model_fields}
     limits = {**of.limits, **given.pop("limits", {})}
     own = {name: given.pop(name) for name in [*given] if name in Capabilities.__dataclass_fields__}

@@ -338,7 +338,7 @@ def test_the_hash_changes_with_what_can_change_an_answer() -> None:
     for path in PATHS:
         after = changed(path, value_at(before, path))
         assert value_at(after, path) != value_at(before, path)
-        assert (after.config_hash() != before.config_hash()) == (path in DECIDES), path
+        assert (after.config_hash() != before.config_hash()) == (path in DECIDES), f"{path}: compare DECIDES"
 
 
 def test_the_hash_is_the_same_everywhere() -> None:
