@@ -13,7 +13,7 @@ from schemas.query import QueryEvent
 Score = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
 
 
-def encode(vector: NDArray[np.float16]) -> str:
+def encode_vector(vector: NDArray[np.float16]) -> str:
     """The components as little-endian floats of 16 bits, in base64."""
     return base64.b64encode(vector.astype("<f2").tobytes()).decode("ascii")
 
@@ -35,9 +35,9 @@ def _of_one_length(vectors: dict[str, NDArray[np.float16]]) -> dict[str, NDArray
 
 
 Float16s = Annotated[
-    NDArray[np.float16], PlainValidator(_read), PlainSerializer(encode), WithJsonSchema({"type": "string"})
+    NDArray[np.float16], PlainValidator(_read), PlainSerializer(encode_vector), WithJsonSchema({"type": "string"})
 ]
-"""A vector as `encode` writes it."""
+"""A vector as `encode_vector` writes it."""
 
 
 Measure = Literal["share", "similarity", "logit", "order"]

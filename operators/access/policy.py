@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from operators.access.firewall import visible
 from schemas.errors import DeadLetterClass, InputError
-from schemas.headers import fold
+from schemas.headers import fold_name
 from schemas.result import Denial, DenialCode
 from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings, SourcePolicy
 
@@ -50,7 +50,7 @@ def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Den
 
 
 def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | None:
-    values = [value for name, value in headers if fold(name) == fold(header)]
+    values = [value for name, value in headers if fold_name(name) == fold_name(header)]
     if len(values) > 1:
         raise InputError(DeadLetterClass.INVALID, f"header {header}: expected once, found {len(values)} times", header)
     try:

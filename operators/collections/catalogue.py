@@ -27,7 +27,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.collections.analysers import CURRENT, PLAIN, Bm25
 from operators.collections.notes import analysis_of, expires, mixed_contexts
 from operators.collections.requirements import Surveyed
-from operators.collections.survey import ANY, Choice, find_aliases, resolve
+from operators.collections.survey import ANY, Choice, find_aliases, resolve_collection
 from operators.query.collection import Capabilities, Modifier
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
 from schemas.settings import QdrantSettings
@@ -160,7 +160,7 @@ class Catalogue:
 
     async def _resolve(self, collection: str, aliases: Mapping[str, str], timeout: float) -> Surveyed | BackendError:
         present, _, _ = self._described.get(collection, (None, None, 0))
-        return await attempt(resolve(self._qdrant, collection, aliases, self._choice, timeout, present))
+        return await attempt(resolve_collection(self._qdrant, collection, aliases, self._choice, timeout, present))
 
     def _capable(self, collection: str, found: Surveyed, info: CollectionInfo) -> Capabilities:
         fields, another = self._qdrant.fields, self._settings.of_another_tool

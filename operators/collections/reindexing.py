@@ -121,7 +121,7 @@ async def _next(
             return name, generation
 
 
-async def count(qdrant: QdrantClient, collection: str, now: float, timeout: float) -> dict[str, int]:
+async def count_documents(qdrant: QdrantClient, collection: str, now: float, timeout: float) -> dict[str, int]:
     """The number of documents of each namespace, without those that have expired. Raises BackendError.
 
     Qdrant counts them. Where it may not, or there are too many namespaces, all documents are read.

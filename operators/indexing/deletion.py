@@ -40,7 +40,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import orjson
 import structlog
 
-from operators.access.filters import Condition, count
+from operators.access.filters import Condition, count_conditions
 from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
@@ -172,7 +172,7 @@ def _check_size(namespace: str, tombstone: Tombstone, size: int, most: int | Non
     if size > MOST_BYTES:
         what = f"the filters that were forgotten in a namespace have {MOST_BYTES} bytes at most; {cure}"
         raise invalid("filters", f"{what}; in {namespace} they would have", size)
-    conditions = 2 + sum(count(each.condition()) for each in tombstone)
+    conditions = 2 + sum(count_conditions(each.condition()) for each in tombstone)
     if most is not None and conditions > most:
         what = f"the collection's strict mode allows {most} conditions (filter_max_conditions); {cure}"
         raise invalid("filters", f"{what}; those forgotten in {namespace} would have", conditions)

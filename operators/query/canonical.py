@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
-from operators.query.cursor import After, Cursor, Offset
+from operators.query.cursor import After, Cursor, PoolSlice
 from operators.wire.reply import ReplyTo
 from schemas.query import QueryEvent, Wish
 from schemas.texts import nfc
@@ -55,7 +55,7 @@ class CanonicalQuery:
         return frozenset(self.cursor.given) if self.cursor is not None and self.cursor.continued else frozenset()
 
     @property
-    def position(self) -> Offset | After | None:
+    def position(self) -> PoolSlice | After | None:
         """The end of the page before; None on the first page."""
         return self.cursor.position if self.cursor is not None else None
 
@@ -63,7 +63,7 @@ class CanonicalQuery:
     def skip(self) -> int:
         """Candidates of a merged pool that earlier pages have given."""
         position = self.position
-        return position.skip if isinstance(position, Offset) else 0
+        return position.skip if isinstance(position, PoolSlice) else 0
 
     @property
     def after(self) -> After:

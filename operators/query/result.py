@@ -22,7 +22,7 @@ from operators.text.passages import Matcher
 from schemas.document import CONTENT, MARKS
 from schemas.errors import Reason
 from schemas.filters import names_of
-from schemas.pool import encode
+from schemas.pool import encode_vector
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
@@ -193,7 +193,7 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
         parts["atoms"] = outcome.matches.atoms
     alike = outcome.run.alike.items()
     parts["alike"] = {own[one]: {own[id_]: share for id_, share in of.items()} for one, of in alike} or None
-    parts["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()} or None
+    parts["vectors"] = {own[id_]: encode_vector(vector) for id_, vector in outcome.vectors.items()} or None
     return {name: part for name, part in parts.items() if part is not None}
 
 

@@ -14,7 +14,7 @@ from operators.access import filters
 from operators.query import search
 from operators.query.canonical import Shape
 from operators.query.collection import MADE_FROM, MOST, ORDERED, Destinations
-from operators.query.cursor import Offset
+from operators.query.cursor import PoolSlice
 from operators.query.in_flight import InFlight
 from operators.query.lookup import equal, look_up, records_to_ask, wanted_order
 from operators.query.returned import is_hidden
@@ -138,7 +138,7 @@ class Bodies:
         if capabilities.conditions is not None:
             # Each ending is one condition of the search.
             without = keyword_conditions(expression, columns, dict.fromkeys(wanted, ()))
-            others = filters.count(_and(draft.seen, without))
+            others = filters.count_conditions(_and(draft.seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
 
         def start(narrow: Narrow) -> Program:
@@ -233,7 +233,7 @@ def _groups(query: InFlight, seen: Condition, limit: int) -> Groups | None:
     # All reflections are ranked in any case.
     if grouping is None or query.asked.canonical.event.reflections_only:
         return None
-    if able.conditions is not None and filters.count(seen) + LEAVES > able.conditions:
+    if able.conditions is not None and filters.count_conditions(seen) + LEAVES > able.conditions:
         return None
     return Groups(grouping.field, max(1, limit // PER_GROUP), able.most, able.indexed)
 
@@ -265,7 +265,7 @@ def wanted_depth(query: InFlight) -> int:
     page = asked.limit
     if asked.event.reflections_only:
         return MOST
-    if isinstance(asked.position, Offset):
+    if isinstance(asked.position, PoolSlice):
         return min(asked.position.depth, MOST)
     wanted = max(page, plan.profile.over_sample)
     if plan.recipe.distance or plan.picking is not None:

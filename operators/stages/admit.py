@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Final
 
-from operators.access.filters import check_indexes, condition, count, on_fields
+from operators.access.filters import check_indexes, condition, count_conditions, on_fields
 from operators.collections.catalogue import Catalogue
 from operators.query.field_map import SAME, FieldMap
 from operators.query.in_flight import InFlight
@@ -74,7 +74,11 @@ class Admission:
                 raise invalid(f"{place}.field", reason, each.field)
         if capabilities.indexed is not None:
             check_indexes(event.filters, capabilities.indexed)
-        conditions = sum(count(condition(each)) for each in event.filters) if capabilities.conditions is not None else 0
+        conditions = (
+            sum(count_conditions(condition(each)) for each in event.filters)
+            if capabilities.conditions is not None
+            else 0
+        )
         if capabilities.conditions is not None and conditions > capabilities.conditions:
             most = f"the collection's strict mode allows {capabilities.conditions} conditions (filter_max_conditions)"
             raise invalid("filters", most, conditions)

@@ -9,9 +9,9 @@ import typer
 
 from flows.assembly.clients import InProcess
 from flows.cli.check import Finding, Section, show
-from flows.cli.check.kafka import kafka
-from flows.cli.check.qdrant import qdrant
-from flows.cli.check.servers import chat, clock, embedder, reranker, sparse_encoder
+from flows.cli.check.kafka import check_kafka
+from flows.cli.check.qdrant import check_qdrant
+from flows.cli.check.servers import check_chat, check_clocks, check_embedder, check_reranker, check_sparse_encoder
 from flows.cli.output import Config, Json
 from flows.process import logs
 from schemas.settings import load
@@ -30,13 +30,13 @@ class Part(StrEnum):
 
 
 SECTIONS: Final[Mapping[Part, Section]] = {
-    Part.KAFKA: kafka,
-    Part.QDRANT: qdrant,
-    Part.EMBEDDER: embedder,
-    Part.SPARSE_ENCODER: sparse_encoder,
-    Part.RERANKER: reranker,
-    Part.CHAT: chat,
-    Part.CLOCK: clock,
+    Part.KAFKA: check_kafka,
+    Part.QDRANT: check_qdrant,
+    Part.EMBEDDER: check_embedder,
+    Part.SPARSE_ENCODER: check_sparse_encoder,
+    Part.RERANKER: check_reranker,
+    Part.CHAT: check_chat,
+    Part.CLOCK: check_clocks,
 }
 
 

@@ -30,7 +30,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from flows.cli.console.columns import Column, Search
+from flows.cli.console.columns import Column, ConsoleSearch
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
@@ -139,7 +139,7 @@ class Console:
         self._files = read_files()
         tuner = Tuner(bench)
         posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
-            ("search", Search, bench.search),
+            ("search", ConsoleSearch, bench.search),
             ("rank", Ranking, lambda asked: bench.rank(asked.key, asked.column)),
             ("compare", Keys, lambda asked: bench.compare(asked.keys)),
             ("explain", Keyed, lambda asked: bench.explain(asked.key, asked.id)),

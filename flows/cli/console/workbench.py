@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 from opentelemetry.trace import Tracer, format_trace_id
@@ -13,7 +13,7 @@ from flows.assembly.delivery import connect
 from flows.cli.console import losses
 from flows.cli.console.columns import (
     Column,
-    Search,
+    ConsoleSearch,
     compare_columns,
     controls,
     event_fields,
@@ -45,14 +45,14 @@ TIMEOUT: Final = 30.0
 """Seconds to wait for an answer, as `rankstream query` does by default."""
 
 
-class Answers(NamedTuple):
+class TracedResults(NamedTuple):
     """A result event for each query, in the order of the queries, and the trace that they are in, if there is one."""
 
     results: list[dict[str, Any]]
     trace_id: str | None
 
 
-Searcher = Callable[[Sequence[Mapping[str, Any]]], Answers]
+Searcher = Callable[[Sequence[Mapping[str, Any]]], TracedResults]
 
 
 @dataclass
@@ -89,10 +89,10 @@ class Configuration:
     ranker: PoolRanker
     ask: Searcher | None
 
-
-def configure(name: str, settings: Settings, ask: Searcher | None) -> Configuration:
-    """A configuration that ranks with explanations."""
-    return Configuration(name, settings, PoolRanker.of(settings, None, explain=True), ask)
+    @classmethod
+    def of(cls, name: str, settings: Settings, ask: Searcher | None) -> Self:
+        """A configuration that ranks with explanations."""
+        return cls(name, settings, PoolRanker.of(settings, None, explain=True), ask)
 
 
 @dataclass
@@ -152,7 +152,7 @@ class Workbench:
             "namespaces": list(self.overview.namespaces),
         }
 
-    def search(self, search: Search) -> dict[str, Any]:
+    def search(self, search: ConsoleSearch) -> dict[str, Any]:
         """Every column's results, and their comparison. Raises RankstreamError and OSError."""
         asked = list(zip(search.columns, search.events(), strict=True))
         by_flow: dict[str, list[tuple[Column, dict[str, Any]]]] = {}
@@ -172,7 +172,7 @@ class Workbench:
         own = self.of(column)
         return own if own.ask is not None else self.main
 
-    def _ask(self, column: Column, events: Sequence[Mapping[str, Any]]) -> Answers:
+    def _ask(self, column: Column, events: Sequence[Mapping[str, Any]]) -> TracedResults:
         ask = self._asked_by(column).ask
         assert ask is not None
         return ask(events)
@@ -386,7 +386,7 @@ def searcher(
 ) -> Searcher:
     """A function that asks queries side by side, on any thread; `client`: that of a broker in this process."""
 
-    def ask(searches: Sequence[Mapping[str, Any]]) -> Answers:
+    def ask(searches: Sequence[Mapping[str, Any]]) -> TracedResults:
         events: list[Event] = [{"query_id": f"console-{uuid.uuid4()}", **search} for search in searches]
         # Each search has a query client of its own. So a client is used by one thread, and no search waits for another.
         # A client that was kept would have to read all that others were answered in the meantime, too.
@@ -397,6 +397,6 @@ def searcher(
             found = {result["query_id"]: result for result in query_client.ask(events, timeout)}
         context = span.get_span_context()
         trace_id = format_trace_id(context.trace_id) if context.is_valid else None
-        return Answers([found[event["query_id"]] for event in events], trace_id)
+        return TracedResults([found[event["query_id"]] for event in events], trace_id)
 
     return ask

@@ -333,4 +333,4 @@ def make_row(name: str, ranked: Ranked, answered: Mapping[str, int], judged: Jud
             for query in sorted(ranked):
                 out.writelines(metrics.run_lines(query, ranked[query], name))
     order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
-    return Row(name, metrics.evaluate(order, judged), answered, metrics.by_query(order, judged))
+    return Row(name, metrics.evaluate_run(order, judged), answered, metrics.by_query(order, judged))

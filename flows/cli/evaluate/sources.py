@@ -68,7 +68,7 @@ _UNANSWERED: Final = 8
 
 
 @dataclass(frozen=True)
-class Source:
+class JudgedQueries:
     """Rows and pools of the judged queries; `tally` counts the answers whose pools the flow recorded."""
 
     judged: Judgements
@@ -117,7 +117,9 @@ class Given:
         return self.settings.recipes if self.settings is not None else SHIPPED
 
     @contextlib.contextmanager
-    def open(self, variants: Sequence[Variant], run_dir: Path | None = None, *, deep: bool = False) -> Iterator[Source]:
+    def open(
+        self, variants: Sequence[Variant], run_dir: Path | None = None, *, deep: bool = False
+    ) -> Iterator[JudgedQueries]:
         """The source of these ways to rank; `run_dir` is for run files, `deep` has all candidates reranked.
 
         Raises ConfigError, InputError, DeliveryError and BackendError.
@@ -129,7 +131,7 @@ class Given:
             if recorded.unrecorded:
                 note += f"; {recorded.unrecorded} judged queries have results without a pool, and don't count"
             rows = rank_pools(recorded, ranker, variants, run_dir)
-            yield Source(recorded.judged, ranker, rows, recorded.rerank_pools, note)
+            yield JudgedQueries(recorded.judged, ranker, rows, recorded.rerank_pools, note)
             return
         queries = self.queries
         assert queries is not None
@@ -138,7 +140,7 @@ class Given:
         with evaluation.run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
             rows = evaluation.measure(running, queries, variants, judged, run_dir)
             record = partial(record_pools, running, queries, judged=relevant(judged), ranker=ranker, tally=tally)
-            yield Source(judged, ranker, rows, record, _count(judged), tally)
+            yield JudgedQueries(judged, ranker, rows, record, _count(judged), tally)
 
 
 def _count(judged: Judgements, more: str = "") -> str:

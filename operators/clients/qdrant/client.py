@@ -12,7 +12,7 @@ from typing import Any
 
 from operators.clients.qdrant.answers import CollectionInfo, Facet, Payload, PayloadTest, Point
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
-from operators.query.backend_answers import Hits, Record, RecordPage, point_id
+from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from operators.query.field_map import SAME, FieldMap
 from schemas.errors import BackendError
 
@@ -104,7 +104,7 @@ class QdrantClient(ABC):
             with_payload=self._fields(fields),
             with_vector=False,
             order_by=None if order_by is None else self.fields.order(order_by),
-            offset=None if offset is None else point_id(offset),
+            offset=None if offset is None else parse_point_id(offset),
         )
         page = await self._scroll(collection, body, deadline)
         if self.fields.same:

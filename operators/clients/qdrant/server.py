@@ -35,7 +35,7 @@ from operators.clients.qdrant.answers import (
 )
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
 from operators.clients.qdrant.requests import UNLIMITED, Change, chunks
-from operators.query.backend_answers import Hits, RecordPage, point_id
+from operators.query.backend_answers import Hits, RecordPage, parse_point_id
 from schemas.errors import AnswerTooLong, BackendBadResponse, BackendError, BackendTimeout, Reason
 
 Result = TypeVar("Result")
@@ -151,7 +151,7 @@ class ServerClient(QdrantClient):
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
     ) -> dict[str, Point]:
         body = {
-            "ids": [point_id(each) for each in ids],
+            "ids": [parse_point_id(each) for each in ids],
             "with_payload": fields,
             "with_vector": False if vector is None else [vector],
         }

@@ -11,7 +11,7 @@ import pytest
 from bench.stubs import DIMENSION, stub_backends
 from flows.assembly.clients import Clients, InProcess, try_embedder
 from flows.assembly.collections import CollectionLog, ensure_collections
-from flows.cli.check.qdrant import qdrant as findings
+from flows.cli.check.qdrant import check_qdrant
 from operators.clients.local.minilm import NAMES
 from operators.collections.analysers import CURRENT
 from operators.collections.catalogue import Catalogue
@@ -128,7 +128,7 @@ def test_contexts_that_know_no_firewall_are_told_and_not_searched(
 
     assert asyncio.run(scenario()) is not bool(told)
     logged = lines(caplog)
-    found = [each for each in findings(given, InProcess(given)) if "with their neighbours" in each.what]
+    found = [each for each in check_qdrant(given, InProcess(given)) if "with their neighbours" in each.what]
     assert (len(logged), len(found)) == (told, told)
     for said in (*logged, *(f"{each.what} {each.remedy}" for each in found)):
         assert "neighbours of another classification" in said
@@ -188,7 +188,7 @@ def test_the_terms_that_an_earlier_version_did_not_make_are_told(
 
     asyncio.run(read())
     [logged] = [line for line in lines(caplog) if "the keyword leg finds less" in line]
-    [found] = [each for each in findings(given, InProcess(given)) if "the keyword leg finds less" in each.what]
+    [found] = [each for each in check_qdrant(given, InProcess(given)) if "the keyword leg finds less" in each.what]
     assert found.level == "warning"
     for said in (logged, f"{found.what} {found.remedy}"):
         assert lacks in said
@@ -211,7 +211,7 @@ def test_other_prompts_than_the_indexs_are_told(server: Server, caplog: pytest.L
     for given, warns in ((same, False), (other, True)):
         asyncio.run(read(given))
         assert [("prompts differ" in line, "passage: " in line) for line in lines(caplog)] == [(True, True)] * warns
-        found = [each for each in findings(given, InProcess(given)) if "prompts differ" in each.what]
+        found = [each for each in check_qdrant(given, InProcess(given)) if "prompts differ" in each.what]
         assert [each.level for each in found] == ["warning"] * warns
 
 
@@ -228,4 +228,4 @@ def test_an_index_of_either_precision_fits_and_says_which_it_has(server: Server,
     noted = server.info("docs").metadata["rankstream"]
     assert noted["embedder"] == NAMES["int8" if precision == "int8" else "float32"]
     other = configured("float32" if precision == "int8" else "int8")
-    assert {each.level for each in findings(other, InProcess(other))} == {"ok"}
+    assert {each.level for each in check_qdrant(other, InProcess(other))} == {"ok"}

@@ -12,12 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.cli.console.columns import Column, Search, compare_columns, controls, shorten_overrides, write_forms
+from flows.cli.console.columns import Column, ConsoleSearch, compare_columns, controls, shorten_overrides, write_forms
 from flows.cli.console.judgements import Judgements
 from flows.cli.console.losses import explain_fate, to_view, trace
 from flows.cli.console.runs import Batch, measure_batch
 from flows.cli.console.waterfall import share_score, timeline, waterfall
-from flows.cli.console.workbench import Answers, Workbench, configure
+from flows.cli.console.workbench import Configuration, TracedResults, Workbench
 from flows.cli.evaluate.evaluation import read_judgements
 from flows.cli.rank import PoolRanker
 from operators.evaluation.metrics import parse_qrels
@@ -168,8 +168,10 @@ def test_a_change_of_weights_drops_no_candidate(tmp_path: Path) -> None:
     """Candidates that the model has not read stay behind those that it has, and the answer names a remedy."""
     asked = orjson.loads(pool("hybrid")) | {"rerank": {"a": 0.9, "b": 0.4}, "reranked_candidates": 2}
     line = orjson.dumps(asked)
-    bench = workbench(tmp_path, lambda _: Answers([{**RANKER(line), "pool": asked}], None))
-    [column] = bench.search(Search.model_validate({"text": "moon", "columns": [{"recipe": "hybrid"}]}))["columns"]
+    bench = workbench(tmp_path, lambda _: TracedResults([{**RANKER(line), "pool": asked}], None))
+    [column] = bench.search(ConsoleSearch.model_validate({"text": "moon", "columns": [{"recipe": "hybrid"}]}))[
+        "columns"
+    ]
     overrides: dict[str, Any] = {"score": {"weights": {"vector": 0.1, "keyword": 3.0}}}
     bench.rank(column["key"], Column(recipe="hybrid", overrides=overrides))
     ranks = {each: bench.why(column["key"], each)["verdict"] for each in TEXTS}
@@ -187,11 +189,11 @@ def grouped(directory: Path, hits: list[dict[str, Any]], **fields: Any) -> Workb
     profiles = {"balanced": {"group_by": "page"}}
     settings = load(None, {"qdrant": qdrant, "embedder": {"kind": "none"}, "profiles": profiles, **fields})
 
-    def answer(searches: Sequence[Mapping[str, Any]]) -> Answers:
+    def answer(searches: Sequence[Mapping[str, Any]]) -> TracedResults:
         legs = [{"name": "keyword", "hits": hits}]
         pools = [{"query": {"query_id": "q", **search}, "now": NOW, "legs": legs} for search in searches]
         ranker = PoolRanker.of(settings, None, explain=True)
-        return Answers([{**ranker(orjson.dumps(each)), "pool": each} for each in pools], None)
+        return TracedResults([{**ranker(orjson.dumps(each)), "pool": each} for each in pools], None)
 
     return workbench(directory, answer, settings)
 
@@ -206,7 +208,7 @@ def test_a_grouped_result_is_judged_by_its_key(tmp_path: Path) -> None:
         for rank, (id_, page) in enumerate(parts)
     ]
     bench = grouped(tmp_path, hits)
-    asked = Search.model_validate({"text": "moon", "columns": [{"recipe": "keyword"}, {"recipe": "rrf"}]})
+    asked = ConsoleSearch.model_validate({"text": "moon", "columns": [{"recipe": "keyword"}, {"recipe": "rrf"}]})
     [column, _] = bench.search(asked)["columns"]
     assert [(card["id"], card["judged"]) for card in column["cards"]] == [("a#1", "7"), ("b#1", "8"), ("c", "c")]
     bench.judgements.judge("moon", "default", "7", 2)
@@ -225,7 +227,7 @@ def test_a_column_of_another_configuration_is_judged_by_keys(tmp_path: Path) -> 
     """It ranks the flow's candidates in this process."""
     hits = [{"id": f"{key}#{rank}", "score": 9.0 - rank, "payload": {"page": key}} for rank, key in enumerate((7, 8))]
     bench = grouped(tmp_path, hits)
-    other = {"main": bench.main, "other": configure("other", bench.main.settings, None)}
+    other = {"main": bench.main, "other": Configuration.of("other", bench.main.settings, None)}
     bench = replace(bench, configurations=other)
     assert bench.order(Column(config="other", recipe="keyword"), [{"text": "moon"}], 10) == [["7", "8"]]
 

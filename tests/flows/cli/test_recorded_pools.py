@@ -10,7 +10,7 @@ from flows.cli.evaluate.command import read_run
 from flows.cli.evaluate.evaluation import Row, make_row, variants
 from flows.cli.evaluate.sources import Recorded, rank_pools, read_pools
 from flows.cli.rank import PoolRanker
-from operators.evaluation.metrics import evaluate
+from operators.evaluation.metrics import evaluate_run
 from schemas.errors import InputError
 
 RANKER = PoolRanker.of(None, None, explain=False)
@@ -122,7 +122,7 @@ def test_ids_with_white_space_are_judged_and_compared(tmp_path: Path) -> None:
     found = read(tmp_path, "my%20query 0 AB%2012 1\n", line)
     row = rows(found, "keyword", runs=tmp_path / "runs")["keyword"]
     run = read_run(tmp_path / "runs" / "keyword.run")
-    assert row.figures["MRR@10"] == evaluate(run, found.judged)["MRR@10"] == 0.5
+    assert row.figures["MRR@10"] == evaluate_run(run, found.judged)["MRR@10"] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from operators.collections.catalogue import Catalogue
-from operators.collections.notes import metadata
+from operators.collections.notes import collection_metadata
 from operators.query.collection import MOST, Capabilities
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings
@@ -74,7 +74,7 @@ def test_a_collection_of_ours_can_do_everything() -> None:
     catalogue = read(Server(documents=config()))
     assert catalogue.of("documents") == Capabilities("documents")
     assert catalogue.of("other") == Capabilities("other", expires=True)
-    says = config() | {"metadata": metadata(Bm25Settings())}
+    says = config() | {"metadata": collection_metadata(Bm25Settings())}
     assert read(Server(documents=says)).of("documents") == Capabilities("documents", expires=True)
 
 

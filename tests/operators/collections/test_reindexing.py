@@ -9,9 +9,9 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.collections.notes import Generation, metadata
+from operators.collections.notes import Generation, collection_metadata
 from operators.collections.reindexing import CLOSE, CatchUp, differing
-from operators.collections.survey import Choice, resolve
+from operators.collections.survey import Choice, resolve_collection
 from schemas.settings.qdrant import Bm25Settings
 from tests.operators.clients.qdrant.transports import qdrant
 
@@ -48,7 +48,7 @@ def test_counts_differ_by_namespace() -> None:
 
 
 def _note(settings: str, generation: Generation | None = None) -> Mapping[str, Any]:
-    return metadata(Bm25Settings(), making=settings, generation=generation)
+    return collection_metadata(Bm25Settings(), making=settings, generation=generation)
 
 
 def _used(config: str, present: str | None, aliases: Mapping[str, str], **noted: Mapping[str, Any]) -> str:
@@ -63,7 +63,7 @@ def _used(config: str, present: str | None, aliases: Mapping[str, str], **noted:
             return httpx.Response(200, content=orjson.dumps({"result": described, "status": "ok", "time": 0.0}))
 
     choice = Choice(lambda _: config, *(("g2", "g1") if config == "indexing" else (None, None)))
-    return asyncio.run(resolve(qdrant(Server()), "documents", aliases, choice, 5.0, present)).physical
+    return asyncio.run(resolve_collection(qdrant(Server()), "documents", aliases, choice, 5.0, present)).physical
 
 
 def test_a_flow_uses_the_generation_of_its_settings() -> None:

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from operators.delivery import dead_letter_log
 from operators.delivery.dead_letter_log import INTERVAL, DeadLetterLog
-from operators.delivery.output_record import Form, OutputRecord
+from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.wire.message import Cause, Rejected
 from schemas.document import DocumentEvent
@@ -40,7 +40,9 @@ def letter(
 
 def letter_of(record: OutputRecord) -> OutputRecord:
     """A dead letter in place of the record."""
-    return replace(record, topic="dead-letters", form=Form.DEAD_LETTER, cause=Cause(DeadLetterClass.INVALID, "decode"))
+    return replace(
+        record, topic="dead-letters", form=RecordForm.DEAD_LETTER, cause=Cause(DeadLetterClass.INVALID, "decode")
+    )
 
 
 def counts(lines: Lines) -> list[int]:
@@ -114,7 +116,7 @@ def test_results_are_no_dead_letters() -> None:
     """Of records without a dead letter nothing is told; a result that goes with a dead letter is told as that one."""
     log = DeadLetterLog()
     with capture_logs() as lines:
-        log.delivered([output_record(0), output_record(1, form=Form.WATERMARK), output_record(2), letter(2)], 0.0)
+        log.delivered([output_record(0), output_record(1, form=RecordForm.WATERMARK), output_record(2), letter(2)], 0.0)
         log.end()
     assert [line["offset"] for line in lines] == [2]
 

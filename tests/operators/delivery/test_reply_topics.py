@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from operators.delivery.output_record import Form, OutputRecord
+from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.topics import AWAY, DEFAULT_MAX, MISSED, MOST, REMEMBERED, ReplyTopics, TopicState
 from operators.wire.message import Rejected
 from schemas.errors import DeadLetterClass, RetriableDelivery
@@ -141,10 +141,10 @@ def test_a_result_without_a_place_becomes_a_dead_letter_and_a_refusal() -> None:
     sent = result()
     assert sent.message is not None
     told, letter = way_out().fall_back([sent], {id(sent): "reply_to: there is no topic answers"})
-    assert (told.topic, told.partition, told.form) == ("results", None, Form.REFUSAL)
+    assert (told.topic, told.partition, told.form) == ("results", None, RecordForm.REFUSAL)
     assert told.headers[0] == ("kafka_correlationId", b"7")
     assert b'"reason":"reply_to: there is no topic answers"' in (told.value or b"")
-    assert (letter.topic, letter.form, letter.value) == ("dead-letters", Form.DEAD_LETTER, sent.message.value)
+    assert (letter.topic, letter.form, letter.value) == ("dead-letters", RecordForm.DEAD_LETTER, sent.message.value)
     assert letter.cause is not None
     assert (letter.cause.kind, letter.cause.field) == (DeadLetterClass.INVALID, "reply_to")
 
@@ -166,5 +166,5 @@ def test_headers_count_in_the_size_of_a_result() -> None:
     whole, _ = way_out().refuse(rejected)
     assert whole.headers[:2] == (long, ("correlation-id", b"7"))
     small, _ = way_out(max_bytes={"results": whole.size - 1}).refuse(rejected)
-    assert (small.form, small.headers[0]) == (Form.SHORT_REFUSAL, ("correlation-id", b"7"))
+    assert (small.form, small.headers[0]) == (RecordForm.SHORT_REFUSAL, ("correlation-id", b"7"))
     assert long not in small.headers

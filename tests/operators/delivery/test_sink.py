@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from operators.delivery import error_codes
 from operators.delivery.client import ProducerRecord, RecordRefused
 from operators.delivery.ledger import Ledger
-from operators.delivery.output_record import Form, OutputRecord
+from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.sink import Delivery, DeliverySink, compact
 from operators.delivery.tracker import Commit
 from schemas import headers as names
@@ -28,7 +28,7 @@ from tests.operators.samples import METRICS, REPLY_TOPICS, output_record, way_ou
 Refusal = Callable[[Sequence[ProducerRecord]], BaseException | None]
 
 
-def refusing(*offsets: int, refusal: error_codes.Refusal = error_codes.Refusal.MESSAGE_TOO_LARGE) -> Refusal:
+def refusing(*offsets: int, refusal: error_codes.RefusalCode = error_codes.RefusalCode.MESSAGE_TOO_LARGE) -> Refusal:
     """A producer's step: these are refused."""
 
     def refuse(records: Sequence[ProducerRecord]) -> BaseException | None:
@@ -272,7 +272,7 @@ records = st.lists(
         st.integers(0, 30),
         st.sampled_from(["results", "watermarks"]),
         st.sampled_from([b"a", b"b", None]),
-        st.sampled_from([Form.RESULT, Form.WATERMARK]),
+        st.sampled_from([RecordForm.RESULT, RecordForm.WATERMARK]),
     ),
     max_size=15,
 )
@@ -296,7 +296,9 @@ def test_what_is_compacted_away_is_confirmed_too() -> None:
     """Two watermarks of one key make one record, and both their offsets are committed."""
     ledger, answers = read(2)
     producer = ScriptedProducer()
-    marks = [output_record(offset, epoch=1, topic="watermarks", form=Form.WATERMARK) for offset in range(len(answers))]
+    marks = [
+        output_record(offset, epoch=1, topic="watermarks", form=RecordForm.WATERMARK) for offset in range(len(answers))
+    ]
     with delivering(producer, ledger) as (delivery, _):
         delivery.put(marks)
         until(lambda: ledger.in_flight == 0)

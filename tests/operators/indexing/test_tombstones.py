@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from operators.access.filters import condition, passes
+from operators.access.filters import condition, matches_filter
 from operators.indexing import deletion
 from operators.indexing.deletion import Forgotten
 from schemas.filters import AnyFilter, Filter
@@ -56,7 +56,7 @@ def test_a_deletion_covers_what_it_deletes(wide: list[Any], narrow: list[Any], l
     if one.covers(other):
         assert later >= version
         for a, b in itertools.product(FOUND, FOUND):
-            meets = [all(passes(each, {"a": a, "b": b}) for each in filters) for filters in parsed]
+            meets = [all(matches_filter(each, {"a": a, "b": b}) for each in filters) for filters in parsed]
             assert meets[0] or not meets[1]
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.query.canonical import CanonicalQuery, Shape, canonicalise
-from operators.query.cursor import After, Cursor, Offset
+from operators.query.cursor import After, Cursor, PoolSlice
 from operators.wire.reply import ReplyTo
 from schemas.filters import Eq, OrderBy
 from schemas.query import QueryEvent
@@ -100,9 +100,9 @@ def test_the_shape_says_how_it_is_answered(fields: dict[str, Any], shape: Shape)
 
 @pytest.mark.parametrize(
     ("position", "skip", "after"),
-    [(None, 0, After(None, 0)), (Offset(40, 100), 40, After(None, 0)), (After(7, 2), 0, After(7, 2))],
+    [(None, 0, After(None, 0)), (PoolSlice(40, 100), 40, After(None, 0)), (After(7, 2), 0, After(7, 2))],
 )
-def test_a_cursor_is_one_place(position: Offset | After | None, skip: int, after: After) -> None:
+def test_a_cursor_is_one_place(position: PoolSlice | After | None, skip: int, after: After) -> None:
     """A place in a merged pool is none in an ordered lookup, and the other way round; without a cursor both begin."""
     cursor = Cursor(bytes(16), None, 5.0, position) if position is not None else None
     query = asked(cursor, text="t")
