@@ -180,7 +180,7 @@ class Clients:
         needed = vectors(settings)
 
         async def infos() -> list[CollectionInfo]:
-            used = map(catalogue.of, settings.physical)
+            used = map(catalogue.capabilities_of, settings.physical)
             asked = (self.qdrant.collection_info(each.alias or each.name, timeout=_PROBE_TIMEOUT) for each in used)
             return await asyncio.gather(*asked)
 

@@ -71,7 +71,7 @@ def requirements(settings: Settings, name: str) -> list[Requirement]:
         Requirement("expiry", bool(settings.documents.expire_after)),
         *vectors(index, late_interaction=late_interaction),
         Requirement("prompts", settings.embedder.purposes),
-        Requirement("terms", (index.analyser(name), index.search_fields)),
+        Requirement("terms", (index.bm25_settings(name), index.search_fields)),
         Requirement("shards", name=index.vectors.sparse or ""),
         *index_needs(index),
         *(Requirement("limit", wanted, limit) for limit, wanted in limits.items()),
@@ -145,7 +145,7 @@ def ensure_collections(
 
 def _notes(settings: Settings, generation: Generation | None, name: str) -> dict[str, Any]:
     index, model = settings.qdrant, clients.embedder_model(settings.embedder)
-    given = index.analyser(name), settings.embedder.purposes, index.search_fields, model
+    given = index.bm25_settings(name), settings.embedder.purposes, index.search_fields, model
     return collection_metadata(*given, settings.making_hash(name), generation)
 
 

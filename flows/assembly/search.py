@@ -77,7 +77,7 @@ class Parts:
         seen, hides = CollectionLog(settings).seen, settings.firewall.enabled
         catalogue = Catalogue(clients.qdrant, index, seen, hides=hides, choice=choice(settings))
         known = _read(catalogue, self.calls, index.timeout)
-        able = [catalogue.of(name) for name in index.physical]
+        able = [catalogue.capabilities_of(name) for name in index.physical]
         context = any(each.has(vector) for each in able for vector in ("dense_context", "sparse_context"))
         configured = dict.fromkeys(CONTEXT_LEGS, nearby.on or not known or context)
         configured |= {LEARNED: encoder is not None, FUZZY: index.vectors.fuzzy is not None}
@@ -86,7 +86,7 @@ class Parts:
             try_embedder(embedder, settings, self.calls)
         policy_files = PolicyFiles(settings.policies, _policy_check(settings, clients.qdrant.fields), metrics)
         if settings.policies.files:
-            self.calls.keep("policies", partial(asyncio.to_thread, policy_files.read))
+            self.calls.keep("policies", partial(asyncio.to_thread, policy_files.reload))
         payloads = PayloadCache(settings.cache.payload_mib * MIB) if settings.cache.payload_mib else None
         if payloads is not None:
             metrics.table("payloads", payloads.__len__)
@@ -251,7 +251,7 @@ class PolicyFiles:
         self._refused = metrics.policies_refused
         self._reason: str | None = None
 
-    def read(self) -> None:
+    def reload(self) -> None:
         """Read them if they are others than before; say so, or why not, once."""
         reason = None
         try:
@@ -285,7 +285,7 @@ def _policy_check(settings: Settings, fields: FieldMap) -> Check:
         for path, policy in policies.by_path.items():
             check(f"policies.{path}", policy)
         for source in listed:
-            check(f"policies.files: {source}", policies.of(source))
+            check(f"policies.files: {source}", policies.policy_for(source))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     return check
@@ -294,9 +294,9 @@ def _policy_check(settings: Settings, fields: FieldMap) -> Check:
 def _read(catalogue: Catalogue, calls: EventLoopThread, timeout: float) -> bool:
     """Read the collections now, and again behind the queries. True if Qdrant has described all of them in time."""
     try:
-        return not calls.run(catalogue.read(timeout), timeout)
+        return not calls.run(catalogue.refresh(timeout), timeout)
     except TimeoutError:
         log.warning("Qdrant did not say in time what its collections are: taken as configured")
         return False
     finally:
-        calls.keep("catalogue", lambda: catalogue.follow(timeout))
+        calls.keep("catalogue", lambda: catalogue.refresh_periodically(timeout))

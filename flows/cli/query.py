@@ -131,7 +131,7 @@ class QueryClient:
 
     def _refusals(self) -> Iterator[dict[str, Any]]:
         for record in self.letters.poll(0.0):
-            letter = DeadLetter.read(record.key, record.value, record.headers or (), 0)
+            letter = DeadLetter.of_record(record.key, record.value, record.headers or (), 0)
             if letter is not None and letter.position.topic == self.queries and letter.key is not None:
                 yield refusal(letter.key.decode("utf-8", "replace"), letter.kind, letter.message)
 

@@ -92,11 +92,11 @@ class PoolRanker:
 
     def __call__(self, line: bytes) -> dict[str, Any]:
         """The result event of one pool, written as JSON, with the pool if it asks so. Raises InputError."""
-        read = self.read(line)
+        read = self.read_pool(line)
         answer = self.rank(read)
         return {**answer, "pool": _pool_json(line)} if read.pool.query.record else answer
 
-    def read(self, line: bytes) -> ReadPool:
+    def read_pool(self, line: bytes) -> ReadPool:
         """One pool, written as JSON, or the result that carries it. Raises InputError."""
         document = _pool_json(line)
         if isinstance(asked := document.get("query"), dict):
@@ -120,7 +120,7 @@ class PoolRanker:
         matcher = partial(Matcher, words, Bm25(analysis=CURRENT).terms_of)
         return result(asked, outcome, read.identity, page(asked, outcome), provenance, matcher)
 
-    def order(self, read: ReadPool) -> RankedPool:
+    def rank_all(self, read: ReadPool) -> RankedPool:
         """All candidates of one pool, best first, whatever page its query asked for. Raises InputError."""
         asked, outcome = self.run(read.pool)
         ranked = [(_judged_id(candidate, outcome), candidate.score) for candidate in outcome.candidates]

@@ -261,7 +261,7 @@ class _Run:
             before = sum(reader.committed().values())
             while not self.stopping.wait(_TURN):
                 ends, committed, now = reader.ends(), reader.committed(), time.monotonic()
-                if catching_up.look(ends, committed, now):
+                if catching_up.observe(ends, committed, now):
                     return True
                 if now - told >= _QUIET:
                     read = sum(committed.values()) - before

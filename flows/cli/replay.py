@@ -56,7 +56,7 @@ def dead_letters(reader: TopicReader, report: Moved) -> Iterator[DeadLetter | No
             number = record.partition.partition
             if record.offset < ends[number]:
                 headers, timestamp_ms = record.headers, round(record.timestamp * 1000)
-                yield None if headers is None else DeadLetter.read(record.key, record.value, headers, timestamp_ms)
+                yield None if headers is None else DeadLetter.of_record(record.key, record.value, headers, timestamp_ms)
                 positions[number] = record.offset + 1
                 tell()
         # A transaction's end is an offset without a record: only the position says that it is behind.

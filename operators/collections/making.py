@@ -178,7 +178,7 @@ async def take(
 
 
 def _notes(settings: QdrantSettings, name: str) -> Mapping[str, Any]:
-    return collection_metadata(settings.analyser(name), fields=settings.search_fields)
+    return collection_metadata(settings.bm25_settings(name), fields=settings.search_fields)
 
 
 def _problems(surveyed: Surveyed) -> Iterator[str]:

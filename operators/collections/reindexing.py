@@ -53,7 +53,7 @@ class CatchUp:
         self._goal: Offsets | None = None
         self._set = 0.0
 
-    def look(self, ends: Offsets, committed: Offsets, now: float) -> bool:
+    def observe(self, ends: Offsets, committed: Offsets, now: float) -> bool:
         """Take note of the topic's ends and the group's offsets; True once it has caught up."""
         if self._goal is not None and unread(self._goal, committed):
             return False

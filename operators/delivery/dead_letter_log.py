@@ -72,7 +72,7 @@ class DeadLetterLog:
                 _tell(alike, count.unlogged)
                 count.due, count.unlogged = now + INTERVAL, 0
 
-    def end(self) -> None:
+    def log_rest(self) -> None:
         """Log the counts that are left."""
         self.tell(math.inf)
         self._counts.clear()

@@ -134,7 +134,7 @@ class ContextWriter(DocumentStage[None]):
         for document in documents:
             # A deletion of many has written the contexts itself.
             if isinstance(document, DocumentInFlight) and moves(document, self.settings):
-                by_collection[self.catalogue.of(document.collection).name].append(document)
+                by_collection[self.catalogue.capabilities_of(document.collection).name].append(document)
         refused: dict[EventInFlight, BackendError | None] = {}
         for physical, there in by_collection.items():
             errors = await write_all(there, partial(self._update_of, physical))

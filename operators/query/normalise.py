@@ -54,7 +54,7 @@ class Normaliser:
         # Before a denial, which is answered on the topic that the query names.
         reply = self.replies.choose(event.reply_to, headers, event.source, topic)
         source = identify(self.policies.identity, event.source, headers, topic)
-        policy = self.policies.of(source)
+        policy = self.policies.policy_for(source)
         warnings: list[str] = []
         query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent, reply=reply)
         part, profile = event.collection, self.planner.profile(event)

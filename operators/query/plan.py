@@ -189,7 +189,7 @@ class Planner:
         included = reflections.include_reflections if reflections is not None else True
         # What the first leaves open, the later ones say.
         parts = [each for each in (event.returned, policy.returned, profile.returned) if each is not None]
-        tiers = self.decay.of(destination, event.collection)
+        tiers = self.decay.tiers_for(destination, event.collection)
         return RankingPlan(
             name,
             profile,

@@ -58,7 +58,7 @@ class Admission:
         if query.deadline <= self.clock():
             self._expire(query)
             return query
-        capabilities, guard = self.catalogue.of(query.asked.collection), query.asked.access_filter
+        capabilities, guard = self.catalogue.capabilities_of(query.asked.collection), query.asked.access_filter
         if guard is not None and guard.filters:
             # Contexts are apart by tier and labels: they would tell of documents that a policy's filters hide.
             capabilities = capabilities.without("dense_context", "sparse_context")

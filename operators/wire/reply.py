@@ -90,7 +90,7 @@ class Replies:
         place = ReplyTo(topic, _read_partition(*number) if number is not None else None)
         if topic is not None:
             source = identify(self.policies.identity, event_source, headers, read_from)
-            allowed = self.policies.of(source).reply_to
+            allowed = self.policies.policy_for(source).reply_to
             if allowed and not matches(topic, allowed):
                 raise _error(named_by, "not a topic that this source may choose", topic)
         return place

@@ -197,7 +197,7 @@ class PolicySettings(Section):
         """Every policy of the configuration itself, by its path."""
         return {"default": self.default, **{f"sources.{name}": policy for name, policy in self.sources.items()}}
 
-    def of(self, source: str | None) -> SourcePolicy:
+    def policy_for(self, source: str | None) -> SourcePolicy:
         """The policy of this source, or the default policy if neither `sources` nor a file lists it."""
         if source is None:
             return self.default

@@ -351,7 +351,7 @@ class QdrantSettings(Backend):
         mapped = self.fields or self.ids != "payload" or self.namespaces == "none"
         return bool(mapped) or not self.vectors.dense or self.vectors.sparse is None
 
-    def analyser(self, collection: str) -> Bm25Settings:
+    def bm25_settings(self, collection: str) -> Bm25Settings:
         return self.analysers.get(collection, self.bm25)
 
     @property

@@ -199,7 +199,7 @@ class Settings(Section, BaseSettings):
 
         Names of collections do not count, nor what may be changed for the documents to come.
         """
-        analyser = values_with_effect(self.qdrant.analyser(collection), Effect.POINT, Effect.POINT)
+        analyser = values_with_effect(self.qdrant.bm25_settings(collection), Effect.POINT, Effect.POINT)
         return hash_values(
             {**self._points(), "bm25": analyser, "documents": values_with_effect(self.documents, Effect.POINT)}
         )

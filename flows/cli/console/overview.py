@@ -47,7 +47,7 @@ class Overview:
         self._health: tuple[float, list[dict[str, Any]]] | None = None
         self.namespaces: Sequence[str] = [settings.defaults.namespace]
 
-    def read(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Every collection with its namespaces, fields and example queries; one that can't be read has its error."""
         try:
             surveyed = survey_collections(self._settings, self._in_process, _TIMEOUT)

@@ -100,9 +100,9 @@ class Tuner:
             self._state = {"state": "recording", "tried": 0, "trials": TRIALS}
             self._thread = threading.Thread(target=self._run, args=(tuning, wanted), name="tuning", daemon=True)
             self._thread.start()
-        return self.read()
+        return self.progress()
 
-    def read(self) -> dict[str, Any]:
+    def progress(self) -> dict[str, Any]:
         """The state: idle, recording, tuning with the number of tried settings, done with the report, or failed."""
         return dict(self._state)
 
@@ -122,7 +122,7 @@ class Tuner:
             asked = tuning.column.model_copy(update={"rerank": True, "min_relevance": None})
             queries = [{**_query_fields(bench.judgements, each), "query_id": each} for each in judged]
             rules = Rules(metric=tuning.metric, trials=TRIALS)
-            ranker, pools = bench.of(tuning.column).ranker, bench.record(asked, queries)
+            ranker, pools = bench.configuration_of(tuning.column).ranker, bench.record(asked, queries)
             tuned = tune_recipe(ranker, recipe, pools, wanted, judged, rules, note)
             report, plain = tuned.report(), bench.plain_recipe(tuning.column)
             overrides = {stage: dict(each) for stage, each in tuned.recipe.written.items()}

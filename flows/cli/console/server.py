@@ -155,10 +155,10 @@ class Console:
         ]
         gets: dict[str, Callable[[], Any]] = {
             "begin": bench.begin,
-            "overview": bench.overview.read,
+            "overview": bench.overview.describe,
             "health": lambda: {"backends": bench.overview.health()},
             "set": bench.judgements.to_view,
-            "tuning": tuner.read,
+            "tuning": tuner.progress,
         }
         self._app = Starlette(
             routes=[

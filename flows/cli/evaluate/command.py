@@ -67,7 +67,7 @@ def evaluate(
         raise typer.BadParameter("it needs --queries, which have the column", param_hint="--by")
     grouped = groups(queries, by) if by is not None and queries is not None else {}
     rows = []
-    with given.open(variants(recipe or given.known, given.known, stages=stages), run_dir) as source:
+    with given.open(variants(recipe or given.named_recipes, given.named_recipes, stages=stages), run_dir) as source:
         for row in source.rows:
             rows.append(row)
             if as_json:

@@ -66,7 +66,7 @@ class AnswerCounts:
     answered: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
 
-    def add(self, result: Mapping[str, Any]) -> None:
+    def count(self, result: Mapping[str, Any]) -> None:
         """Count a result event."""
         self.answered[result["status"]] += 1
         self.lost.update({each["stage"] for each in result.get("degraded", ())})
@@ -316,7 +316,7 @@ def measure(
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
                 ranked[result["query_id"]] = [(judged_hit(hit), hit["score"]) for hit in result["results"]]
                 best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)
-                tally.add(result)
+                tally.count(result)
         with_answer = [best[query] for query in relevant(judged) if query in best and query not in unanswerable]
         found = metrics.separate(with_answer, [best[query] for query in unanswerable if query in best])
         row = make_row(variant.name, ranked, tally.answered, judged, runs)

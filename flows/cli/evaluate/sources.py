@@ -112,7 +112,7 @@ class Given:
         self.settings = load(config, index=own) if config is not None else None
 
     @property
-    def known(self) -> Mapping[str, Recipe]:
+    def named_recipes(self) -> Mapping[str, Recipe]:
         """The recipes that have a name."""
         return self.settings.recipes if self.settings is not None else SHIPPED
 
@@ -177,8 +177,8 @@ def record_pools(
         for result in query_client.ask(asked, evaluation.ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:
                 raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")
-            tally.add(result)
-            pools.append(ranker.read(orjson.dumps(result["pool"])))
+            tally.count(result)
+            pools.append(ranker.read_pool(orjson.dumps(result["pool"])))
     return pools
 
 
@@ -211,7 +211,7 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     without: set[str] = set()
     for number, line in numbered_lines(path):
         try:
-            read = ranker.read(line)
+            read = ranker.read_pool(line)
         except InputError as error:
             if (query := _query_without_pool(line, error)) is None:
                 raise InputError(error.kind, f"{path}:{number}: {error}") from error
@@ -241,7 +241,7 @@ def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Varian
         answered: Counter[str] = Counter()
         for query, read in recorded.pools.items():
             with naming(f"query {query}, recipe {variant.recipe.name}"):
-                status, order = by_recipe.order(read.change_query(rerank=variant.rerank))
+                status, order = by_recipe.rank_all(read.change_query(rerank=variant.rerank))
             found[query] = order[: evaluation.DEPTH]
             answered[status.value] += 1
         yield evaluation.make_row(variant.name, found, answered, recorded.judged, runs)

@@ -148,10 +148,10 @@ def tune(
     if write is not None and write.exists():
         raise typer.BadParameter(f"{write} exists", param_hint="--write")
     given = sources.Given(qrels, queries, documents, pools, config, index_dir)
-    recipes = recipes_with([find_recipe(name, given.known) for name in recipe or given.known], wanted)
+    recipes = recipes_with([find_recipe(name, given.named_recipes) for name in recipe or given.named_recipes], wanted)
     rules = Rules(metric, hold_out, seed, trials)
     found = []
-    with given.open(variants(recipe or given.known, given.known, stages=False), deep=True) as source:
+    with given.open(variants(recipe or given.named_recipes, given.named_recipes, stages=False), deep=True) as source:
         for each in recipes:
             recorded = source.pools(each)
             with count_trials(each.name, stderr) as tried:
@@ -225,7 +225,7 @@ def tune_recipe(
 
     def order(by: Recipe, queries: Iterable[str]) -> dict[str, list[str]]:
         ranker_by = replace(ranker, recipe=by)
-        return {query: [document for document, _ in ranker_by.order(read[query]).ranked] for query in queries}
+        return {query: [document for document, _ in ranker_by.rank_all(read[query]).ranked] for query in queries}
 
     def figure(setting: Setting) -> float:
         by = with_setting(recipe, setting)

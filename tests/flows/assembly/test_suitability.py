@@ -61,7 +61,7 @@ def test_a_collection_is_told_when_it_begins_not_to_fit_and_when_it_fits(
 
         async def read() -> None:
             for _ in range(2):
-                await catalogue.read(TIMEOUT)
+                await catalogue.refresh(TIMEOUT)
             seen.append(lines(caplog))
 
         await read()
@@ -92,7 +92,7 @@ def test_a_collection_that_fits_is_no_news(server: Server, caplog: pytest.LogCap
 
     async def scenario() -> None:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
-        await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
+        await Catalogue(client, given.qdrant, CollectionLog(given).seen).refresh(TIMEOUT)
         await client.aclose()
 
     asyncio.run(scenario())
@@ -118,11 +118,11 @@ def test_contexts_that_know_no_firewall_are_told_and_not_searched(
     async def scenario() -> bool:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
         catalogue = Catalogue(client, given.qdrant, CollectionLog(given).seen, hides=firewall)
-        before = catalogue.of("docs").has("dense_context")
-        await catalogue.read(TIMEOUT)
+        before = catalogue.capabilities_of("docs").has("dense_context")
+        await catalogue.refresh(TIMEOUT)
         await client.aclose()
         assert before is not firewall
-        able = catalogue.of("docs")
+        able = catalogue.capabilities_of("docs")
         assert able.has("dense_context") is able.has("sparse_context")
         return able.has("dense_context")
 
@@ -183,7 +183,7 @@ def test_the_terms_that_an_earlier_version_did_not_make_are_told(
 
     async def read() -> None:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
-        await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
+        await Catalogue(client, given.qdrant, CollectionLog(given).seen).refresh(TIMEOUT)
         await client.aclose()
 
     asyncio.run(read())
@@ -205,7 +205,7 @@ def test_other_prompts_than_the_indexs_are_told(server: Server, caplog: pytest.L
 
     async def read(given: Settings) -> None:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
-        await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
+        await Catalogue(client, given.qdrant, CollectionLog(given).seen).refresh(TIMEOUT)
         await client.aclose()
 
     for given, warns in ((same, False), (other, True)):

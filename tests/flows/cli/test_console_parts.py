@@ -88,7 +88,7 @@ def test_a_model_takes_its_share_of_all_parts(before: float, model: float, weigh
 
 def test_every_candidate_has_a_fate() -> None:
     """Those on the page, those behind it, and a duplicate, which says of whom."""
-    fates = trace(RANKER, RANKER.read(pool("hybrid")))
+    fates = trace(RANKER, RANKER.read_pool(pool("hybrid")))
     assert fates.by_id.keys() == TEXTS.keys()
     assert sorted(fate.rank for fate in fates.by_id.values() if fate.rank is not None) == [1, 2, 3, 4, 5]
     [lost] = [fate for fate in fates.by_id.values() if fate.rank is None]
@@ -101,11 +101,11 @@ def test_every_candidate_has_a_fate() -> None:
 
 def test_a_threshold_and_a_leg_without_weight_are_named() -> None:
     """A candidate below min_relevance says its relevance; one that an unused leg found says which leg that is."""
-    below = trace(RANKER, RANKER.read(pool("hybrid", min_relevance=0.99)))
+    below = trace(RANKER, RANKER.read_pool(pool("hybrid", min_relevance=0.99)))
     dropped = [fate for fate in below.by_id.values() if fate.lost_at == "min_relevance"]
     assert dropped
     assert all(fate.relevance is not None and f"is {fate.relevance:.3f}" in fate.why for fate in dropped)
-    alone = trace(RANKER, RANKER.read(pool("vector")))
+    alone = trace(RANKER, RANKER.read_pool(pool("vector")))
     fate = alone.by_id["f"]
     why = "only keyword found it, which the recipe gives no weight"
     assert (fate.rank, fate.lost_at, fate.why) == (None, "vector", why)

@@ -57,12 +57,12 @@ def asked(directory: Path, *lines: Any, **more: Any) -> list[dict[str, Any]]:
 def test_lost_answers_are_counted_by_status_and_stage() -> None:
     """An answer that lost a stage twice counts once for it; whole answers are nothing to say."""
     tally = AnswerCounts()
-    tally.add({"status": "ok", "degraded": []})
+    tally.count({"status": "ok", "degraded": []})
     assert describe_lost("hybrid", tally.answered, tally.lost) is None
     lost = [{"stage": "rerank", "reason": "timeout"}, {"stage": "vector", "reason": "timeout"}]
     for result in ({"status": "partial", "degraded": lost}, {"status": "unranked", "degraded": [*lost[:1] * 2]}):
-        tally.add(result)
-    tally.add({"status": "expired"})
+        tally.count(result)
+    tally.count({"status": "expired"})
     said = "hybrid: 3 of 4 answers are not whole (1 expired, 1 partial, 1 unranked)"
     stages = "; rerank was lost 2 times; vector was lost 1 times"
     assert describe_lost("hybrid", tally.answered, tally.lost) == said + stages
@@ -97,7 +97,7 @@ def test_recipes_alone_are_a_configuration_for_documents(tmp_path: Path) -> None
     """A section as the console writes it is enough where no configured index is searched, and only there."""
     config = Path(written(tmp_path, "part.yaml", "recipes: {mine: {stages: [{vector: {}}]}}"))
     files = tmp_path / "qrels", tmp_path / "queries.jsonl"
-    assert "mine" in Given(*files, tmp_path / "documents.jsonl", None, config, None).known
+    assert "mine" in Given(*files, tmp_path / "documents.jsonl", None, config, None).named_recipes
     with pytest.raises(ConfigError, match="qdrant: missing"):
         Given(*files, None, None, config, None)
 

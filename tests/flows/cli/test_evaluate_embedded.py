@@ -78,5 +78,5 @@ def test_a_tuned_recipe_runs_as_it_was_tuned(tmp_path: Path) -> None:
         assert run == [
             [read.pool.query.query_id, "Q0", document, str(rank)]
             for read in sorted(pools, key=lambda read: read.pool.query.query_id)
-            for rank, (document, _) in enumerate(offline.order(read).ranked, 1)
+            for rank, (document, _) in enumerate(offline.rank_all(read).ranked, 1)
         ]

@@ -68,7 +68,7 @@ def test_a_continued_page_is_the_page_that_the_flow_gave(groups: dict[str, Any],
     cursor = CURSORS.write(Cursor(bound(first), b"s" * 16, 1_700_000_000.0, PoolSlice(1, 100), given))
     for asked in (first, in_the_flow(**event, cursor=cursor, cursor_policy="continue")):
         answer = published(asked)
-        assert ids(by(None).rank(by(None).read(orjson.dumps(answer)))) == ids(answer)
+        assert ids(by(None).rank(by(None).read_pool(orjson.dumps(answer)))) == ids(answer)
 
 
 # Recipes and verdicts

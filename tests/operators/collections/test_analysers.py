@@ -61,7 +61,7 @@ def read(path: Path, settings: QdrantSettings, times: int = 1) -> Catalogue:
     async def ask(client: QdrantClient) -> Catalogue:
         catalogue = Catalogue(client, settings)
         for _ in range(times):
-            await catalogue.read(TIMEOUT)
+            await catalogue.refresh(TIMEOUT)
         return catalogue
 
     made: Catalogue = on_engine(path, ask)
@@ -142,7 +142,7 @@ def test_a_server_that_does_not_say_leaves_what_is_configured(tmp_path: Path, an
     """Each collection's error comes back, and its terms are made as configured."""
     settings = configured(tmp_path, analysers={"other": GERMAN})
     catalogue = Catalogue(qdrant(Faulty(answer)), settings)
-    assert list(asyncio.run(catalogue.read(TIMEOUT))) == ["documents", "other"]
+    assert list(asyncio.run(catalogue.refresh(TIMEOUT))) == ["documents", "other"]
     assert parameters(catalogue.analyser("other")) == (GERMAN, CURRENT)
     assert parameters(catalogue.analyser("documents")) == (Bm25Settings(), CURRENT)
 
@@ -217,7 +217,7 @@ def test_a_collection_of_the_version_before_is_searched_and_written(tmp_path: Pa
     async def ask(client: QdrantClient) -> dict[str, set[str]]:
         catalogue = Catalogue(client, settings)
         with capture_logs() as lines:
-            await catalogue.read(TIMEOUT)
+            await catalogue.refresh(TIMEOUT)
         assert lines == []
         analyser = catalogue.analyser("documents")
         assert parameters(analyser) == (Bm25Settings(), CURRENT - 1)

@@ -25,7 +25,7 @@ def test_it_has_caught_up_with_what_the_topic_had_a_moment_ago(looks: list[tuple
     earlier: list[tuple[float, Mapping[int, int]]] = []
     for ends, committed, later in looks:
         now += later
-        if catching_up.look(ends, committed, now):
+        if catching_up.observe(ends, committed, now):
             assert any(
                 now - moment <= CLOSE and all(committed.get(number, 0) >= end for number, end in goal.items())
                 for moment, goal in earlier
@@ -36,9 +36,9 @@ def test_it_has_caught_up_with_what_the_topic_had_a_moment_ago(looks: list[tuple
 def test_what_stays_behind_is_not_caught_up_with() -> None:
     """Events that are not applied keep the switch back, however often it looks; the second look without any ends it."""
     catching_up = CatchUp()
-    assert not any(catching_up.look({0: 10}, {0: 9}, each) for each in range(20))
-    assert not catching_up.look({0: 10}, {0: 10}, 21.0)
-    assert catching_up.look({0: 10}, {0: 10}, 21.5)
+    assert not any(catching_up.observe({0: 10}, {0: 9}, each) for each in range(20))
+    assert not catching_up.observe({0: 10}, {0: 10}, 21.0)
+    assert catching_up.observe({0: 10}, {0: 10}, 21.5)
 
 
 def test_counts_differ_by_namespace() -> None:

@@ -133,7 +133,7 @@ class Answered:
         delivery = Delivery(producer, self._reader.consumer, ledger, out, 0.001, failures.append, METRICS, REPLY_TOPICS)
         delivery.start()
         sent = replace(message(timestamp=NOW_MS / 1000), origin=Origin(*place, self._offset, epoch))
-        delivery.put([dead_letter(Rejected(sent, DeadLetterClass.NOT_JSON, "decode", "why"), topic, None)])
+        delivery.enqueue([dead_letter(Rejected(sent, DeadLetterClass.NOT_JSON, "decode", "why"), topic, None)])
         until(lambda: failures or not ledger.in_flight)
         delivery.close()
         assert order.fulfilled.is_set()

@@ -143,7 +143,7 @@ def test_a_refused_result_is_told_with_its_dead_letter() -> None:
 def test_a_replayed_dead_letter_has_the_messages_own_time() -> None:
     """A document's timestamp may be its version: it isn't the dead letter's, where that one had to be another."""
     *_, taken = forms(letter(), lambda each: each.timestamp_ms is None, RefusalCode.INVALID_TIMESTAMP)
-    read = DeadLetter.read(taken.key, taken.value, taken.headers, 1_800_000_000_000)
+    read = DeadLetter.of_record(taken.key, taken.value, taken.headers, 1_800_000_000_000)
     assert read is not None
     record = to_record(read, "other", "queries")
     assert isinstance(record, ProducerRecord)

@@ -45,7 +45,7 @@ some_filters = st.builds(
 def read(record: ProducerRecord) -> DeadLetter | None:
     """The letter that a reader of the dead-letter topic makes of the record."""
     stamp_ms = STAMP_MS if record.timestamp_ms is None else record.timestamp_ms
-    return DeadLetter.read(record.key, record.value, record.headers, stamp_ms)
+    return DeadLetter.of_record(record.key, record.value, record.headers, stamp_ms)
 
 
 def letter(topic: str = QUERIES, **changes: Any) -> DeadLetter:
@@ -125,7 +125,7 @@ def test_headers_that_were_added_to_the_letter_stay() -> None:
     """Only what says why it is a dead letter is left out, wherever in the letter it stands."""
     rejected = Rejected(message(headers=(("x", b"1"),)), DeadLetterClass.INVALID, "decode", "why")
     record = dead_letter(rejected, "dead-letters", None)
-    found = DeadLetter.read(record.key, record.value, (*record.headers, ("seen-by", b"a mirror")), STAMP_MS)
+    found = DeadLetter.of_record(record.key, record.value, (*record.headers, ("seen-by", b"a mirror")), STAMP_MS)
     assert found is not None
     assert found.headers == (("x", b"1"), ("seen-by", b"a mirror"))
 
@@ -176,7 +176,7 @@ def test_what_came_from_elsewhere_is_skipped() -> None:
 )
 def test_a_record_without_a_place_is_no_letter(foreign: tuple[tuple[str, bytes], ...]) -> None:
     """Somebody else's record on the topic is told apart, not guessed at."""
-    assert DeadLetter.read(b"k", b"v", foreign, STAMP_MS) is None
+    assert DeadLetter.of_record(b"k", b"v", foreign, STAMP_MS) is None
 
 
 @given(some_filters, some_letters)

@@ -137,7 +137,7 @@ def test_expressions_look_in_searched_fields(tmp_path: Path) -> None:
         try:
             calls.run(ensure(client, settings, 60), 60)
             catalogue = Catalogue(client, settings)
-            calls.run(catalogue.read(60), 60)
+            calls.run(catalogue.refresh(60), 60)
             analyser = catalogue.analyser("documents")
             assert analyser.fields == FIELDS
             made = [document(**each) for each in SHOP]

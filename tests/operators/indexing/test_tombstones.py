@@ -53,7 +53,7 @@ def test_a_deletion_covers_what_it_deletes(wide: list[Any], narrow: list[Any], l
     one, other = (
         Forgotten.of(at, list(map(condition, each))) for at, each in zip((later, version), parsed, strict=True)
     )
-    if one.covers(other):
+    if one.supersedes(other):
         assert later >= version
         for a, b in itertools.product(FOUND, FOUND):
             meets = [all(matches_filter(each, {"a": a, "b": b}) for each in filters) for filters in parsed]
@@ -77,4 +77,4 @@ def test_a_later_bound_takes_the_place_of_an_earlier_one(later: list[Any], earli
     )
     assert deletion.remember([other], one) == [one]
     assert deletion.remember([one], other) == [one]
-    assert one == other or not other.covers(one)
+    assert one == other or not other.supersedes(one)

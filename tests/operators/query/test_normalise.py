@@ -102,7 +102,7 @@ def test_a_source_is_known_from_where_the_deployment_says(identity: Any, asked: 
     query = normalised(normaliser(policies=policies), **asked)
     assert query.query.canonical.source == source
     assert json.loads(query.scope.query).get("source") == source
-    its_own = normalised(normaliser(policies=PolicySettings(default=POLICIES.of(source))))
+    its_own = normalised(normaliser(policies=PolicySettings(default=POLICIES.policy_for(source))))
     assert query.scope.policy_hash == its_own.scope.policy_hash
 
 
