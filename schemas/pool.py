@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, JsonValue, PlainSerializer, PlainVal
 from schemas.fields import MAX_FLOAT32, DocumentId, Name, Strict, Timestamp
 from schemas.query import QueryEvent
 
-Score = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
+LegScore = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
 
 
 def encode_vector(vector: NDArray[np.float16]) -> str:
@@ -40,7 +40,7 @@ Float16s = Annotated[
 """A vector as `encode_vector` writes it."""
 
 
-Measure = Literal["share", "similarity", "logit", "order"]
+ScoreMeasure = Literal["share", "similarity", "logit", "order"]
 """The kind of a reranker's scores."""
 
 
@@ -48,7 +48,7 @@ class PoolHit(Strict):
     """One document that a leg returned."""
 
     id: DocumentId
-    score: Score
+    score: LegScore
     payload: dict[str, JsonValue] = Field(default={})
 
 
@@ -81,11 +81,11 @@ class CandidatePool(Strict):
     alike: dict[str, dict[str, Annotated[float, Field(ge=0, le=1)]]] = Field(default={})
     """Document id -> id of a document behind it -> the similarity of their terms, of the candidates that the recipe
     compared."""
-    rerank: dict[str, Score] | None = Field(default=None, description="Document id -> rerank score.")
+    rerank: dict[str, LegScore] | None = Field(default=None, description="Document id -> rerank score.")
     reranked_candidates: Annotated[int, Field(ge=0)] | None = None
     """Candidates that the reranker read; missing: as many as the profile has reranked."""
 
-    measure: Measure | None = None
+    measure: ScoreMeasure | None = None
     """The scores' kind: share is from 0 to 1, similarity is late interaction's, order says only who is better; missing:
     as the configured reranker's."""
     unscored: list[str] = Field(default=[])

@@ -27,7 +27,7 @@ from operators.clients.rerankers.listwise import ChatSelector
 from operators.collections.catalogue import Catalogue
 from operators.query.field_map import FieldMap
 from operators.query.in_flight import InFlight
-from operators.query.legs import LEGS, Searches
+from operators.query.legs import LEG_SPECS, Searches
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.stages.admit import Admission
@@ -54,7 +54,7 @@ from schemas.settings import (
     SourcePolicy,
     SparseEncoderSettings,
 )
-from schemas.settings.policies import Check
+from schemas.settings.policies import PolicyCheck
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -81,7 +81,7 @@ class Parts:
         context = any(each.has(vector) for each in able for vector in ("dense_context", "sparse_context"))
         configured = dict.fromkeys(CONTEXT_LEGS, nearby.on or not known or context)
         configured |= {LEARNED: encoder is not None, FUZZY: index.vectors.fuzzy is not None}
-        built = [leg for leg in LEGS.values() if configured.get(leg.name, True)]
+        built = [leg for leg in LEG_SPECS.values() if configured.get(leg.name, True)]
         if embedder is not None:
             try_embedder(embedder, settings, self.calls)
         policy_files = PolicyFiles(settings.policies, _policy_check(settings, clients.qdrant.fields), metrics)
@@ -245,7 +245,7 @@ def _warn(settings: Settings) -> None:
 class PolicyFiles:
     """Reads the files of policies again when they have changed; those that can't be used change nothing."""
 
-    def __init__(self, policies: PolicySettings, check: Check, metrics: FlowMetrics) -> None:
+    def __init__(self, policies: PolicySettings, check: PolicyCheck, metrics: FlowMetrics) -> None:
         self._policies = policies
         self._check = check
         self._refused = metrics.policies_refused
@@ -265,7 +265,7 @@ class PolicyFiles:
         self._refused.set(reason is not None)
 
 
-def _policy_check(settings: Settings, fields: FieldMap) -> Check:
+def _policy_check(settings: Settings, fields: FieldMap) -> PolicyCheck:
     """The check of a policy, and the first of all that there are. Raises ConfigError.
 
     A collection of another tool may not be able to answer a policy's filter.

@@ -13,7 +13,7 @@ import typer
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
 from operators.collections.analysers import CURRENT, Bm25
-from operators.query.canonical import CanonicalQuery, Shape, canonicalise
+from operators.query.canonical import CanonicalQuery, QueryShape, canonicalise
 from operators.query.collection import MOST, ORDERED
 from operators.query.cursor import Cursor, PoolSlice, result_digest
 from operators.query.in_flight import Query
@@ -30,7 +30,7 @@ from operators.text.times import temporal_expression
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.event import json_object, validate
 from schemas.fields import rfc3339
-from schemas.pool import CandidatePool, Measure, PoolLeg
+from schemas.pool import CandidatePool, PoolLeg, ScoreMeasure
 from schemas.recipes import Recipe, RecipeError
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
@@ -73,7 +73,7 @@ class PoolRanker:
     planner: Planner
     limits: Limits
     selects: bool = False
-    measure: Measure = "similarity"
+    measure: ScoreMeasure = "similarity"
     config_hash: str | None = None
     recipe: Recipe | None = None
     explain: bool = False
@@ -139,7 +139,7 @@ class PoolRanker:
             outcome.failed = True
             return asked, outcome
         outcome.payloads = union(found)
-        if canonical.shape is not Shape.SEARCH:
+        if canonical.shape is not QueryShape.SEARCH:
             outcome.rank(keep_order(found, explain=canonical.event.explain))
             return asked, outcome
         at = None
@@ -235,7 +235,7 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     order_by = asked.canonical.event.order_by
     key = ORDERED.get(order_by.field) if order_by is not None else None
     times = {id_: {key: time} for id_, time in pool.times.items()} if key is not None else {}
-    if asked.canonical.shape is not Shape.SEARCH:
+    if asked.canonical.shape is not QueryShape.SEARCH:
         legs.update((name, _leg(leg, times)) for name, leg in offered.items() if name == STRUCTURED)
         return
     reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)

@@ -52,7 +52,7 @@ _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
 _SOON: Final = 0.5
 """Seconds after which an outage is looked into again."""
 
-Seen = Callable[[str, Surveyed], None]
+OnReading = Callable[[str, Surveyed], None]
 """Gets a collection's description at each reading; called on the loop that reads."""
 
 
@@ -67,7 +67,7 @@ class Catalogue:
         self,
         qdrant: QdrantClient,
         settings: QdrantSettings,
-        seen: Seen = lambda *_: None,
+        seen: OnReading = lambda *_: None,
         *,
         hides: bool = False,
         choice: Choice = ANY,

@@ -117,7 +117,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class DeadLetterFilter:
     """Which letters are selected: those that match every field given; times in Unix seconds, `until` excluded.
 
     The time of a letter is that of its original message.

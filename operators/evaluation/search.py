@@ -79,7 +79,7 @@ class Factor:
         return sorted(within, key=lambda each: _far(_magnitude(each), _magnitude(known)))
 
 
-Scale = Choices | Even | Factor
+ParameterScale = Choices | Even | Factor
 """The values of a parameter that are tried. `around` gives those to try from a value, the nearest first: over the whole
 range at level 0, then nearer."""
 
@@ -90,12 +90,12 @@ class Dimension:
 
     path: str
     own: Any
-    scale: Scale
+    scale: ParameterScale
     listed: bool = False
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TuningTarget:
     """A part of a recipe to tune: a stage, its parameter, a key of that; without `values` they are searched."""
 
     stage: str
@@ -115,7 +115,7 @@ class Wanted:
         return ".".join(part for part in (self.stage, self.parameter, self.key) if part is not None)
 
 
-def dimensions(recipe: Recipe, wanted: Wanted) -> list[Dimension]:
+def dimensions(recipe: Recipe, wanted: TuningTarget) -> list[Dimension]:
     """The dimensions of the wanted part of this recipe, which has its stages.
 
     A stage alone stands for its numbers; choices and whole numbers are searched if they are named. Raises RecipeError
@@ -142,7 +142,7 @@ def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
     return recipe.overridden(overrides)
 
 
-def _of_stage(recipe: Recipe, stage: str, wanted: Wanted) -> Iterator[Dimension]:
+def _of_stage(recipe: Recipe, stage: str, wanted: TuningTarget) -> Iterator[Dimension]:
     schemas: Mapping[str, Schema] = STAGES[stage].model_json_schema(by_alias=True)["properties"]
     own = recipe.parameters[stage]
     if wanted.parameter is None:
@@ -210,7 +210,7 @@ def _number(schema: Schema, kind: str = "number") -> Even | Factor | None:
     return None
 
 
-def _scale(schema: Schema) -> Scale | None:
+def _scale(schema: Schema) -> ParameterScale | None:
     if (number := _number(schema)) is not None:
         return number
     for branch in _branches(schema):

@@ -53,7 +53,7 @@ _FIELDS: Final = (*COLUMNS, GROUP, ORDER, VERSION)
 _NAMES: Final = (NEIGHBOURS, LEFT)
 _PAGE: Final = 256
 
-Vector = tuple[float, ...]
+DenseVector = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Context:
     """
 
     window: Window
-    dense: tuple[Vector, ...]
+    dense: tuple[DenseVector, ...]
     left: tuple[str, ...]
 
 
@@ -261,7 +261,7 @@ def _same(member: ContextDocument) -> list[Mapping[str, Any]]:
     return same
 
 
-def mean_direction(vectors: Sequence[Vector]) -> NDArray[np.float32] | None:
+def mean_direction(vectors: Sequence[DenseVector]) -> NDArray[np.float32] | None:
     """The mean direction of vectors; None of none, and where they cancel out."""
     if not vectors:
         return None

@@ -13,7 +13,7 @@ from schemas.texts import nfc
 _RESULTS: Final = ReplyTo()
 
 
-class Shape(Enum):
+class QueryShape(Enum):
     """The shape of a query, by its fields, which decides how it is answered."""
 
     FAST_PATH = auto()
@@ -38,7 +38,7 @@ class CanonicalQuery:
     text: str | None
     limit: int
     now: float
-    shape: Shape
+    shape: QueryShape
     cursor: Cursor | None = None
     reply: ReplyTo = _RESULTS
     understood: tuple[Wish, ...] | None = None
@@ -101,11 +101,11 @@ def canonicalise(
     )
 
 
-def shape(event: QueryEvent) -> Shape:
+def shape(event: QueryEvent) -> QueryShape:
     """The event's shape. Reflections alone are ranked; blank text alone is a search that finds nothing."""
     searched = event.vector is not None or bool(event.text and event.text.strip())
     looked_up = event.filters or event.subject is not None or event.actor_type is not None or event.order_by is not None
     if searched or event.reflections_only or not looked_up:
-        return Shape.SEARCH
+        return QueryShape.SEARCH
     plain = not event.filters and event.actor_type is None and event.cursor is None and event.order_by is None
-    return Shape.FAST_PATH if plain and event.subject is not None else Shape.LOOKUP
+    return QueryShape.FAST_PATH if plain and event.subject is not None else QueryShape.LOOKUP

@@ -11,7 +11,7 @@ from operators.ranking.candidate import Leg
 from operators.ranking.coverage import share_of_words
 from operators.ranking.fusion import bound
 from operators.ranking.run import Run
-from schemas.pool import Measure
+from schemas.pool import ScoreMeasure
 
 _WORDS: Final = 0.25
 _COSINE: Final = 0.2
@@ -24,7 +24,7 @@ def _clip(score: float) -> float:
     return min(1.0, max(0.0, score))
 
 
-_SHARES: Final[Mapping[Measure, Callable[[float], float]]] = {
+_SHARES: Final[Mapping[ScoreMeasure, Callable[[float], float]]] = {
     "share": _clip,
     "similarity": _clip,
     "logit": lambda score: 1.0 / (1.0 + math.exp(-max(-700.0, min(700.0, score)))),

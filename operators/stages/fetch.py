@@ -16,7 +16,7 @@ from typing_extensions import override
 from operators.access.firewall import GUARDED, find_forbidden
 from operators.caching.bounded import Making, PayloadCache, Seen
 from operators.clients.qdrant.client import AllBut, QdrantClient
-from operators.query.canonical import Shape
+from operators.query.canonical import QueryShape
 from operators.query.in_flight import InFlight
 from operators.query.result import documents_of, page
 from operators.query.returned import split_neighbours
@@ -122,7 +122,7 @@ class Comparing(PointStage[NDArray[np.float16]]):
     def missing(self, query: InFlight) -> list[str]:
         asked = query.asked.canonical
         first = query.outcome.candidates[: query.asked.plan.recipe.compared]
-        if asked.shape is not Shape.SEARCH or asked.event.reflections_only or len(first) <= 1:
+        if asked.shape is not QueryShape.SEARCH or asked.event.reflections_only or len(first) <= 1:
             return []
         return [candidate.id for candidate in first]
 

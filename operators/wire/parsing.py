@@ -25,7 +25,7 @@ from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import check_version, json_object, read_past_defects
 
-Read = Callable[[bytes | None], tuple[dict[str, Any], bool]]
+ReadEvent = Callable[[bytes | None], tuple[dict[str, Any], bool]]
 Attempt = Callable[[Callable[[Any], Any], Any], Any]
 
 
@@ -92,7 +92,7 @@ def _attempt(step: Callable[[Any], Any], given: Any) -> Any:
         return None
 
 
-def _parse(message: Message, read: Read, attempt: Attempt, warnings: list[str]) -> ParsedMessage:
+def _parse(message: Message, read: ReadEvent, attempt: Attempt, warnings: list[str]) -> ParsedMessage:
     """The event in a message; `read` gives the object in JSON, and True if a key is repeated in it."""
     headers, envelope = message.headers, None
     mode = content_mode(headers)

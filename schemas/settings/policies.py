@@ -129,7 +129,7 @@ class IdentitySettings(Section):
                 yield f"{setting} is set, but by: {self.by} doesn't use it"
 
 
-Check = Callable[[str, SourcePolicy], None]
+PolicyCheck = Callable[[str, SourcePolicy], None]
 """Raises ValueError for a policy, found at this path, that cannot be used."""
 
 _LISTS: Final[Mapping[str, Any]] = {name: [] for name in Deny.model_fields}
@@ -204,7 +204,7 @@ class PolicySettings(Section):
         listed = self._listed.policies.get(source)
         return self.sources.get(source, self.default) if listed is None else _of_json(listed)
 
-    def read_files(self, check: Check) -> bool:
+    def read_files(self, check: PolicyCheck) -> bool:
         """Read the files, if they are not those read before; true if so.
 
         Raises ConfigError with the first problems; the policies are then what they were.
@@ -239,7 +239,7 @@ class PolicySettings(Section):
                 raise ConfigError(f"policies.files: {path}: no file of .json, .yaml or .yml is in it")
             yield from inside
 
-    def _read(self, files: list[Path], check: Check, marks: _Marks) -> Listed:
+    def _read(self, files: list[Path], check: PolicyCheck, marks: _Marks) -> Listed:
         if sum(size for _, size, *_ in marks) > MAX_BYTES:
             raise ConfigError(f"policies.files: larger than {MAX_BYTES} bytes in all")
         policies: dict[str, bytes] = {}

@@ -150,7 +150,7 @@ def compare_columns(lists: Sequence[Sequence[str]], ranked: Sequence[Mapping[str
 
 
 Schema = Mapping[str, Any]
-Control = dict[str, Any]
+RecipeControl = dict[str, Any]
 
 _REACH: Final = 4.0
 """Multiple of a value to which a slider without a natural end reaches."""
@@ -203,7 +203,7 @@ def _leg_weights(recipe: Recipe) -> dict[str, float]:
     return {leg: float(weights.get(leg, 0.0)) for leg in _LEGS}
 
 
-def _control(name: str, schema: Schema, value: Any, known: Schema, own: bool) -> Control:
+def _control(name: str, schema: Schema, value: Any, known: Schema, own: bool) -> RecipeControl:
     given = schema.get("anyOf", [schema])
     branches = [known[each["$ref"].rpartition("/")[2]] if "$ref" in each else each for each in given]
     nullable = any(branch.get("type") == "null" for branch in branches)

@@ -14,7 +14,7 @@ from rich.console import Console as RichConsole
 from flows.assembly.clients import InProcess
 from flows.assembly.delivery import connect
 from flows.cli.config import begin
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
 from flows.cli.console.server import Console, ConsoleServer
 from flows.cli.console.waterfall import trace_spans
@@ -78,7 +78,7 @@ def console(
         ask = None if _same_flow(settings.kafka, its.kafka) else searcher(its.kafka, tracer)
         configurations[path.stem] = Configuration.of(path.stem, its, ask)
     with closing(InProcess(settings)) as in_process:
-        bench = Workbench(configurations, Judgements(judgements, queries), Overview(settings, in_process))
+        bench = Workbench(configurations, JudgementFile(judgements, queries), Overview(settings, in_process))
         server = ConsoleServer(Console(bench, origin), port)
         connect(settings.kafka)
         _serve(server, out)
@@ -111,5 +111,5 @@ def serve_embedded(
 
     overview = Overview(settings, running.in_process, own_broker=True)
     configurations = {"demo": Configuration.of("demo", settings, ask_alone)}
-    bench = Workbench(configurations, Judgements(judgements), overview, spans_of)
+    bench = Workbench(configurations, JudgementFile(judgements), overview, spans_of)
     _serve(ConsoleServer(Console(bench), 0), console)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import AskQdrant, open_client, survey_collections
 from flows.cli.check import Finding
-from flows.cli.check.command import SECTIONS, Part
+from flows.cli.check.command import CHECKS, CheckPart
 from flows.cli.console.columns import abbreviate
 from operators.collections.requirements import Surveyed
 from schemas.document import DESTINATION, LANG, NAMESPACE, VERSION
@@ -90,14 +90,14 @@ class Overview:
         """A line for each backend: ok, warning or error, what is so, and what to do."""
         with self._lock:
             if self._health is None or time.monotonic() - self._health[0] > _KEEP:
-                lines = [self._ask(part) for part in SECTIONS if part not in self._skipped]
+                lines = [self._ask(part) for part in CHECKS if part not in self._skipped]
                 self._health = time.monotonic(), lines
             return self._health[1]
 
-    def _ask(self, part: Part) -> dict[str, Any]:
+    def _ask(self, part: CheckPart) -> dict[str, Any]:
         """The worst finding of a part."""
         try:
-            findings = list(SECTIONS[part](self._settings, self._in_process))
+            findings = list(CHECKS[part](self._settings, self._in_process))
         except (ConfigError, BackendError, OSError) as error:
             findings = [Finding("error", "", str(error))]
         worst = min(findings, key=lambda each: ("error", "warning", "ok").index(each.level))

@@ -22,7 +22,7 @@ from flows.cli.console.columns import (
     to_column,
     write_forms,
 )
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
 from flows.cli.console.waterfall import SpansOf, timeline, waterfall
 from flows.cli.evaluate.evaluation import judged_hit, judged_name
@@ -100,7 +100,7 @@ class Workbench:
     """The state of one console; the first configuration is that of the flow that it asks."""
 
     configurations: Mapping[str, Configuration]
-    judgements: Judgements
+    judgements: JudgementFile
     overview: Overview
     spans: SpansOf = lambda _: ()
     _recent: BoundedCache[str, Shelved] = field(default_factory=lambda: BoundedCache(_POOLS))

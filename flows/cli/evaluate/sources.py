@@ -17,7 +17,7 @@ import typer
 from rich.console import RenderableType
 
 from flows.cli.evaluate import evaluation
-from flows.cli.evaluate.evaluation import AnswerCounts, Judgements, Row, Variant
+from flows.cli.evaluate.evaluation import AnswerCounts, Qrels, ReportRow, Variant
 from flows.cli.ingestion import naming, numbered_lines
 from flows.cli.output import input_file, out, say, stderr
 from flows.cli.query import QueryClient
@@ -28,29 +28,29 @@ from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import Settings, load
 
-Qrels = Annotated[Path, input_file("Relevance judgements in TREC format (qrels).", once=True)]
-Queries = Annotated[Path | None, input_file("JSON Lines file of queries, to run.")]
-Documents = Annotated[
+QrelsOption = Annotated[Path, input_file("Relevance judgements in TREC format (qrels).", once=True)]
+QueriesOption = Annotated[Path | None, input_file("JSON Lines file of queries, to run.")]
+DocumentsOption = Annotated[
     Path | None,
     input_file(
         "JSON Lines file of documents, which are indexed in this process. Default: the configured index is searched as"
         " it is."
     ),
 ]
-Pools = Annotated[
+PoolsOption = Annotated[
     Path | None,
     input_file(
         "JSON Lines file of recorded pools, or of results that carry them, to rank in place of --queries.", once=True
     ),
 ]
-Models = Annotated[
+ModelsOption = Annotated[
     Path | None,
     typer.Option(
         help="YAML configuration file of your models, recipes and index; nothing is written to that index, and its"
         " Kafka isn't used. Default: the models and recipes that are shipped."
     ),
 ]
-Recipes = Annotated[
+RecipesOption = Annotated[
     list[str] | None,
     typer.Option(
         help="Recipe: a name or a YAML file; may be repeated. Default: all shipped recipes, and those of --config."
@@ -71,9 +71,9 @@ _UNANSWERED: Final = 8
 class JudgedQueries:
     """Rows and pools of the judged queries; `tally` counts the answers whose pools the flow recorded."""
 
-    judged: Judgements
+    judged: Qrels
     ranker: PoolRanker
-    rows: Iterator[Row]
+    rows: Iterator[ReportRow]
     pools: Callable[[Recipe], Iterable[ReadPool]]
     note: str
     tally: AnswerCounts = field(default_factory=AnswerCounts)
@@ -143,7 +143,7 @@ class Given:
             yield JudgedQueries(judged, ranker, rows, record, _count(judged), tally)
 
 
-def _count(judged: Judgements, more: str = "") -> str:
+def _count(judged: Qrels, more: str = "") -> str:
     """The number of judged queries, `more` about them, and that of queries that can't tell rankings apart."""
     counted = len(relevant(judged))
     left = f"; {len(judged) - counted} have no relevant document, and don't count" if counted < len(judged) else ""
@@ -187,7 +187,7 @@ class Recorded:
     """Pools and judgements by query; judged queries whose results carry no pool are `unrecorded`, and don't count."""
 
     pools: Mapping[str, ReadPool]
-    judged: Judgements
+    judged: Qrels
     unrecorded: int = 0
 
     @property
@@ -231,7 +231,9 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     return Recorded(pools, judged, len(without & relevant(every).keys() - pools.keys()))
 
 
-def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None) -> Iterator[Row]:
+def rank_pools(
+    recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None
+) -> Iterator[ReportRow]:
     """Rank every pool in each way, and judge; one with a model needs recorded rerank scores. Raises InputError."""
     for variant in variants:
         if variant.rerank and not recorded.reranked:

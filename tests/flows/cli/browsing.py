@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from flows.assembly.clients import InProcess
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
 from flows.cli.console.server import TOKEN, Console, ConsoleServer
 from flows.cli.console.workbench import Configuration, Searcher, TracedResults, Workbench
@@ -85,7 +85,7 @@ def workbench(directory: Path, answer: Searcher, settings: Settings | None = Non
         },
     )
     overview = Overview(its, InProcess(its), own_broker=True)
-    return Workbench({"main": Configuration.of("main", its, answer)}, Judgements(directory / "j.qrels"), overview)
+    return Workbench({"main": Configuration.of("main", its, answer)}, JudgementFile(directory / "j.qrels"), overview)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any, Final
 from opentelemetry.sdk.trace import TracerProvider
 from rich.console import Console as RichConsole
 
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
 from flows.cli.console.workbench import Configuration, Workbench, searcher
 from flows.cli.ingestion import index_once, read_jsonl
@@ -52,7 +52,7 @@ def shop(directory: Path, models: Mapping[str, Any] = _OVERRIDES) -> Iterator[Se
             other = load(None, {"qdrant": {"url": "http://127.0.0.1:9"}, "recipes": {"plain": {"stages": ["rrf"]}}})
             bench = Workbench(
                 {"shop": Configuration.of("shop", settings, ask), "other": Configuration.of("other", other, None)},
-                Judgements(directory / "qrels.txt", directory / "queries.jsonl"),
+                JudgementFile(directory / "qrels.txt", directory / "queries.jsonl"),
                 Overview(settings, flow.in_process, own_broker=True),
             )
             with serving(bench) as served:

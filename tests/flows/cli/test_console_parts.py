@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.cli.console.columns import Column, ConsoleSearch, compare_columns, controls, shorten_overrides, write_forms
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.losses import explain_fate, to_view, trace
-from flows.cli.console.runs import Batch, measure_batch
+from flows.cli.console.runs import BatchRun, measure_batch
 from flows.cli.console.waterfall import share_score, timeline, waterfall
 from flows.cli.console.workbench import Configuration, TracedResults, Workbench
 from flows.cli.evaluate.evaluation import read_judgements
@@ -219,7 +219,7 @@ def test_a_grouped_result_is_judged_by_its_key(tmp_path: Path) -> None:
     assert (why["judged"], why["grade"]) == ("7", 2)
     [query] = bench.judgements.set
     for columns in ([Column(recipe="keyword")], [Column(recipe="keyword"), Column(recipe="rrf")]):
-        values = measure_batch(bench, Batch(columns=columns, queries=[query]))
+        values = measure_batch(bench, BatchRun(columns=columns, queries=[query]))
         assert [each["MRR@10"] for each in values] == [{query: 1.0}] * len(columns)
 
 
@@ -234,7 +234,7 @@ def test_a_column_of_another_configuration_is_judged_by_keys(tmp_path: Path) -> 
 
 def test_judgements_are_what_evaluate_reads(tmp_path: Path) -> None:
     """Grades and queries are in two files that `evaluate` takes; a grade is taken back, and they are read again."""
-    kept = Judgements(tmp_path / "j.qrels")
+    kept = JudgementFile(tmp_path / "j.qrels")
     assert kept.judge("moon tide", "sea", "d1", 2) is None
     assert kept.judge("moon  tide", "sea", "d1", 3) == 2
     assert kept.judge("bread", "sea", "d2", 0) is None
@@ -242,7 +242,7 @@ def test_judgements_are_what_evaluate_reads(tmp_path: Path) -> None:
     assert kept.judge("bread", "sea", "d3", None) == 1
     judged = read_judgements(kept.qrels, kept.queries, None)
     assert sorted(map(dict, judged.values()), key=str) == [{"d1": 3}, {"d2": 0}]
-    again = Judgements(tmp_path / "j.qrels")
+    again = JudgementFile(tmp_path / "j.qrels")
     assert (again.grades, again.set) == (kept.grades, kept.set)
     assert parse_qrels((tmp_path / "j.qrels").read_text().splitlines()) == kept.grades
     assert [each["text"] for each in again.to_view()["queries"]] == ["moon tide", "bread"]
@@ -254,9 +254,9 @@ def test_any_document_and_query_can_be_judged(tmp_path: Path, id_: str) -> None:
     queries, documents = tmp_path / "q.jsonl", tmp_path / "d.jsonl"
     queries.write_bytes(orjson.dumps({"query_id": id_, "text": "moon", "namespace": "sea"}))
     documents.write_bytes(orjson.dumps({"id": id_, "text": "t"}))
-    kept = Judgements(tmp_path / "j.qrels", queries)
+    kept = JudgementFile(tmp_path / "j.qrels", queries)
     kept.judge("moon", "sea", id_, 2)
-    assert kept.grades == Judgements(tmp_path / "j.qrels", queries).grades == {id_: {id_: 2}}
+    assert kept.grades == JudgementFile(tmp_path / "j.qrels", queries).grades == {id_: {id_: 2}}
     assert read_judgements(kept.qrels, queries, documents) == kept.grades
 
 
@@ -266,7 +266,7 @@ def test_any_document_and_query_can_be_judged(tmp_path: Path, id_: str) -> None:
 )
 def test_what_qrels_cannot_hold_is_refused(tmp_path: Path, text: str, id_: str, grade: int, said: str) -> None:
     """The error says why, and nothing is written."""
-    kept = Judgements(tmp_path / "j.qrels")
+    kept = JudgementFile(tmp_path / "j.qrels")
     with pytest.raises(InputError, match=said):
         kept.judge(text, "n", id_, grade)
     assert list(tmp_path.iterdir()) == []
@@ -276,7 +276,7 @@ def test_the_queries_of_a_set_keep_their_ids(tmp_path: Path) -> None:
     """A text of the set is judged under its id, and the set gets no second one; a new text is added behind it."""
     queries = tmp_path / "q.jsonl"
     queries.write_bytes(orjson.dumps({"query_id": "q7", "text": "moon", "namespace": "sea"}))
-    kept = Judgements(tmp_path / "j.qrels", queries)
+    kept = JudgementFile(tmp_path / "j.qrels", queries)
     kept.judge("moon", "sea", "d1", 1)
     kept.judge("tide", "sea", "d1", 1)
     assert kept.grades["q7"] == {"d1": 1}
@@ -289,10 +289,10 @@ def test_a_set_may_be_of_recorded_results(tmp_path: Path) -> None:
     asked = {"query_id": "q7", "text": "moon", "namespace": "sea"}
     result = {"result_id": "r", "query_id": "q7", "pool": {"query": asked, "legs": []}}
     queries.write_bytes(orjson.dumps(result))
-    assert Judgements(tmp_path / "j.qrels", queries).set == {"q7": asked}
+    assert JudgementFile(tmp_path / "j.qrels", queries).set == {"q7": asked}
     queries.write_bytes(orjson.dumps({"result_id": "r", "query_id": "q7"}))
     with pytest.raises(InputError, match=r"results\.jsonl:1: a result without its pool"):
-        Judgements(tmp_path / "j.qrels", queries)
+        JudgementFile(tmp_path / "j.qrels", queries)
 
 
 def test_an_id_of_two_queries_is_refused(tmp_path: Path) -> None:
@@ -300,10 +300,10 @@ def test_an_id_of_two_queries_is_refused(tmp_path: Path) -> None:
     queries = tmp_path / "q.jsonl"
     lines = [orjson.dumps({"query_id": "q7", "text": text}) for text in ("moon", "moon", "tide")]
     queries.write_bytes(b"\n".join(lines[:2]))
-    assert Judgements(tmp_path / "j.qrels", queries).set.keys() == {"q7"}
+    assert JudgementFile(tmp_path / "j.qrels", queries).set.keys() == {"q7"}
     queries.write_bytes(b"\n".join(lines))
     with pytest.raises(InputError, match=r"q\.jsonl:3: query_id: another query has q7"):
-        Judgements(tmp_path / "j.qrels", queries)
+        JudgementFile(tmp_path / "j.qrels", queries)
 
 
 def test_legs_are_drawn_side_by_side() -> None:

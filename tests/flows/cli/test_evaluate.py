@@ -11,7 +11,7 @@ from flows.cli.evaluate.evaluation import (
     DEPTH,
     TIMEOUT_MS,
     AnswerCounts,
-    Row,
+    ReportRow,
     Variant,
     describe_lost,
     events,
@@ -328,15 +328,15 @@ def test_judgements_of_another_set_are_refused(tmp_path: Path, qrels: str, said:
 def test_a_threshold_a_way() -> None:
     """The second table has the area and the proposed threshold of each way whose queries are told apart."""
     found = separate([0.8, 0.6], [0.2])
-    table = separation_table([Row("one", {}, {}, separation=found), Row("other", {}, {})])
+    table = separation_table([ReportRow("one", {}, {}, separation=found), ReportRow("other", {}, {})])
     assert [list(column.cells) for column in table.columns] == [["one"], ["1.000"], ["0.600"], ["1.000"], ["1.000"]]
 
 
 def test_a_row_a_way() -> None:
     """The table has each way's figures and how its queries were answered."""
     rows = [
-        Row("hybrid", {"any@5": 0.5, "MRR@10": 0.25}, {"ok": 3, "failed": 1}),
-        Row("rrf", {"any@5": 1.0, "MRR@10": 0.125}, {"ok": 4}),
+        ReportRow("hybrid", {"any@5": 0.5, "MRR@10": 0.25}, {"ok": 3, "failed": 1}),
+        ReportRow("rrf", {"any@5": 1.0, "MRR@10": 0.125}, {"ok": 4}),
     ]
     shown = figures_table(rows)
     assert [column.header for column in shown.columns] == ["recipe", "any@5", "MRR@10", "answers"]

@@ -11,9 +11,9 @@ from rich.console import Console
 from flows.cli.evaluate import evaluation, sources
 from flows.cli.evaluate import tune as recipe_file
 from flows.cli.evaluate import tune as tuning
-from flows.cli.evaluate.evaluation import Row, Variant
+from flows.cli.evaluate.evaluation import ReportRow, Variant
 from flows.cli.rank import PoolRanker, ReadPool
-from operators.evaluation.search import Wanted
+from operators.evaluation.search import TuningTarget
 from schemas.recipes import Recipe
 from schemas.settings import Settings, load
 
@@ -43,7 +43,7 @@ class Set:
         self.qrels.write_text("".join(f"{query} 0 {document} 1\n" for query, (_, document) in QUERIES.items()))
         self.judged = evaluation.read_judgements(self.qrels, self.queries, self.documents)
 
-    def measured(self, settings: Settings, recipe: Recipe, runs: Path) -> Row:
+    def measured(self, settings: Settings, recipe: Recipe, runs: Path) -> ReportRow:
         """The flow's figures by this recipe, with its model."""
         with evaluation.run_flow(settings, self.documents, self.index, [recipe], QUIET) as running:
             (row,) = evaluation.measure(running, self.queries, [Variant(recipe, True)], self.judged, runs)
@@ -66,7 +66,7 @@ def test_a_tuned_recipe_runs_as_it_was_tuned(tmp_path: Path) -> None:
     hybrid = settings.recipes["hybrid"]
     pools = mine.pools(settings, hybrid, ranker)
     assert all(len(read.pool.rerank or {}) == len(TEXTS) for read in pools)
-    wanted = [Wanted("score", "alpha", None, (0.05,))]
+    wanted = [TuningTarget("score", "alpha", None, (0.05,))]
     tuned = tuning.tune_recipe(ranker, hybrid, pools, wanted, mine.judged, tuning.Rules())
     recipe_file.write_recipes(tmp_path / "tuned.yaml", {"hybrid": tuned.recipe}, [tuned.verdict()])
     configured = load(tmp_path / "tuned.yaml", needed)

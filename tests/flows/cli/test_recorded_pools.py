@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from flows.cli.evaluate.command import read_run
-from flows.cli.evaluate.evaluation import Row, make_row, variants
+from flows.cli.evaluate.evaluation import ReportRow, make_row, variants
 from flows.cli.evaluate.sources import Recorded, rank_pools, read_pools
 from flows.cli.rank import PoolRanker
 from operators.evaluation.metrics import evaluate_run
@@ -40,7 +40,7 @@ def read(directory: Path, qrels: str, *lines: Any) -> Recorded:
     return read_pools(directory / "pools.jsonl", directory / "qrels.txt", RANKER)
 
 
-def rows(found: Recorded, *names: str, runs: Path | None = None) -> dict[str, Row]:
+def rows(found: Recorded, *names: str, runs: Path | None = None) -> dict[str, ReportRow]:
     """The rows of these recipes."""
     return {row.name: row for row in rank_pools(found, RANKER, variants(names, stages=False), runs)}
 
