@@ -17,7 +17,7 @@ Column = NDArray[np.float64]
 
 
 def weighted(legs: Sequence[Leg], stage: Weighted, facts: Facts) -> list[Candidate]:
-    """The result of `operators.ranking.blend.weighted` where both legs answered and the clock is `facts.now`."""
+    """The result of `operators.ranking.blend.rank_by_blend` where both legs answered and the clock is `facts.now`."""
     payloads = union(legs)
     places = {id_: place for place, id_ in enumerate(payloads)}
     columns = {leg.name: _column(leg, places) for leg in legs}

@@ -53,6 +53,15 @@ MACHINE: Final = (
 )
 """The files with tests that load the machine, one at a time: workers that each had one of them would wait."""
 
+TOOLS: Final = (
+    *("tests/bench/test_caching.py", "tests/bench/test_flow.py", "tests/bench/test_models.py"),
+    *("tests/bench/test_quality.py", "tests/bench/test_real_server.py", "tests/bench/test_rerank_faults.py"),
+    *("tests/bench/test_saturation.py", "tests/bench/test_stubs.py"),
+    *("tests/faults/test_law.py", "tests/faults/test_reader.py", "tests/kafka/", "tests/test_otlp.py"),
+    *("tests/test_proxy.py", "tests/test_scratch.py"),
+)
+"""The files that try the tools of benchmarks and tests, and none of the product's promises."""
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
@@ -76,12 +85,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests before `-m` selects, and begin with those that take long.
 
     `broker` is a test with a real broker; its waiting for the machine is not timed. `nightly` is a flow's promise with
-    the Kafka client that is not the default, but for those that are marked `both_clients`.
+    the Kafka client that is not the default, but for those that are marked `both_clients`; so are the TOOLS.
     """
     for item in items:
         callspec = getattr(item, "callspec", None)
         other = callspec is not None and "kafka-python" in map(str, callspec.params.values())
-        if other and not item.nodeid.startswith(CONTRACT) and not item.get_closest_marker("both_clients"):
+        contract = item.nodeid.startswith(CONTRACT) or item.get_closest_marker("both_clients")
+        if (other and not contract) or item.nodeid.startswith(TOOLS):
             item.add_marker(pytest.mark.nightly)
         fixtures = getattr(item, "fixturenames", ())
         if "broker_tools" in fixtures:

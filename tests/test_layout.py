@@ -50,30 +50,30 @@ KAFKA_CLIENTS = {"kafka", "confluent_kafka"}
 SETTINGS = {"schemas.settings.Settings", "schemas.settings.load", "schemas.settings.root.Settings"}
 LONGEST = 450
 CLAUSES = {"What", "Whether", "How", "Who", "Whom", "Whose", "Where", "When"}
-MODULES = 295
-SHORT = 6
+MODULES = 259
+SHORT = 2
 """Modules of less than 60 lines, beside packages' own and the program's: each is one to merge."""
 BUDGET = {
-    "schemas": 4906,
+    "schemas": 4351,
     "operators.runtime": 1255,
-    "operators.text": 2656,
-    "operators.ranking": 2520,
-    "operators.access": 493,
-    "operators.caching": 631,
-    "operators.evaluation": 626,
-    "operators.wire": 690,
-    "operators.query": 2915,
-    "operators.telemetry": 881,
-    "operators.clients": 5897,
-    "operators.delivery": 4965,
-    "operators.collections": 1422,
-    "operators.stages": 1931,
-    "operators.indexing": 1583,
-    "flows.assembly": 1242,
+    "operators.text": 2507,
+    "operators.ranking": 2387,
+    "operators.access": 472,
+    "operators.caching": 610,
+    "operators.evaluation": 615,
+    "operators.wire": 672,
+    "operators.query": 2608,
+    "operators.telemetry": 795,
+    "operators.clients": 5519,
+    "operators.delivery": 4709,
+    "operators.collections": 1378,
+    "operators.stages": 1930,
+    "operators.indexing": 1439,
+    "flows.assembly": 1039,
     "flows.search": 52,
     "flows.indexing": 28,
-    "flows.process": 1026,
-    "flows.cli": 5528,
+    "flows.process": 956,
+    "flows.cli": 5182,
 }
 """Room -> its most non-blank lines. A number may only be lowered: a mend that raises one lacks an idea."""
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "shared", "base", "core"}

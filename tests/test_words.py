@@ -57,7 +57,6 @@ SEVERAL: Final = {
     "rerank": "the step; the stage of a recipe",
     "split": "the items of a batch; the words of a text",
     "temporal_expression": "the step; the time that a text names",
-    "words": "in their order; distinct, with bigrams",
 }
 """Names of functions and classes that two rooms define, each with its meanings. The list may only get shorter."""
 

@@ -14,9 +14,8 @@ from opentelemetry.trace import TracerProvider
 
 from flows.assembly import Resources
 from flows.assembly.query import field_map
-from operators.clients.chat import ChatModel
-from operators.clients.chat.apis import APIS as CHAT_APIS
-from operators.clients.chat.completions import HttpChat
+from operators.clients.chat.completions import APIS as CHAT_APIS
+from operators.clients.chat.completions import ChatModel
 from operators.clients.embedders import Embedder, SparseEncoder
 from operators.clients.embedders.bi_encoders import APIS, SPARSE_APIS, BiEncoder, dense, sparse
 from operators.clients.http.backend import Backend, Resilient
@@ -286,14 +285,14 @@ def make_sparse_encoder(section: SparseEncoderSettings, metrics: FlowMetrics) ->
     return BiEncoder(server, section.model, sparse, SPARSE_APIS[section.kind], max_batch=section.max_batch)
 
 
-def make_chat_model(settings: ChatSettings, metrics: FlowMetrics) -> HttpChat | None:
+def make_chat_model(settings: ChatSettings, metrics: FlowMetrics) -> ChatModel | None:
     """The chat model that the settings name."""
     if settings.kind == "none":
         return None
     headers = None
     if settings.kind == "anthropic":
         headers = {"anthropic-version": ANTHROPIC_VERSION, **_key_header("chat", settings, "x-api-key")}
-    return HttpChat(
+    return ChatModel(
         _server("chat", settings, metrics, headers),
         settings.model,
         CHAT_APIS[settings.kind],

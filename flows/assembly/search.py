@@ -14,14 +14,12 @@ from flows.assembly.delivery import Replication
 from operators.access.filters import on_fields
 from operators.caching.bounded import ExactCache, PayloadCache
 from operators.caching.semantic_cache import SemanticCache
-from operators.clients.chat import ChatModel
-from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
+from operators.clients.chat.completions import ChatModel
 from operators.clients.embedders import Embedder, SparseEncoder
 from operators.clients.http.transport import MIB
 from operators.clients.local.minilm import MiniLM
 from operators.clients.model_caches import EmbeddingCache, ScoreCache, VerdictCache
 from operators.clients.qdrant.client import AllBut
-from operators.clients.qdrant.programs import Runner
 from operators.clients.rerankers import Reranker
 from operators.clients.rerankers.listwise import ChatSelector
 from operators.collections.catalogue import Catalogue
@@ -110,10 +108,9 @@ class Parts:
         self.temporal_expressions = by_chat_model(settings, clients.chat) if clients.chat is not None else None
 
         client = replace(clients.qdrant, successor=catalogue.successor)
-        runner = Runner(client)
         self.searches = Searches(query.bodies(index), frozenset(leg.name for leg in built))
-        self.legs = [SearchLeg(leg.name, runner, bounds) for leg in built if not leg.last]
-        self.fuzzy = next((Fuzzy(leg.name, runner, bounds) for leg in built if leg.last), None)
+        self.legs = [SearchLeg(leg.name, client, bounds) for leg in built if not leg.last]
+        self.fuzzy = next((Fuzzy(leg.name, client, bounds) for leg in built if leg.last), None)
         self.comparing = Comparing(client, index.vectors.dense, bounds)
         rest = AllBut(index_keys(index.search_fields))
         to_rerank = partial(candidates_to_rerank, self.reranking) if self.reranking is not None else None
@@ -200,7 +197,7 @@ def picking(settings: Settings, chat: ChatModel | None, metrics: FlowMetrics) ->
 def by_chat_model(settings: Settings, chat: ChatModel) -> ByChatModel:
     """The stage that has the chat model read temporal expressions, one query a completion."""
     bounds = Bounds(settings.chat.timeout, 1, settings.chat.max_concurrency)
-    return ByChatModel(ChatTemporalExtractor(chat), bounds, settings.chat.kind)
+    return ByChatModel(chat, bounds, settings.chat.kind)
 
 
 def cached_answers(settings: CacheSettings, metrics: FlowMetrics) -> Answers:

@@ -18,14 +18,14 @@ _OVERHEAD: Final = 1024
 """Bytes that an embedding takes over its arrays and its text, roughly."""
 
 
-def digest(text: str) -> bytes:
+def _digest(text: str) -> bytes:
     """16 bytes that no other text has; any string is one, lone surrogates included."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def digests(*texts: str) -> bytes:
     """16 bytes that no other texts, and these in no other order, have."""
-    return hashlib.blake2b(b"".join(map(digest, texts)), digest_size=16).digest()
+    return hashlib.blake2b(b"".join(map(_digest, texts)), digest_size=16).digest()
 
 
 class EmbeddingCache(BoundedCache[tuple[str, str], Vector]):
@@ -60,7 +60,7 @@ class ScoreCache:
         cached = self._queries.get(digests(namespace, query))
         if cached is None:
             return {}
-        keys = zip(documents, map(digest, documents.values()), strict=True)
+        keys = zip(documents, map(_digest, documents.values()), strict=True)
         known = {id_: cached[key] for id_, key in keys if key in cached}
         return known if len(known) == len(documents) or not self._selective else {}
 
@@ -70,7 +70,7 @@ class ScoreCache:
             self._selective = True
             return
         key = digests(namespace, query)
-        cached = {**(self._queries.get(key) or {}), **{digest(text): scores[id_] for id_, text in documents.items()}}
+        cached = {**(self._queries.get(key) or {}), **{_digest(text): scores[id_] for id_, text in documents.items()}}
         # More than the cache holds would displace the query's earlier scores, too.
         if len(cached) <= self._queries.max_size:
             self._queries.put(key, cached)

@@ -95,7 +95,7 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class TuningTarget:
+class Wanted:
     """A part of a recipe to tune: a stage, its parameter, a key of that; without `values` they are searched."""
 
     stage: str
@@ -115,7 +115,7 @@ class TuningTarget:
         return ".".join(part for part in (self.stage, self.parameter, self.key) if part is not None)
 
 
-def dimensions(recipe: Recipe, wanted: TuningTarget) -> list[Dimension]:
+def dimensions(recipe: Recipe, wanted: Wanted) -> list[Dimension]:
     """The dimensions of the wanted part of this recipe, which has its stages.
 
     A stage alone stands for its numbers; choices and whole numbers are searched if they are named. Raises RecipeError
@@ -142,7 +142,7 @@ def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
     return recipe.overridden(overrides)
 
 
-def _of_stage(recipe: Recipe, stage: str, wanted: TuningTarget) -> Iterator[Dimension]:
+def _of_stage(recipe: Recipe, stage: str, wanted: Wanted) -> Iterator[Dimension]:
     schemas: Mapping[str, Schema] = STAGES[stage].model_json_schema(by_alias=True)["properties"]
     own = recipe.parameters[stage]
     if wanted.parameter is None:

@@ -14,10 +14,10 @@ from operators.query.cursor import After, result_digest
 from operators.query.plan import RankingPlan
 from operators.query.returned import Around
 from operators.ranking.candidate import Candidate, Leg, Payload
+from operators.ranking.coverage import Relevance
 from operators.ranking.distance import pick
 from operators.ranking.grouping import Group, Grouping, group
 from operators.ranking.pipeline import Ranked, Vectors, second_phase
-from operators.ranking.relevance import Relevance
 from operators.ranking.run import Facts, Matches, ModelScores, Run, Steps, stamp
 from operators.text.passages import Hint
 from schemas.errors import Reason

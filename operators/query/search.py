@@ -2,7 +2,7 @@
 
 A program is a generator. It yields a request, is sent the answer, and returns the hits; the error of a request is
 raised where the request was yielded. It does no I/O itself, as a sans-I/O protocol does none:
-`operators.clients.qdrant.programs` runs many programs together, and a test can answer one by hand.
+`operators.clients.qdrant.client` runs many programs together, and a test can answer one by hand.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence

@@ -19,7 +19,7 @@ from operators.query.in_flight import InFlight
 from operators.query.lookup import equal, look_up, records_to_ask, wanted_order
 from operators.query.returned import is_hidden
 from operators.query.search import LEAVES, Body, Condition, Ending, Endings, Groups, Narrow, Program, Search
-from operators.ranking.reflections import recency_weight
+from operators.ranking.blend import recency_weight
 from operators.text.expression import All, Expression, Not, all_leaves
 from operators.text.expression import Any as AnyOf
 from operators.text.lexer import Phrase, PhrasePrefix, Prefix, Word

@@ -1,22 +1,37 @@
-"""The five-signal blend: keyword, vector, recency, priority and graph.
+"""The five-signal blend, of keyword, vector, recency, priority and graph, and the ranking of reflections.
 
 In the graph only a neighbour's semantic value counts, so that documents with many edges don't raise each other.
+Reflections are documents of the type `reflection`, which summarise others.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from operators.ranking.candidate import Candidate, Leg, best_first_by_id, in_tie_order, list_candidates
+from operators.ranking.candidate import (
+    Candidate,
+    Leg,
+    Payload,
+    best_first,
+    best_first_by_id,
+    in_tie_order,
+    list_candidates,
+    rescore,
+    scores_by_leg,
+)
 from operators.ranking.fusion import truncate
-from operators.ranking.normalise import min_max
+from operators.ranking.normalise import rescale
 from operators.ranking.run import Run, number, stamp
+from schemas.document import REFLECTION, TYPE
+from schemas.recipes import Recipe
 from schemas.recipes.fusion import Weighted
+from schemas.recipes.stages import MOST_BOOST, Reflections
 from schemas.result import KEYWORD, VECTOR
 
 PRIORITIES: Final = {"P1": 1.0, "P2": 0.6, "P3": 0.3, "P4": 0.0}
 
 _CYCLES: Final = 1e15
+_HEAVIEST: Final = 1e6
 
 Column = list[float]
 
@@ -30,43 +45,53 @@ def rank_by_blend(legs: Sequence[Leg], stage: Weighted, run: Run) -> list[Candid
     """
     found = in_tie_order(legs)
     candidates = list_candidates(found)
-    offered = {leg.name: leg for leg in found}
+    scored = scores_by_leg(found)
     facts = run.facts
     clocked = facts.cycle is not None or facts.now is not None
     weights = {
-        "keyword": stage.keyword_weight if KEYWORD in offered else 0.0,
-        "vector": stage.vector_weight if VECTOR in offered else 0.0,
+        "keyword": stage.keyword_weight if KEYWORD in scored else 0.0,
+        "vector": stage.vector_weight if VECTOR in scored else 0.0,
         "recency": stage.recency_weight if clocked else 0.0,
         "priority": stage.priority_weight,
         "graph": stage.graph_weight,
     }
     total = math.fsum(weights.values())
     shares = {name: weight / total for name, weight in weights.items() if weight > 0} if total > 0 else {}
+    bm25, cosines = scored.get(KEYWORD, {}), scored.get(VECTOR, {})
+    normalised, scale = rescale(list(bm25.values()))
     columns: dict[str, Column] = {}
     ages: list[float | None] = []
-    if "keyword" in shares or ("graph" in shares and KEYWORD in offered):
-        columns["keyword"] = _keyword(candidates, offered[KEYWORD])
-    if "vector" in shares or ("graph" in shares and VECTOR in offered):
-        columns["vector"] = _vector(candidates, offered[VECTOR])
+    if "keyword" in shares or ("graph" in shares and KEYWORD in scored):
+        values = dict(zip(bm25, normalised, strict=True))
+        columns["keyword"] = [values.get(candidate.id, 0.0) for candidate in candidates]
+    if "vector" in shares or ("graph" in shares and VECTOR in scored):
+        columns["vector"] = [max(0.0, cosines.get(candidate.id, 0.0)) for candidate in candidates]
     if "recency" in shares:
         ages = ages_of(candidates, run)
-        half_life = stage.half_life_cycles if facts.cycle is not None else stage.half_life_days
-        columns["recency"] = recency(ages, half_life)
+        columns["recency"] = recency(ages, stage.half_life_cycles if facts.cycle is not None else stage.half_life_days)
     if "priority" in shares:
-        columns["priority"] = _priority(candidates)
+        stated = [candidate.payload.get("priority") for candidate in candidates]
+        columns["priority"] = [PRIORITIES.get(each, 0.0) if isinstance(each, str) else 0.0 for each in stated]
+    scores = nothing = [0.0] * len(candidates)
     if "graph" in shares:
-        columns["graph"] = _graph(candidates, columns, stage)
-    scores = [0.0] * len(candidates)
+        both = zip(columns.get("keyword", nothing), columns.get("vector", nothing), strict=True)
+        semantic = [max(pair) for pair in both]
+        columns["graph"] = boosts(candidates, semantic, stage.graph_edge_decay, stage.max_neighbors_per_candidate)
     for name, share in shares.items():
         before = scores
         scores = [score + share * value for score, value in zip(before, columns[name], strict=True)]
         # The graph counts as a backend only if it changed a score: small boosts may be lost in rounding.
         if name == "graph" and scores != before:
             run.backends.append("graph")
-    for candidate, score in zip(candidates, scores, strict=True):
-        candidate.score = score
     if run.explanations is not None:
-        _explain(found, candidates, shares, columns, ages, stage, run)
+        run.explanations.note_legs(found, candidates, columns, shares)
+        noted: dict[str, Sequence[object]] = {
+            "weights": [shares] * len(candidates),
+            "signals": [{name: columns[name][index] for name in shares} for index in range(len(candidates))],
+            "keyword_scale": [scale._asdict() if bm25 else None] * len(candidates),
+        }
+        run.explain(stage, candidates, scores, noted | ({"age": ages} if ages else {}), first=True)
+    rescore(candidates, scores)
     return truncate(best_first_by_id(candidates) if shares else newest_first(candidates), stage.limit)
 
 
@@ -98,59 +123,6 @@ def newest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
         return (-created if created is not None else math.inf), candidate.document
 
     return sorted(candidates, key=key)
-
-
-def _keyword(candidates: Sequence[Candidate], leg: Leg) -> Column:
-    scored = leg.scores_by_id()
-    if not scored:
-        return [0.0] * len(candidates)
-    raw = list(scored.values())
-    values = dict(zip(scored, min_max(raw).of(raw), strict=True))
-    return [values.get(candidate.id, 0.0) for candidate in candidates]
-
-
-def _vector(candidates: Sequence[Candidate], leg: Leg) -> Column:
-    values = leg.scores_by_id()
-    return [max(0.0, values.get(candidate.id, 0.0)) for candidate in candidates]
-
-
-def _priority(candidates: Sequence[Candidate]) -> Column:
-    stated = [candidate.payload.get("priority") for candidate in candidates]
-    return [PRIORITIES.get(priority, 0.0) if isinstance(priority, str) else 0.0 for priority in stated]
-
-
-def _graph(candidates: Sequence[Candidate], columns: dict[str, Column], stage: Weighted) -> Column:
-    nothing = [0.0] * len(candidates)
-    semantic = [max(pair) for pair in zip(columns.get("keyword", nothing), columns.get("vector", nothing), strict=True)]
-    return boosts(candidates, semantic, stage.graph_edge_decay, stage.max_neighbors_per_candidate)
-
-
-def _explain(
-    legs: Sequence[Leg],
-    candidates: Sequence[Candidate],
-    shares: dict[str, float],
-    columns: dict[str, Column],
-    ages: list[float | None],
-    stage: Weighted,
-    run: Run,
-) -> None:
-    assert run.explanations is not None
-    ids = [candidate.id for candidate in candidates]
-    for leg in legs:
-        column = columns.get(leg.name, [0.0] * len(candidates))
-        run.explanations.note_leg(leg, dict(zip(ids, column, strict=True)), shares.get(leg.name, 0.0))
-    raw = next((list(leg.scores_by_id().values()) for leg in legs if leg.name == KEYWORD), [])
-    scale = min_max(raw)._asdict() if raw else None
-    signals = [{name: columns[name][index] for name in shares} for index in range(len(candidates))]
-    noted: dict[str, Iterable[object]] = {
-        "weights": [shares] * len(ids),
-        "signals": signals,
-        "keyword_scale": [scale] * len(ids),
-    }
-    run.explain(stage, candidates, None, noted | ({"age": ages} if ages else {}))
-
-
-_HEAVIEST: Final = 1e6
 
 
 def edges(payload: Mapping[str, Any]) -> list[tuple[str, float]]:
@@ -187,3 +159,83 @@ def boosts(candidates: Sequence[Candidate], semantic: Sequence[float], decay: fl
         found.sort()
         gained[document] = sum(-weight * value[to] * decay for weight, to in found[:most])
     return [gained[document] for document in documents]
+
+
+def is_reflection(payload: Payload) -> bool:
+    """True if the document is a reflection."""
+    return payload.get(TYPE) == REFLECTION
+
+
+def without(legs: Sequence[Leg], *, reflections: bool) -> list[Leg]:
+    """The legs without reflections, or without all other documents."""
+    found = []
+    for leg in legs:
+        kept = [rank for rank, payload in enumerate(leg.payloads) if is_reflection(payload) != reflections]
+        found.append(leg if len(kept) == len(leg.ids) else leg.at(kept))
+    return found
+
+
+def boost_reflections(candidates: Sequence[Candidate], stage: Reflections, run: Run) -> list[Candidate]:
+    """Multiply the scores of reflections; a score below 0 is divided, so that a factor above 1 never lowers one.
+
+    Source: `reflection_boost` of engrava's `search_hybrid`, whose scores are never below 0.
+    """
+    if stage.reflection_boost == 1.0 and run.explanations is None:
+        return list(candidates)
+    up, down = stage.reflection_boost, 1 / max(stage.reflection_boost, 1 / MOST_BOOST)
+    factors = [
+        (up if candidate.score >= 0 else down) if is_reflection(candidate.payload) else 1.0 for candidate in candidates
+    ]
+    scores = [candidate.score * factor for candidate, factor in zip(candidates, factors, strict=True)]
+    run.explain(stage, candidates, scores, {"factor": factors})
+    rescore(candidates, scores)
+    return best_first(candidates)
+
+
+def rank_reflections(legs: Sequence[Leg], recipe: Recipe, run: Run) -> list[Candidate]:
+    """Every reflection by (1 - w) * cosine + w * recency; without a query vector newest first, with score 0.
+
+    `w` is `recency_weight`. Negative cosines stay negative.
+    Source: engrava's `search_reflections_only`, whose weight for its optional recency is not documented.
+    """
+    stage = _stage(recipe)
+    by_vector = next((leg for leg in legs if leg.name == VECTOR), None)
+    if by_vector is None:
+        newest = newest_first(list_candidates(legs))
+        if run.explanations is not None:
+            run.explanations.note_legs(in_tie_order(legs))
+        run.explain(stage, newest, [0.0] * len(newest), first=True)
+        return newest
+    cosines = by_vector.scores_by_id()
+    candidates = list_candidates([by_vector])
+    weight = recency_weight(recipe, run.facts.cycle)
+    ages: list[float | None] = [None] * len(candidates)
+    if weight:
+        if run.facts.cycle is None:
+            run.now(stage)
+        ages = ages_of(candidates, run)
+    recent = recency(ages, stage.half_life_days if run.facts.cycle is None else stage.half_life_cycles)
+    both = zip(candidates, recent, strict=True)
+    scores = [(1 - weight) * cosines[candidate.id] + weight * value for candidate, value in both]
+    if run.explanations is not None:
+        run.explanations.note_leg(by_vector, cosines, 1 - weight)
+    run.explain(stage, candidates, scores, {"recency": recent, "age": ages}, {"recency_weight": weight}, first=True)
+    rescore(candidates, scores)
+    return best_first_by_id(candidates)
+
+
+def recency_weight(recipe: Recipe, cycle: int | None) -> float:
+    """The weight of recency where reflections alone are ranked: the stage's, or else with a cycle that of the blend.
+
+    Source: own; engrava does not say its weight.
+    """
+    stated = _stage(recipe).recency_weight
+    if stated is not None:
+        return stated
+    blend = recipe.fusion if isinstance(recipe.fusion, Weighted) else Weighted()
+    return blend.recency_weight if cycle is not None else 0.0
+
+
+def _stage(recipe: Recipe) -> Reflections:
+    stage = recipe.stage(Reflections)
+    return stage if isinstance(stage, Reflections) else Reflections()

@@ -3,13 +3,15 @@
 A leg's hits are columns and a candidate is small, since ranking is where most of a query's own CPU time is spent.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from schemas.errors import Reason
-from schemas.result import LEGS, LegStatus
+from schemas.result import KEYWORD, LEGS, VECTOR, LegStatus
+
+T = TypeVar("T")
 
 Payload = Mapping[str, Any]
 
@@ -35,38 +37,30 @@ class Leg:
 
     def ranks(self, wanted: Set[str] | None = None) -> dict[str, tuple[int, float]]:
         """Rank, from 0, and score of each wanted id, None: of all; an id that the leg returned twice has its first."""
-        ranked = zip(self.ids, enumerate(self.scores), strict=True)
-        if len(set(self.ids)) < len(self.ids):
-            first: dict[str, tuple[int, float]] = {}
-            for id_, place in ranked:
-                first.setdefault(id_, place)
-            ranked = zip(first, first.values(), strict=True)
-        return dict(ranked) if wanted is None else {id_: place for id_, place in ranked if id_ in wanted}
+        ranked = self._by_id([*enumerate(self.scores)])
+        return ranked if wanted is None else {id_: ranked[id_] for id_ in ranked if id_ in wanted}
 
     def scores_by_id(self) -> dict[str, float]:
         """Each id's score, at its first rank."""
-        scored = dict(zip(self.ids, self.scores, strict=True))
-        return scored if len(scored) == len(self.ids) else {id_: score for id_, (_, score) in self.ranks().items()}
+        return self._by_id(self.scores)
 
     def payloads_by_id(self) -> dict[str, Payload]:
         """Each id's payload, at its first rank."""
-        offered = dict(zip(self.ids, self.payloads, strict=True))
-        if len(offered) == len(self.ids):
-            return offered
-        return {id_: self.payloads[rank] for id_, (rank, _) in self.ranks().items()}
+        return self._by_id(self.payloads)
+
+    def _by_id(self, values: Sequence[T]) -> dict[str, T]:
+        by_id = dict(zip(self.ids, values, strict=True))
+        if len(by_id) < len(self.ids):
+            # An id stands where it was first met; so shall its value.
+            by_id.update(zip(reversed(self.ids), reversed(values), strict=True))
+        return by_id
 
     def at(self, ranks: Sequence[int]) -> "Leg":
         """The leg with the hits of these ranks only."""
-        return Leg(
-            self.name,
-            self.status,
-            [self.ids[rank] for rank in ranks],
-            [self.scores[rank] for rank in ranks],
-            [self.payloads[rank] for rank in ranks],
-            [self.versions[rank] for rank in ranks] if self.versions else (),
-            self.reason,
-            self.more,
-        )
+        ids, scores = [self.ids[rank] for rank in ranks], [self.scores[rank] for rank in ranks]
+        payloads = [self.payloads[rank] for rank in ranks]
+        versions = [self.versions[rank] for rank in ranks] if self.versions else ()
+        return Leg(self.name, self.status, ids, scores, payloads, versions, self.reason, self.more)
 
 
 def document(point_id: str, payload: Payload) -> str:
@@ -102,6 +96,17 @@ def union(legs: Sequence[Leg]) -> dict[str, Payload]:
         # The order and the payloads of what is there already stay.
         payloads = {**payloads, **offered, **payloads} if payloads else offered
     return payloads
+
+
+def scores_by_leg(legs: Sequence[Leg]) -> dict[str, dict[str, float]]:
+    """Each id's score in the vector and the keyword leg, as far as these are there, by the leg's name."""
+    return {leg.name: leg.scores_by_id() for leg in legs if leg.name in (VECTOR, KEYWORD)}
+
+
+def rescore(candidates: Iterable[Candidate], scores: Iterable[float]) -> None:
+    """Give each candidate its score."""
+    for candidate, score in zip(candidates, scores, strict=True):
+        candidate.score = score
 
 
 def list_candidates(legs: Sequence[Leg]) -> list[Candidate]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Payload, best_first
+from operators.ranking.candidate import Candidate, Payload, best_first, rescore
 from operators.ranking.run import Run, number
 from operators.text.dates import TemporalExpression
 from schemas.recipes.stages import Composite, Temporal
@@ -26,14 +26,12 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
     """
     relevance, highest = _scale_to_maximum([candidate.score for candidate in candidates])
     terms: dict[str, Column] = {}
-    worths: list[Quality] = []
-    ages: list[float | None] = []
-    best = 0.0
+    behind: dict[str, Iterable[object]] = {}
     if stage.relevance:
         terms["relevance"] = relevance
     if stage.recency:
         now = run.now(stage)
-        ages = [unused_days(candidate, now, run) for candidate in candidates]
+        behind["age_days"] = ages = [unused_days(candidate, now, run) for candidate in candidates]
         terms["recency"] = [weekly_recency(age) for age in ages]
     if stage.importance:
         terms["importance"] = [importance(candidate.payload, stage.importance_scale, run) for candidate in candidates]
@@ -41,19 +39,13 @@ def composite(candidates: Sequence[Candidate], stage: Composite, run: Run) -> li
         now = run.now(stage)
         worths = [quality(candidate, now, stage, run) for candidate in candidates]
         terms["quality"], best = _scale_to_maximum([worth.raw for worth in worths])
-    weights = {name: getattr(stage, name) for name in terms}
-    before = [candidate.score for candidate in candidates]
-    for candidate in candidates:
-        candidate.score = 0.0
-    for name, weight in weights.items():
-        for candidate, value in zip(candidates, terms[name], strict=True):
-            candidate.score += weight * value
-    columns: dict[str, Iterable[object]] = {**terms}
-    if ages:
-        columns["age_days"] = ages
-    if worths:
-        columns["quality_of"] = ({**worth._asdict(), "maximum": best} for worth in worths)
-    run.explain(stage, candidates, before, columns, {"maximum": highest})
+        behind["quality_of"] = ({**worth._asdict(), "maximum": best} for worth in worths)
+    scores = [0.0] * len(candidates)
+    for name, values in terms.items():
+        weight = getattr(stage, name)
+        scores = [score + weight * value for score, value in zip(scores, values, strict=True)]
+    run.explain(stage, candidates, scores, {**terms, **behind}, {"maximum": highest})
+    rescore(candidates, scores)
     return best_first(candidates)
 
 
@@ -92,7 +84,7 @@ class Quality(NamedTuple):
     unconfirmed_days: float | None
 
 
-def importance(payload: Payload, scale: float, run: Run | None = None) -> float:
+def importance(payload: Payload, scale: float, run: Run) -> float:
     """The payload's importance, or else its emotional weight, / `scale`, within 0 and 1; missing: 0.
 
     The run notes a value outside 0 to `scale`.
@@ -100,7 +92,7 @@ def importance(payload: Payload, scale: float, run: Run | None = None) -> float:
     """
     stated = (number(payload.get(name), -_GREATEST, _GREATEST) for name in ("importance", "emotional_weight"))
     value = next((each for each in stated if each is not None), 0.0)
-    if run is not None and not 0 <= value <= scale:
+    if not 0 <= value <= scale:
         run.off_scale = True
     return min(max(value, 0.0) / scale, 1.0)
 
@@ -129,14 +121,13 @@ def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Qua
     Source: memini's `Memory.Quality`.
     """
     payload = candidate.payload
-    tier = payload.get("memory_tier")
-    tier = tier if isinstance(tier, str) else None
+    stated = payload.get("memory_tier")
+    tier = stated if isinstance(stated, str) else ""
     accesses = number(payload.get("access_count"), 0.0, _ACCESSES) or 0.0
-    durable = tier in DURABLE
     worth = salience(payload, tier, stage.importance_scale, run)
     age = unconfirmed = None
     trusted = fading = 1.0
-    if durable:
+    if tier in DURABLE:
         unconfirmed = unconfirmed_days(candidate, now, run)
         trusted = confidence(payload, unconfirmed, stage)
     else:
@@ -146,7 +137,7 @@ def quality(candidate: Candidate, now: float, stage: Composite, run: Run) -> Qua
     return Quality(raw, worth, trusted, accesses, fading, age, unconfirmed)
 
 
-def salience(payload: Payload, tier: str | None, scale: float, run: Run | None = None) -> float:
+def salience(payload: Payload, tier: str, scale: float, run: Run) -> float:
     """The payload's own, else the tier's weight * (0.5 + 0.5 * importance).
 
     Source: memini's `Memory.Salience`; that a payload may state its own is our own.
@@ -154,8 +145,7 @@ def salience(payload: Payload, tier: str | None, scale: float, run: Run | None =
     own = number(payload.get("salience"), 0.0, _GREATEST)
     if own is not None:
         return own
-    weight = TIERS.get(tier, OTHER_TIER) if tier is not None else OTHER_TIER
-    return weight * (0.5 + 0.5 * importance(payload, scale, run))
+    return TIERS.get(tier, OTHER_TIER) * (0.5 + 0.5 * importance(payload, scale, run))
 
 
 def unconfirmed_days(candidate: Candidate, now: float, run: Run) -> float:
@@ -163,10 +153,8 @@ def unconfirmed_days(candidate: Candidate, now: float, run: Run) -> float:
 
     Source: memini's `Memory.EffectiveConfidence`; the stamp `confirmed_at` is our own.
     """
-    since = (
-        run.age(candidate, now, "confirmed_at", "updated_at", "created_at"),
-        run.age(candidate, now, "accessed_at"),
-    )
+    confirmed = run.age(candidate, now, "confirmed_at", "updated_at", "created_at")
+    since = (confirmed, run.age(candidate, now, "accessed_at"))
     return min((age for age in since if age is not None), default=0.0)
 
 
@@ -195,13 +183,12 @@ def temporal(candidates: Sequence[Candidate], stage: Temporal, run: Run) -> list
     if temporal_expression is None or stage.boost <= 0:
         return list(candidates)
     now = run.now(stage)
-    before = [candidate.score for candidate in candidates]
     ages = run.ages(candidates, now, "created_at", ahead=True)
     near = [proximity(age, temporal_expression) if age is not None else 0.0 for age in ages]
-    for candidate, share in zip(candidates, near, strict=True):
-        candidate.score += stage.boost * share
+    scores = [candidate.score + stage.boost * share for candidate, share in zip(candidates, near, strict=True)]
     named = {"days": temporal_expression.days, "tolerance": temporal_expression.tolerance}
-    run.explain(stage, candidates, before, {"age_days": ages, "proximity": near}, named)
+    run.explain(stage, candidates, scores, {"age_days": ages, "proximity": near}, named)
+    rescore(candidates, scores)
     return best_first(candidates)
 
 

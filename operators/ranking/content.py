@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 
 from operators.ranking.candidate import Candidate, Payload
@@ -71,11 +71,7 @@ def field_texts(payload: Payload, path: str) -> list[str]:
 
 
 def _flatten(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, list):
-            yield from value
-        else:
-            yield value
+    return chain.from_iterable(value if isinstance(value, list) else (value,) for value in values)
 
 
 def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Candidate]:
@@ -94,7 +90,7 @@ def dedupe(candidates: Sequence[Candidate], stage: Dedupe, run: Run) -> list[Can
             each for place, each in enumerate(candidates) if contents[place] is None or first[contents[place]] == place
         ]
     kept = truncate(kept, stage.limit)
-    run.explain(stage, kept, (candidate.score for candidate in kept), {})
+    run.explain(stage, kept, (candidate.score for candidate in kept))
     return kept
 
 
@@ -136,7 +132,7 @@ def keywords(text: str, stop_words: Collection[str] = STOP_WORDS) -> frozenset[s
 
     Source: MemPalace's `reranker.extract_keywords` for English; other scripts are our own.
     """
-    return words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _fold_stop_words(tuple(stop_words)))
+    return distinct_words(text) - (STOP_WORDS if stop_words is STOP_WORDS else _fold_stop_words(tuple(stop_words)))
 
 
 def overlap(asked: Collection[str], text: str) -> float:
@@ -150,7 +146,7 @@ def overlap(asked: Collection[str], text: str) -> float:
     return len(_words(folded).intersection(within)) / len(asked) if within else 0.0
 
 
-def words(text: str) -> frozenset[str]:
+def distinct_words(text: str) -> frozenset[str]:
     """The distinct words of a text, and its bigrams where it is written without spaces."""
     return frozenset(word for word in _words(_fold(text)) if len(word) >= SHORTEST or _WORD_ALONE.match(word))
 

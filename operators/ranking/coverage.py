@@ -4,18 +4,23 @@ A match is evidence by what it says and by what supports it. A rare word says mu
 it in a document as far as the document has them, too, compared with the best candidate: so a year that stands in an
 unrelated document says nothing, and it decides between two documents that are alike otherwise. A query that is one word
 needs no support. All words are judged alike, whatever their shape.
+
+Relevance is how well a candidate fits its query, from 0 to 1, by what means the same for every query; scores only order
+the candidates of one query: the best has about the same one whether or not it fits.
 """
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, Leg, best_first, union
+from operators.ranking.candidate import Candidate, Leg, best_first, rescore, union
+from operators.ranking.fusion import bound
 from operators.ranking.run import Evidence, Matches, Run, Unit
 from operators.text.words import is_spelt
+from schemas.pool import ScoreMeasure
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY
 
@@ -56,7 +61,6 @@ def find_units(matches: Matches, ids: Set[str]) -> list[Unit]:
 
 
 def _join(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-    """The fields by id in either."""
     return {**one, **{id_: list(dict.fromkeys((*one.get(id_, ()), *fields))) for id_, fields in other.items()}}
 
 
@@ -111,14 +115,13 @@ def coverage(candidates: list[Candidate], stage: Coverage, run: Run) -> list[Can
         run.evidence = find_evidence(units, stage.rarity)
     if not run.evidence.sums:
         return candidates
-    before = [candidate.score for candidate in candidates]
     sums = [run.evidence.sums.get(candidate.id, 0.0) for candidate in candidates]
-    for candidate, evidence in zip(candidates, sums, strict=True):
-        candidate.score += stage.weight * evidence / (1 + evidence)
+    scores = [one.score + stage.weight * each / (1 + each) for one, each in zip(candidates, sums, strict=True)]
     if run.explanations is not None:
         said = _explain(run.evidence)
         words = [said.get(each.id, {}) for each in candidates]
-        run.explain(stage, candidates, before, {"words": words, "evidence": sums})
+        run.explain(stage, candidates, scores, {"words": words, "evidence": sums})
+    rescore(candidates, scores)
     return best_first(candidates)
 
 
@@ -165,3 +168,59 @@ def _explain(evidence: Evidence) -> dict[str, dict[str, Mapping[str, object]]]:
         for id_, fields in unit.fields.items():
             said[id_][unit.text] = {"information": info, "support": row[columns[id_]], "fields": list(fields)}
     return said
+
+
+_WORDS: Final = 0.25
+_COSINE: Final = 0.2
+_MODEL: Final = 0.55
+
+_DECIMALS: Final = 6
+
+
+def _clip(score: float) -> float:
+    return min(1.0, max(0.0, score))
+
+
+_SHARES: Final[Mapping[ScoreMeasure, Callable[[float], float]]] = {
+    "share": _clip,
+    "similarity": _clip,
+    "logit": lambda score: 1.0 / (1.0 + math.exp(-max(-700.0, min(700.0, score)))),
+}
+"""A model's score as a share of 1, by what it is."""
+
+
+class Relevance:
+    """The relevance of a query's candidates, each worked out where it is asked for: a page has a few of them."""
+
+    __slots__ = ("_parts", "_whole")
+
+    def __init__(self, vector: Leg | None, run: Run) -> None:
+        """The parts that are known: the weight of each, a share by id, the share of other ids, and what turns scores
+        into shares.
+        """
+        self._parts: list[tuple[float, Mapping[str, float], float, Callable[[float], float]]] = []
+        if run.evidence is not None:
+            self._parts.append((_WORDS, share_of_words(run.evidence.units), 0.0, _clip))
+        if vector is not None and vector.ids:
+            cosines = vector.scores_by_id()
+            self._parts.append((_COSINE, cosines, bound(cosines), _clip))
+        model = run.model
+        if model is not None and not model.selects and model.scores and model.measure in _SHARES:
+            self._parts.append((_MODEL, model.scores, min(model.scores.values()), _SHARES[model.measure]))
+        self._whole = math.fsum(weight for weight, *_ in self._parts)
+
+    def of(self, id_: str) -> float | None:
+        """A candidate's relevance: the mean of the parts that are known, weighted; None where none is.
+
+        - The share of the query's words that it has, each by its weight, a word that no candidate has among them: 0.25.
+        - Its cosine, at least 0; of one that the vector leg did not return, the bound: 0.2.
+        - The model's score; of one that it did not read, the least of those that it read: 0.55.
+
+        Source: own.
+        """
+        if not self._parts:
+            return None
+        total = 0.0
+        for weight, known, least, share in self._parts:
+            total += weight * share(known.get(id_, least))
+        return round(total / self._whole, _DECIMALS)

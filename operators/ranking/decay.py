@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Leg, in_tie_order, list_candidates
+from operators.ranking.candidate import Candidate, Leg, in_tie_order, list_candidates, rescore, scores_by_leg
 from operators.ranking.fusion import bound, truncate
 from operators.ranking.run import Run
 from schemas.recipes.fusion import Decay, DecayMode, DecayTier
@@ -64,9 +64,11 @@ def rank_by_decay(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate
     not return counts the smallest cosine of that leg.
     """
     candidates = list_candidates(legs)
-    by_name = {leg.name: leg for leg in legs}
-    found = by_name[VECTOR].scores_by_id() if VECTOR in by_name else {}
-    neutral = _neutral(stage, by_name.get(VECTOR))
+    scored = scores_by_leg(legs)
+    found, bm25 = scored.get(VECTOR, {}), scored.get(KEYWORD, {})
+    neutral = stage.neutral
+    if neutral == "bound":
+        neutral = bound(found) if VECTOR in scored else NEUTRAL
     cosines = [min(max(found.get(candidate.id, neutral), 0.0), 1.0) for candidate in candidates]
     columns: dict[str, Sequence[float | None]] = {"cosine": cosines}
     decay = resolve((stage, *run.facts.decay), run.facts.decay_half_life)
@@ -79,26 +81,12 @@ def rank_by_decay(legs: Sequence[Leg], stage: Decay, run: Run) -> list[Candidate
             COSINE_SHARE * cosine + RECENCY_SHARE * recent for cosine, recent in zip(cosines, weights, strict=True)
         ]
         columns |= {"age_days": ages, "weight": weights}
-    for candidate, score in zip(candidates, scores, strict=True):
-        candidate.score = score
     if run.explanations is not None:
-        share = COSINE_SHARE if decay is not None else 1.0
-        by_id = {candidate.id: cosine for candidate, cosine in zip(candidates, cosines, strict=True)}
-        for leg in in_tie_order(legs):
-            if leg.name == VECTOR:
-                run.explanations.note_leg(leg, by_id, share)
-            else:
-                run.explanations.note_leg(leg, dict.fromkeys(by_id, 0.0))
-    run.explain(stage, candidates, None, columns, decay._asdict() if decay is not None else {})
-    bm25 = by_name[KEYWORD].scores_by_id() if KEYWORD in by_name else {}
+        shares = {VECTOR: COSINE_SHARE if decay is not None else 1.0}
+        run.explanations.note_legs(in_tie_order(legs), candidates, {VECTOR: cosines}, shares)
+    run.explain(stage, candidates, scores, columns, decay._asdict() if decay is not None else {}, first=True)
+    rescore(candidates, scores)
     # Stable: the order by BM25 stays within equal scores, and that by id within equal BM25.
     ranked = sorted(candidates, key=lambda candidate: candidate.document)
     ranked.sort(key=lambda candidate: (-candidate.score, -bm25.get(candidate.id, 0.0)))
     return truncate(ranked, stage.limit)
-
-
-def _neutral(stage: Decay, vector: Leg | None) -> float:
-    """The cosine of a candidate that the vector leg did not return."""
-    if stage.neutral != "bound":
-        return stage.neutral
-    return bound(vector) if vector is not None else NEUTRAL

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from operators.ranking.candidate import Candidate
+from operators.ranking.candidate import Candidate, rescore
 from operators.ranking.composite import importance, survival
 from operators.ranking.content import STOP_WORDS, content, keywords, overlap
 from operators.ranking.run import ModelScores, Run
@@ -38,10 +38,9 @@ def rank_by_distance(
     for stage in stages:
         factors, columns = _FACTORS[type(stage)](kept, stage, run)
         moved = [distance * factor for distance, factor in zip(distances, factors, strict=True)]
-        before = [candidate.score for candidate in kept]
-        for candidate, distance in zip(kept, moved, strict=True):
-            candidate.score = 1.0 - distance
-        run.explain(stage, kept, before, {"distance": distances, "factor": factors, "moved": moved, **columns})
+        scores = [1.0 - distance for distance in moved]
+        run.explain(stage, kept, scores, {"distance": distances, "factor": factors, "moved": moved, **columns})
+        rescore(kept, scores)
         distances = moved
     near = _indexes_within(distances, max_distance)
     near.sort(key=distances.__getitem__)
@@ -62,9 +61,9 @@ def pick(candidates: Sequence[Candidate], model: ModelScores, stage: RecipeStage
     picked = max(read, key=lambda candidate: model.scores[candidate.id])
     # Where a score is above 1 the smallest distance is 0.
     before = [picked, *(each for each in candidates if each.score > 1 and each is not picked)]
-    moved = {each.id: replace(each, score=1.0 - smallest / 2) for each in before}
-    scores = (each.score for each in before)
-    run.explain(stage, [*moved.values()], scores, {}, {"smallest": smallest, "distance": smallest / 2})
+    scores = [1.0 - smallest / 2] * len(before)
+    run.explain(stage, before, scores, shared={"smallest": smallest, "distance": smallest / 2})
+    moved = {each.id: replace(each, score=score) for each, score in zip(before, scores, strict=True)}
     return [moved[picked.id], *(moved.get(each.id, each) for each in candidates if each is not picked)]
 
 

@@ -2,9 +2,19 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
-from operators.ranking.candidate import Candidate, Leg, best_first, in_tie_order, list_candidates, union
+from operators.ranking.candidate import (
+    Candidate,
+    Leg,
+    best_first,
+    in_tie_order,
+    list_candidates,
+    rescore,
+    scores_by_leg,
+    union,
+)
 from operators.ranking.normalise import NORMALISERS, Scale
 from operators.ranking.run import Run
 from schemas.recipes.fusion import DEFAULT_ALPHA, DEFAULT_K, Dbsf, Linear, OneLeg, Rrf, Score, WeighingStage
@@ -14,7 +24,6 @@ from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS, Leg
 T = TypeVar("T")
 
 Values = dict[str, float]
-Weights = Mapping[str, float]
 
 
 def truncate(ranked: list[T], limit: int) -> list[T]:
@@ -31,8 +40,7 @@ def rrf(legs: Sequence[Leg], stage: Rrf, run: Run) -> list[Candidate]:
     k = stage.k if stage.k > 0 else DEFAULT_K
     found = in_tie_order(legs)
     values = [{id_: 1.0 / (k + rank) for id_, (rank, _) in leg.ranks().items()} for leg in found]
-    weights = [_weight(leg.name, stage.weights, stage, run) for leg in found]
-    return _combine_legs(found, values, {}, weights, _sum, stage, run)
+    return _combine_legs(found, values, {}, _weigh(found, stage.weights, stage, run), _sum, stage, run)
 
 
 def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
@@ -44,14 +52,11 @@ def score(legs: Sequence[Leg], stage: Score, run: Run) -> list[Candidate]:
     # A failed leg counts as an empty one: its weight isn't given to the others, in a mean neither.
     there = {leg.name for leg in found}
     found += [Leg(name, LegStatus.FAILED) for name in stage.legs if name not in {*there, FUZZY}]
-    if stage.weights is None:
-        alpha = stage.alpha if stage.alpha is not None else DEFAULT_ALPHA
-        convex = {VECTOR: alpha, KEYWORD: 1 - alpha}
-        weights = [_weight(leg.name, convex, stage, run) for leg in found]
-    else:
-        weights = [_weight(leg.name, stage.weights, stage, run) for leg in found]
+    alpha = stage.alpha if stage.alpha is not None else DEFAULT_ALPHA
+    weights = stage.weights if stage.weights is not None else {VECTOR: alpha, KEYWORD: 1 - alpha}
     values, scales = _normalise(found, stage.normaliser)
-    return _combine_legs(found, values, scales, weights, COMBINATIONS[stage.combination], stage, run)
+    combine = COMBINATIONS[stage.combination]
+    return _combine_legs(found, values, scales, _weigh(found, weights, stage, run), combine, stage, run)
 
 
 def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
@@ -60,9 +65,8 @@ def dbsf(legs: Sequence[Leg], stage: Dbsf, run: Run) -> list[Candidate]:
     Source: Qdrant's `dbsf`, distribution-based score fusion (Mazzeschi 2023). The weights are our own.
     """
     found = in_tie_order(legs)
-    weights = [_weight(leg.name, stage.weights, stage, run) for leg in found]
     values, scales = _normalise(found, "dbsf")
-    return _combine_legs(found, values, scales, weights, _sum, stage, run)
+    return _combine_legs(found, values, scales, _weigh(found, stage.weights, stage, run), _sum, stage, run)
 
 
 def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
@@ -72,11 +76,10 @@ def one_leg(legs: Sequence[Leg], stage: OneLeg, run: Run) -> list[Candidate]:
     return _combine_legs(found, values, {}, [1.0] * len(found), _sum, stage, run)
 
 
-def _weight(leg: str, weights: Weights, stage: WeighingStage, run: Run) -> float:
-    if leg == FUZZY:
-        return stage.fuzzy * run.misspelt**2
+def _weigh(legs: Sequence[Leg], weights: Mapping[str, float], stage: WeighingStage, run: Run) -> list[float]:
     # The structured leg's scores are all equal: normalised, they would outweigh the hits of the other legs.
-    return weights.get(leg, 0.0 if leg in {STRUCTURED, *WEIGHED_LEGS} else 1.0)
+    weighed = {STRUCTURED: 0.0, **dict.fromkeys(WEIGHED_LEGS, 0.0), **weights, FUZZY: stage.fuzzy * run.misspelt**2}
+    return [weighed.get(leg.name, 1.0) for leg in legs]
 
 
 def _normalise(legs: Sequence[Leg], normaliser: str) -> tuple[list[Values], dict[str, Scale]]:
@@ -107,25 +110,12 @@ def _combine_legs(
     ranked = truncate(sorted(payloads, key=fused.__getitem__, reverse=True), stage.limit)
     candidates = list(map(Candidate, ranked, map(fused.__getitem__, ranked), map(payloads.__getitem__, ranked)))
     if run.explanations is not None:
-        _explain(legs, values, scales, weights, candidates, stage, run)
+        for leg, of, weight in zip(legs, values, weights, strict=True):
+            run.explanations.note_leg(leg, of, weight)
+        names = {leg.name: weight for leg, weight in zip(legs, weights, strict=True)}
+        said = {"weights": names, "scales": {name: scale._asdict() for name, scale in scales.items()}}
+        run.explain(stage, candidates, map(fused.__getitem__, ranked), shared=said, first=True)
     return candidates
-
-
-def _explain(
-    legs: Sequence[Leg],
-    values: Sequence[Values],
-    scales: Mapping[str, Scale],
-    weights: Sequence[float],
-    candidates: Sequence[Candidate],
-    stage: FusionStage,
-    run: Run,
-) -> None:
-    assert run.explanations is not None
-    for leg, of, weight in zip(legs, values, weights, strict=True):
-        run.explanations.note_leg(leg, of, weight)
-    names = {leg.name: weight for leg, weight in zip(legs, weights, strict=True)}
-    said = {"weights": names, "scales": {name: scale._asdict() for name, scale in scales.items()}}
-    run.explain(stage, candidates, None, {}, said)
 
 
 def _sum(values: Sequence[Values], weights: Sequence[float]) -> Values:
@@ -141,39 +131,31 @@ def _arithmetic(values: Sequence[Values], weights: Sequence[float]) -> Values:
     return {id_: value / total if total else 0.0 for id_, value in _sum(values, weights).items()}
 
 
-def _geometric(values: Sequence[Values], weights: Sequence[float]) -> Values:
-    def mean(own: Sequence[float], of: Sequence[float], total: float) -> float:
-        return math.exp(math.fsum(weight * math.log(value) for value, weight in zip(own, of, strict=True)) / total)
-
-    return _mean(values, weights, mean)
+def _geometric(weighted: Sequence[tuple[float, float]], total: float) -> float:
+    return math.exp(math.fsum(weight * math.log(value) for value, weight in weighted) / total)
 
 
-def _harmonic(values: Sequence[Values], weights: Sequence[float]) -> Values:
-    def mean(own: Sequence[float], of: Sequence[float], total: float) -> float:
-        return total / math.fsum(weight / value for value, weight in zip(own, of, strict=True))
-
-    return _mean(values, weights, mean)
+def _harmonic(weighted: Sequence[tuple[float, float]], total: float) -> float:
+    return total / math.fsum(weight / value for value, weight in weighted)
 
 
 def _mean(
-    values: Sequence[Values],
-    weights: Sequence[float],
-    mean: Callable[[Sequence[float], Sequence[float], float], float],
+    mean: Callable[[Sequence[tuple[float, float]], float], float], values: Sequence[Values], weights: Sequence[float]
 ) -> Values:
     fused: Values = {}
     for id_ in dict.fromkeys(id_ for of in values for id_ in of):
         there = [(of[id_], weight) for of, weight in zip(values, weights, strict=True) if weight and id_ in of]
-        own, weighing = [value for value, _ in there], [weight for _, weight in there]
         # A value of 0 makes either mean 0; negative values have neither.
-        fused[id_] = mean(own, weighing, math.fsum(weighing)) if own and min(own) > 0 else 0.0
+        positive = bool(there) and min(value for value, _ in there) > 0
+        fused[id_] = mean(there, math.fsum(weight for _, weight in there)) if positive else 0.0
     return fused
 
 
 COMBINATIONS: Final[Mapping[str, Callable[[Sequence[Values], Sequence[float]], Values]]] = {
     "sum": _sum,
     "arithmetic": _arithmetic,
-    "geometric": _geometric,
-    "harmonic": _harmonic,
+    "geometric": partial(_mean, _geometric),
+    "harmonic": partial(_mean, _harmonic),
 }
 """By their names in recipes. A leg without the document counts 0 in the sum and the arithmetic mean, and is left out of
 the other two."""
@@ -189,34 +171,28 @@ def linear(legs: Sequence[Leg], stage: Linear, run: Run) -> list[Candidate]:
     own.
     """
     found = in_tie_order(legs)
-    by_name = {leg.name: leg for leg in found}
-    vector, keyword = by_name.get(VECTOR), by_name.get(KEYWORD)
-    alpha = 0.0 if vector is None else 1.0 if keyword is None else stage.alpha
-    weights = {VECTOR: alpha, KEYWORD: 1 - alpha if keyword is not None else 0.0}
-    cosines = vector.scores_by_id() if vector is not None else {}
-    bm25 = keyword.scores_by_id() if keyword is not None else {}
-    least = bound(vector) if vector is not None else 0.0
-    greatest = max(bm25.values(), default=0.0)
+    scored = scores_by_leg(found)
+    cosines, bm25 = scored.get(VECTOR, {}), scored.get(KEYWORD, {})
+    alpha = 0.0 if VECTOR not in scored else 1.0 if KEYWORD not in scored else stage.alpha
+    weights = {VECTOR: alpha, KEYWORD: 1 - alpha if KEYWORD in scored else 0.0}
+    least, greatest = bound(cosines), max(bm25.values(), default=0.0)
     candidates = list_candidates(found)
     similar = [max(0.0, cosines.get(candidate.id, least)) for candidate in candidates]
     matches = [max(0.0, bm25.get(candidate.id, 0.0)) for candidate in candidates]
     matching = [match / greatest if greatest > 0 else 0.0 for match in matches]
-    for candidate, cosine, share in zip(candidates, similar, matching, strict=True):
-        candidate.score = min(1.0, weights[VECTOR] * cosine + weights[KEYWORD] * share)
+    both = zip(similar, matching, strict=True)
+    scores = [min(1.0, weights[VECTOR] * cosine + weights[KEYWORD] * share) for cosine, share in both]
     if run.explanations is not None:
-        columns = {VECTOR: similar, KEYWORD: matching}
-        for leg in found:
-            column = columns.get(leg.name, [0.0] * len(candidates))
-            by_id = {candidate.id: value for candidate, value in zip(candidates, column, strict=True)}
-            run.explanations.note_leg(leg, by_id, weights.get(leg.name, 0.0))
+        run.explanations.note_legs(found, candidates, {VECTOR: similar, KEYWORD: matching}, weights)
     shared = {"weights": weights, "bound": least, "greatest": greatest}
-    run.explain(stage, candidates, None, {"cosine": similar, "keyword": matching}, shared)
+    run.explain(stage, candidates, scores, {"cosine": similar, "keyword": matching}, shared, first=True)
+    rescore(candidates, scores)
     return truncate(best_first(candidates), stage.limit)
 
 
-def bound(vector: Leg) -> float:
+def bound(cosines: Mapping[str, float]) -> float:
     """The greatest cosine of a document that the vector leg did not return: its smallest, at least 0; 0 if it is empty.
 
     Source: own.
     """
-    return max(0.0, min(vector.scores_by_id().values(), default=0.0))
+    return max(0.0, min(cosines.values(), default=0.0))

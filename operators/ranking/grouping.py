@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, Payload
+from operators.ranking.candidate import Candidate, Payload, best_first
 from schemas.filters import value_at
 from schemas.query import GroupScore
 
@@ -77,19 +77,14 @@ def first_of_groups(payloads: Sequence[Payload], field: str) -> list[int]:
 def group(ranked: Sequence[Candidate], grouping: Grouping) -> tuple[list[Candidate], dict[str, Group]]:
     """A candidate for each group with the group's score, best first, and each group by the id of that candidate."""
     members: dict[tuple[type, Key] | str, list[Candidate]] = {}
-    keys: dict[tuple[type, Key] | str, Key] = {}
     for candidate in ranked:
         key = key_of(candidate.payload, grouping.field)
         place = candidate.id if key is None else (type(key), key)
         members.setdefault(place, []).append(candidate)
-        if key is not None:
-            keys[place] = key
-    groups = {each[0].id: Group(keys.get(place), each) for place, each in members.items()}
+    of = ((place[1] if isinstance(place, tuple) else None, each) for place, each in members.items())
+    groups = {each[0].id: Group(key, each) for key, each in of}
     combined = [each.best(grouping.score) for each in groups.values()]
-    if grouping.score == "max":
-        return combined, groups
-    # Stable in reverse, too.
-    return sorted(combined, key=lambda candidate: candidate.score, reverse=True), groups
+    return (combined if grouping.score == "max" else best_first(combined)), groups
 
 
 def _mean(scores: Sequence[float]) -> float:

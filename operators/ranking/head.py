@@ -4,19 +4,18 @@ The first candidates are the head. The tail behind them keeps its order, and sta
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate, best_first_by_id
-from operators.ranking.content import words
+from operators.ranking.candidate import Candidate, best_first_by_id, rescore
+from operators.ranking.content import distinct_words
 from operators.ranking.distance import pick
-from operators.ranking.normalise import Scale, min_max
+from operators.ranking.normalise import Scale, rescale
 from operators.ranking.run import Run
 from schemas.recipes.stages import Feedback, RecipeStage, Rerank, SimilarityStage, Smoothing
-
-_OF_NOTHING: Final = Scale(0.0, 0.0, 1.0)
 
 
 class Head(NamedTuple):
@@ -27,6 +26,23 @@ class Head(NamedTuple):
     scale: Scale
     vectors: NDArray[np.float64]
     tail: list[Candidate]
+
+    def mix(
+        self,
+        values: Sequence[float],
+        stage: Feedback | Smoothing,
+        run: Run,
+        columns: Mapping[str, Sequence[float]],
+        scales: Mapping[str, Scale] = MappingProxyType({}),
+    ) -> list[Candidate]:
+        """The candidates by (1 - weight) * score + weight * value, the tail behind them."""
+        scores = [
+            (1 - stage.weight) * old + stage.weight * value for old, value in zip(self.order, values, strict=True)
+        ]
+        run.explain(stage, self.candidates, scores, columns, {"order_scale": self.scale, **scales})
+        rescore(self.candidates, scores)
+        place_tail(self.tail, stage, run, {})
+        return best_first_by_id(self.candidates) + self.tail
 
 
 def head(candidates: list[Candidate], stage: SimilarityStage, run: Run) -> Head | None:
@@ -48,16 +64,9 @@ def head(candidates: list[Candidate], stage: SimilarityStage, run: Run) -> Head 
 def place_tail(tail: Sequence[Candidate], stage: RecipeStage, run: Run, shared: Mapping[str, Any]) -> None:
     """Give the tail min-max scores minus 1, so that scores never rise with rank; `shared` is for explanations."""
     behind, scale = rescale([candidate.score for candidate in tail])
-    before = [candidate.score for candidate in tail]
-    for candidate, value in zip(tail, behind, strict=True):
-        candidate.score = value - 1
-    run.explain(stage, tail, before, {"tail": behind}, shared, {"tail_scale": scale})
-
-
-def rescale(column: Sequence[float]) -> tuple[list[float], Scale]:
-    """The min-max scores, and by what scale."""
-    scale = min_max(column) if column else _OF_NOTHING
-    return scale.of(column), scale
+    scores = [value - 1 for value in behind]
+    run.explain(stage, tail, scores, {"tail": behind}, {**shared, "tail_scale": scale})
+    rescore(tail, scores)
 
 
 def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candidate]:
@@ -81,21 +90,14 @@ def rerank(candidates: list[Candidate], stage: Rerank, run: Run) -> list[Candida
     tail = unread if len(read) == len(asked) else []
     relevance, of_relevance = rescale([scores[candidate.id] for candidate in read])
     order, of_order = rescale([candidate.score for candidate in read])
-    before = [candidate.score for candidate in read]
     weight = stage.weight
     if run.model.measure == "similarity" and stage.words > 1:
-        weight *= min(1.0, len(words(run.facts.text or "")) / stage.words)
-    for candidate, new, old in zip(read, relevance, order, strict=True):
-        candidate.score = weight * new + (1 - weight) * old
+        weight *= min(1.0, len(distinct_words(run.facts.text or "")) / stage.words)
+    mixed = [weight * new + (1 - weight) * old for new, old in zip(relevance, order, strict=True)]
     columns = {"score": (scores[candidate.id] for candidate in read), "relevance": relevance, "order": order}
-    run.explain(
-        stage,
-        read,
-        before,
-        columns,
-        {"top": top, "weight": weight},
-        {"relevance_scale": of_relevance, "order_scale": of_order},
-    )
+    scales = {"relevance_scale": of_relevance, "order_scale": of_order}
+    run.explain(stage, read, mixed, columns, {"top": top, "weight": weight, **scales})
+    rescore(read, mixed)
     place_tail(tail, stage, run, {"top": top})
     run.reranked = True
     return best_first_by_id(read) + tail
@@ -115,14 +117,8 @@ def feedback(candidates: list[Candidate], stage: Feedback, run: Run) -> list[Can
     mean = (1 / np.arange(1, len(best) + 1)) @ best
     cosines = (found.vectors @ mean / (np.linalg.norm(mean) or 1.0)).tolist()
     similarity, of_similarity = rescale(cosines)
-    before = [candidate.score for candidate in found.candidates]
-    for candidate, old, like in zip(found.candidates, found.order, similarity, strict=True):
-        candidate.score = (1 - stage.weight) * old + stage.weight * like
     columns = {"order": found.order, "cosine": cosines, "similarity": similarity}
-    scales = {"order_scale": found.scale, "similarity_scale": of_similarity}
-    run.explain(stage, found.candidates, before, columns, scales=scales)
-    place_tail(found.tail, stage, run, {})
-    return best_first_by_id(found.candidates) + found.tail
+    return found.mix(similarity, stage, run, columns, {"similarity_scale": of_similarity})
 
 
 def smoothing(candidates: list[Candidate], stage: Smoothing, run: Run) -> list[Candidate]:
@@ -145,11 +141,4 @@ def smoothing(candidates: list[Candidate], stage: Smoothing, run: Run) -> list[C
         # Only their ratios count, and no power of the greatest is too large.
         weights = np.exp((cosines[row][nearest] - cosines[row][nearest[0]]) / stage.temperature)
         means[row] = float(weights @ order[nearest] / weights.sum())
-    before = [candidate.score for candidate in found.candidates]
-    for candidate, old, mean in zip(found.candidates, found.order, means, strict=True):
-        candidate.score = (1 - stage.weight) * old + stage.weight * mean
-    run.explain(
-        stage, found.candidates, before, {"order": found.order, "mean": means}, scales={"order_scale": found.scale}
-    )
-    place_tail(found.tail, stage, run, {})
-    return best_first_by_id(found.candidates) + found.tail
+    return found.mix(means, stage, run, {"order": found.order, "mean": means})

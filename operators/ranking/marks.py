@@ -64,7 +64,8 @@ def find_matches(words: Sequence[QueryWord], payloads: Mapping[str, Payload], fi
     for word, its in zip(words, numbers, strict=True):
         bits: dict[str, int] = {}
         for number in its:
-            bits = _either(bits, found[number]) if bits else found[number]
+            also = found[number]
+            bits = {**bits, **{id_: bits.get(id_, 0) | each for id_, each in also.items()}} if bits else also
         if word.text not in atoms and (bits or word.atoms == 1):
             matches[word.text] = {id_: named[each] for id_, each in bits.items()}
             atoms[word.text] = word.first, word.atoms
@@ -104,10 +105,6 @@ def _find(marked: Sequence[str], ids: Sequence[str], wanted: Set[int]) -> Mappin
             # Two terms of a document may have one mark.
             its[ids[document]] = its.get(ids[document], 0) | bits
     return found
-
-
-def _either(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {**one, **{id_: one.get(id_, 0) | bits for id_, bits in other.items()}}
 
 
 @cache

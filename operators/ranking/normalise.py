@@ -29,6 +29,12 @@ def min_max(scores: Sequence[float]) -> Scale:
     return Scale(low, high - low, 1.0)
 
 
+def rescale(scores: Sequence[float]) -> tuple[list[float], Scale]:
+    """The min-max scores, and by what scale; of no scores none."""
+    scale = min_max(scores) if scores else Scale(0.0, 0.0, 1.0)
+    return scale.of(scores), scale
+
+
 def three_sigma(scores: Sequence[float]) -> Scale:
     """Mean - 3 sample deviations becomes 0, mean + 3 becomes 1, not clamped; one score or equal ones become 0.5.
 

@@ -6,8 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking import reflections
-from operators.ranking.blend import rank_by_blend
+from operators.ranking.blend import boost_reflections, rank_by_blend, rank_reflections, without
 from operators.ranking.candidate import Candidate, Leg, list_candidates, union
 from operators.ranking.composite import composite, temporal
 from operators.ranking.content import dedupe
@@ -19,47 +18,32 @@ from operators.ranking.head import feedback, rerank, smoothing
 from operators.ranking.run import Facts, ModelScores, Run, ScoreExplanations
 from operators.ranking.versions import versions
 from operators.ranking.wishes import grant
-from schemas.recipes import Recipe
-from schemas.recipes.fusion import Dbsf, Decay, KeywordLeg, Linear, Rrf, Score, VectorLeg, Weighted
-from schemas.recipes.stages import (
-    Composite,
-    Coverage,
-    Dedupe,
-    DistanceStage,
-    Feedback,
-    FusionStage,
-    RecipeStage,
-    Reflections,
-    Rerank,
-    Smoothing,
-    Temporal,
-    Versions,
-    Wishes,
-)
+from schemas.recipes import Recipe, stages
+from schemas.recipes import fusion as fusions
 from schemas.result import FUZZY
 
-_FUSION: Final[Mapping[type[FusionStage], Callable[[Sequence[Leg], Any, Run], list[Candidate]]]] = {
-    Rrf: rrf,
-    Score: score,
-    Linear: linear,
-    Dbsf: dbsf,
-    Weighted: rank_by_blend,
-    Decay: rank_by_decay,
-    VectorLeg: one_leg,
-    KeywordLeg: one_leg,
+_FUSION: Final[Mapping[type[stages.FusionStage], Callable[[Sequence[Leg], Any, Run], list[Candidate]]]] = {
+    fusions.Rrf: rrf,
+    fusions.Score: score,
+    fusions.Linear: linear,
+    fusions.Dbsf: dbsf,
+    fusions.Weighted: rank_by_blend,
+    fusions.Decay: rank_by_decay,
+    fusions.VectorLeg: one_leg,
+    fusions.KeywordLeg: one_leg,
 }
 
-_LATER: Final[Mapping[type[RecipeStage], Callable[[list[Candidate], Any, Run], list[Candidate]]]] = {
-    Coverage: coverage,
-    Dedupe: dedupe,
-    Rerank: rerank,
-    Feedback: feedback,
-    Smoothing: smoothing,
-    Reflections: reflections.boost,
-    Composite: composite,
-    Temporal: temporal,
-    Wishes: grant,
-    Versions: versions,
+_LATER: Final[Mapping[type[stages.RecipeStage], Callable[[list[Candidate], Any, Run], list[Candidate]]]] = {
+    stages.Coverage: coverage,
+    stages.Dedupe: dedupe,
+    stages.Rerank: rerank,
+    stages.Feedback: feedback,
+    stages.Smoothing: smoothing,
+    stages.Reflections: boost_reflections,
+    stages.Composite: composite,
+    stages.Temporal: temporal,
+    stages.Wishes: grant,
+    stages.Versions: versions,
 }
 
 
@@ -78,8 +62,7 @@ def keep_order(legs: Sequence[Leg], *, explain: bool) -> Ranked:
     """The hits of an ordered lookup, in their order, with score 0. Source: own."""
     run = Run(Facts(), ScoreExplanations({}) if explain else None)
     if run.explanations is not None:
-        for leg in legs:
-            run.explanations.note_leg(leg)
+        run.explanations.note_legs(legs)
     return Ranked(list_candidates(legs), run)
 
 
@@ -91,9 +74,9 @@ def first_phase(recipe: Recipe, legs: Sequence[Leg], facts: Facts) -> Ranked:
     """
     run = Run(facts, ScoreExplanations(recipe.parameters) if facts.explain else None)
     if facts.reflections_only:
-        return Ranked(reflections.only(reflections.without(legs, reflections=False), recipe, run), run)
+        return Ranked(rank_reflections(without(legs, reflections=False), recipe, run), run)
     if not facts.include_reflections:
-        legs = reflections.without(legs, reflections=True)
+        legs = without(legs, reflections=True)
     if FUZZY in recipe.fusion.legs:
         run.misspelt = find_misspelt(legs, facts.matches)
     candidates = _FUSION[type(recipe.fusion)](legs, recipe.fusion, run)
@@ -117,11 +100,11 @@ def second_phase(recipe: Recipe, ranked: Ranked, model: ModelScores | None, vect
     return _run_stages(recipe.later, recipe, ranked)
 
 
-def _run_stages(stages: Sequence[RecipeStage], recipe: Recipe, ranked: Ranked) -> Ranked:
+def _run_stages(further: Sequence[stages.RecipeStage], recipe: Recipe, ranked: Ranked) -> Ranked:
     candidates, run = ranked
-    for stage in stages:
+    for stage in further:
         before = candidates
-        if not isinstance(stage, DistanceStage):
+        if not isinstance(stage, stages.DistanceStage):
             candidates = _LATER[type(stage)](candidates, stage, run)
         elif stage is recipe.measuring:
             candidates = rank_by_distance(candidates, recipe.distance, recipe.max_distance, run)

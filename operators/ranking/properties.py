@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, islice, takewhile
 from typing import Any, Final, NamedTuple
 
@@ -174,48 +174,40 @@ class Subject:
         """True if it is about dates, which are compared by their years."""
         return "date" in self.about and (self.unit is None or self.unit.kind == "year")
 
-    @property
-    def _implied(self) -> frozenset[str]:
-        return subjects_in(self.unit.kind) if self.unit is not None else self.about
-
     def strength(self, path: str, values: Sequence[Value]) -> int:
         """The fit of a field by its name and values; 0: it says nothing of the subject."""
-        words = [simplify(each) for each in _NAME.findall(path)]
+        words = _words_in(path)
         subjects = frozenset().union(*map(subjects_of, words))
-        unit = _unit_in(words)
         if all(self.number(each, path) is None for each in values) and not (self.exact and subjects & self.about):
             return 0
         named = bool(subjects & self.about) or any(is_alike(word, noun) for word in words for noun in self.nouns)
-        foreign = unit is not None and (self.unit is None or unit.kind != self.unit.kind) and not self.dated
-        if (foreign and not named) or (self.about and subjects and not named):
+        unit, kind = _unit_in(path), self.unit and self.unit.kind
+        foreign = unit is not None and unit.kind != kind and not self.dated
+        if not named and (foreign or (self.about and subjects)):
             return 0
-        own_unit = any(self._is_written_in(each.value) for each in values)
-        measured = self.unit is not None and (own_unit or (unit is not None and unit.kind == self.unit.kind))
-        implied = bool(subjects & self._implied)
+        written = (
+            each.unit for value in values if isinstance(value.value, str) for each in _short_measures(value.value)
+        )
+        measured = kind is not None and any(each is not None and each.kind == kind for each in (unit, *written))
+        implied = bool(subjects & (subjects_in(kind) if kind is not None else self.about))
         if not (named or measured or implied):
             return 0
-        hinted = bool(subjects & {each for word in self.others for each in subjects_of(word)})
+        hinted = any(not subjects.isdisjoint(subjects_of(other)) for other in self.others)
         hinted = hinted or any(is_alike(word, other) for word in words for other in self.others)
         return 8 * named + 4 * measured + 2 * implied + hinted
-
-    def _is_written_in(self, value: Any) -> bool:
-        if not isinstance(value, str) or self.unit is None:
-            return False
-        return any(each.unit is not None and each.unit.kind == self.unit.kind for each in _short_measures(value))
 
     def number(self, value: Value, path: str) -> float | None:
         """The number of a field's value in the unit of the wish; None if it has none, or one that can't be compared."""
         if self.dated:
             return _year(value.value)
-        unit = _unit_in([simplify(each) for each in _NAME.findall(path)])
+        unit = _unit_in(path)
+        number: float | None
         if isinstance(value.value, str):
             measures = _short_measures(value.value)
-            if len(measures) != 1 or (measures[0].unit is None and not _is_number(value.value)):
+            if len(measures) != 1 or (measures[0].unit is None and len(tokenize(value.value)) != 1):
                 return None
             number, unit = measures[0].number, measures[0].unit or unit
-        elif (clamped := clamp(value.value, -_MOST, _MOST)) is not None:
-            number = clamped
-        else:
+        elif (number := clamp(value.value, -_MOST, _MOST)) is None:
             return None
         if unit is None and self.unit is not None and self.unit.kind == "currency":
             unit = value.currency
@@ -238,8 +230,9 @@ class Subject:
         if self.dated:
             return [each.number for each in measures if each.unit is None and _is_written_year(tokens, each)]
         if self.unit is None:
-            money = [] if self.about != {"price"} else [each for each in measures if _is_money(each)]
-            return [*(each.number for each in measures if self._is_beside(tokens, each) or each in money)]
+            is_price = self.about == {"price"}
+            money = [each for each in measures if is_price and each.unit is not None and each.unit.kind == "currency"]
+            return [each.number for each in measures if each in money or self._is_beside(tokens, each)]
         alike = [each for each in measures if each.unit is not None and each.unit.kind == self.unit.kind]
         beside = [each for each in alike if self._is_beside(tokens, each)]
         numbers = (self.convert(each.number, each.unit) for each in beside or alike)
@@ -250,10 +243,9 @@ class Subject:
         behind = (each.text for each in tokens[measure.end : measure.end + _BESIDE])
         before = (each.text for each in reversed(tokens[max(0, measure.start - _BESIDE) : measure.start]))
         sides = (takewhile(lambda word: word[0].isalnum() or word in _JOINING, each) for each in (behind, before))
-        return any(self._means(each) for each in chain(*sides))
-
-    def _means(self, word: str) -> bool:
-        return bool(subjects_of(word) & self.about) or any(is_alike(word, noun) for noun in self.nouns)
+        return any(
+            subjects_of(word) & self.about or any(is_alike(word, noun) for noun in self.nouns) for word in chain(*sides)
+        )
 
 
 def _is_written_year(tokens: Sequence[Lexeme], measure: Measure) -> bool:
@@ -315,22 +307,21 @@ def _numbers(said: str) -> list[float]:
     return [each.number for each in tokens if each.number is not None] if len(tokens) == 1 else []
 
 
-def _unit_in(words: Sequence[str]) -> Unit | None:
+@lru_cache(1024)
+def _words_in(path: str) -> Sequence[str]:
+    return [simplify(each) for each in _NAME.findall(path)]
+
+
+@lru_cache(1024)
+def _unit_in(path: str) -> Unit | None:
     """The unit in the name of a field, such as that of `width_cm`."""
+    words = _words_in(path)
     of_more = words[1:] or [word for word in words if len(word) > 1]
     return next((unit for word in of_more if (unit := unit_of(word)) is not None), None)
 
 
 def _short_measures(value: str) -> list[Measure]:
     return list(measures_of(tokenize(value))) if len(value) <= 64 else []
-
-
-def _is_number(value: str) -> bool:
-    return len(tokenize(value)) == 1
-
-
-def _is_money(measure: Measure) -> bool:
-    return measure.unit is not None and measure.unit.kind == "currency"
 
 
 def _year(value: Any) -> float | None:

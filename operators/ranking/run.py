@@ -122,15 +122,32 @@ class ScoreExplanation:
     stages: Steps = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
 class ScoreExplanations:
-    """The candidates' explanations, and for each dropped one the stage that dropped it, and the ids before that."""
+    """The candidates' explanations, and for each dropped one the stage that dropped it, and the ids before that.
 
-    def __init__(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
-        self.by_id: dict[str, ScoreExplanation] = {}
-        self.dropped: dict[str, tuple[RecipeStage, Sequence[str]]] = {}
-        self._parameters = parameters
+    `parameters` are those of each stage, by its name.
+    """
 
-    def note_leg(self, leg: Leg, normalised: Mapping[str, float] = MappingProxyType({}), weight: float = 0.0) -> None:
+    parameters: Mapping[str, Mapping[str, Any]]
+    by_id: dict[str, ScoreExplanation] = field(default_factory=dict)
+    dropped: dict[str, tuple[RecipeStage, Sequence[str]]] = field(default_factory=dict)
+
+    def note_legs(
+        self,
+        legs: Sequence[Leg],
+        candidates: Sequence[Candidate] = (),
+        columns: Mapping[str, Sequence[float]] = MappingProxyType({}),
+        weights: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        """Note the legs' hits, with the normalised scores and weights of the candidates by leg; 0 in other legs."""
+        nothing = [0.0] * len(candidates)
+        for leg in legs:
+            column = columns.get(leg.name, nothing)
+            by_id = {candidate.id: value for candidate, value in zip(candidates, column, strict=True)}
+            self.note_leg(leg, by_id, weights.get(leg.name, 0.0))
+
+    def note_leg(self, leg: Leg, normalised: Mapping[str, float], weight: float) -> None:
         """Note each id's rank and raw score in the leg, and its normalised score, where it has one, with the weight."""
         for id_, (rank, score) in leg.ranks().items():
             there: dict[str, Any] = {"rank": rank, "score": score}
@@ -139,13 +156,9 @@ class ScoreExplanations:
                 there |= {"normalised": value, "weight": weight, "contribution": weight * value}
             self.by_id.setdefault(id_, ScoreExplanation()).legs[leg.name] = there
 
-    def parameters(self, stage: RecipeStage) -> Mapping[str, Any]:
-        """The parameters by which the stage runs."""
-        return self._parameters.get(stage.name, {})
-
     def note_dropped(self, stage: RecipeStage, before: Sequence[str], candidates: Iterable[Candidate]) -> None:
         """Note the ids that are not there behind a stage."""
-        self.dropped |= dict.fromkeys(set(before).difference(each.id for each in candidates), (stage, before))
+        self.dropped.update(dict.fromkeys(set(before).difference(each.id for each in candidates), (stage, before)))
 
 
 @dataclass(slots=True)
@@ -178,26 +191,25 @@ class Run:
         self,
         stage: RecipeStage,
         candidates: Sequence[Candidate],
-        before: Iterable[float] | None,
-        columns: Mapping[str, Iterable[Any]],
+        scores: Iterable[float],
+        columns: Mapping[str, Iterable[Any]] = MappingProxyType({}),
         shared: Mapping[str, Any] = MappingProxyType({}),
-        scales: Mapping[str, Scale] = MappingProxyType({}),
+        *,
+        first: bool = False,
     ) -> None:
-        """Note each candidate's score before and after a stage, and its values; without explanations, read nothing.
+        """Note the score that a stage gives each candidate in place of its present one, and the values behind it.
 
-        `before` and each column have one value for each candidate, in their order; `shared` and `scales` hold for all.
+        `scores` and each column have one value for each candidate, in their order; `shared` holds for all. Before the
+        `first` stage there is no score. Without explanations nothing is read.
         """
         if self.explanations is None:
             return
-        by_id, parameters = self.explanations.by_id, self.explanations.parameters(stage)
-        scores = repeat(None, len(candidates)) if before is None else before
+        by_id, parameters = self.explanations.by_id, self.explanations.parameters.get(stage.name, {})
+        same = {name: each._asdict() if isinstance(each, Scale) else each for name, each in shared.items()}
         rows = zip(*columns.values(), strict=True) if columns else repeat((), len(candidates))
         for candidate, score, row in zip(candidates, scores, rows, strict=True):
-            values = dict(zip(columns, row, strict=True))
-            values.update(shared)
-            values.update((each, scale._asdict()) for each, scale in scales.items())
-            change = {"stage": stage.name, "input": score, "output": candidate.score}
-            step = {**change, "parameters": parameters, "values": values}
+            change = {"stage": stage.name, "input": None if first else candidate.score, "output": score}
+            step = {**change, "parameters": parameters, "values": {**dict(zip(columns, row, strict=True)), **same}}
             by_id.setdefault(candidate.id, ScoreExplanation()).stages.append(step)
 
     def now(self, stage: RecipeStage) -> float:

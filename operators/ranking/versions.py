@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from operators.ranking.candidate import Candidate
+from operators.ranking.candidate import Candidate, rescore
 from operators.ranking.coverage import find_units
 from operators.ranking.marks import are_marks, read_marks
-from operators.ranking.run import Alike, Run, Unit, stamp
+from operators.ranking.run import Alike, Run, stamp
 from operators.text.dates import DAY, NamedTime
 from operators.text.times import named_time
 from schemas.document import MARKS
@@ -40,7 +40,8 @@ def versions(candidates: list[Candidate], stage: Versions, run: Run) -> list[Can
     nothing changes. Source: own.
     """
     first = candidates[: stage.candidates]
-    stamps = {place: when for place, each in enumerate(first) if (when := _created_at(each)) is not None}
+    created = {place: stamp(each.payload.get("created_at")) for place, each in enumerate(first)}
+    stamps = {place: when for place, when in created.items() if when is not None}
     recorded = run.facts.alike
     if recorded is None:
         stamps = {place: when for place, when in stamps.items() if are_marks(first[place].payload.get(MARKS))}
@@ -50,34 +51,43 @@ def versions(candidates: list[Candidate], stage: Versions, run: Run) -> list[Can
     run.alike = find_alike(first, pairs) if recorded is None else recorded
     if not run.alike:
         return candidates
-    similar = {pair: share for pair in pairs if (share := _look_up(run.alike, first, pair)) >= stage.similarity}
-    units = _atoms(candidates, run) if similar else []
-    if not units:
+    shares = (run.alike.get(first[one].id, {}).get(first[other].id, 0.0) for one, other in pairs)
+    similar = {pair: share for pair, share in zip(pairs, shares, strict=True) if share >= stage.similarity}
+    if not similar or run.facts.matches is None:
         return candidates
-    words = [frozenset(unit.text for unit in units if each.id in unit.fields) for each in first]
+    known = run.evidence
+    units = known.units if known is not None else find_units(run.facts.matches, {each.id for each in candidates})
+    atoms = [unit for unit in units if unit.atoms == 1]
+    if not atoms:
+        return candidates
+    words = [frozenset(unit.text for unit in atoms if each.id in unit.fields) for each in first]
     time = _named_time(run)
-    ranked, before = list(candidates), [each.score for each in candidates]
-    values: dict[str, dict[str, Any]] = {}
+    asked = _numbers(unit.text for unit in atoms)
+    named = _numbers(_WORD.findall(time.phrase)) if time is not None else set()
+    ranked, scores = list(candidates), [each.score for each in candidates]
+    values: dict[int, dict[str, Any]] = {}
     for places in _groups(similar, words):
         own = words[places[0]]
-        if _misses_number(units, own, time):
+        if not asked <= own | named:
             continue
-        until = time.end if time is not None and not _is_of_name(time, own) else math.inf
+        # Numbers of a time that the versions have belong to what they are about, as in "rules 2019".
+        until = time.end if time is not None and not (named and named <= own) else math.inf
         ordered = sorted(places, key=lambda index: _order(stamps[index], until))
         for number, (place, origin) in enumerate(zip(places, ordered, strict=True)):
             ranked[place] = first[origin]
-            first[origin].score = before[place]
-            values[first[origin].id] = {
+            scores[origin] = first[place].score
+            values[origin] = {
                 "similarity": similar.get((places[0], origin), 1.0),
                 "created_at": stamps[origin],
                 "until": until if until < math.inf else None,
-                "scores": [before[each] for each in places],
+                "scores": [first[each].score for each in places],
                 "rank": number,
             }
     if values:
         alone = {"similarity": None, "created_at": None, "until": None, "rank": 0}
-        rows = [values.get(each.id) or {**alone, "scores": [each.score]} for each in candidates]
-        run.explain(stage, candidates, before, {name: [row[name] for row in rows] for name in rows[0]})
+        rows = [values.get(place) or {**alone, "scores": [each.score]} for place, each in enumerate(candidates)]
+        run.explain(stage, candidates, scores, {name: [row[name] for row in rows] for name in rows[0]})
+        rescore(candidates, scores)
     return ranked
 
 
@@ -127,22 +137,6 @@ def _pairs(first: Sequence[Candidate], stamps: Mapping[int, float], margin: floa
                 yield one, other
 
 
-def _look_up(alike: Alike, first: Sequence[Candidate], pair: Pair) -> float:
-    one, other = (first[place].id for place in pair)
-    return alike.get(one, {}).get(other, 0.0)
-
-
-def _atoms(candidates: Sequence[Candidate], run: Run) -> list[Unit]:
-    """The atoms of the query, if it is known which candidates have them."""
-    if run.facts.matches is None:
-        return []
-    if run.evidence is not None:
-        units = run.evidence.units
-    else:
-        units = find_units(run.facts.matches, {each.id for each in candidates})
-    return [unit for unit in units if unit.atoms == 1]
-
-
 def _groups(similar: Mapping[Pair, float], words: Sequence[Set[str]]) -> Iterator[list[int]]:
     """The places of each group of versions, in their order: the first leads, and all are similar to it."""
     behind: dict[int, list[int]] = {}
@@ -159,26 +153,13 @@ def _groups(similar: Mapping[Pair, float], words: Sequence[Set[str]]) -> Iterato
 
 def _named_time(run: Run) -> NamedTime | None:
     """The time that the query names, by the rules, or else by whatever read it."""
-    facts = run.facts
-    if facts.now is None:
+    now, said = run.facts.now, run.facts.temporal_expression
+    if now is None:
         return None
-    said = facts.temporal_expression
-    found = named_time(facts.text, facts.now) if facts.text is not None else None
-    if found is None and said is not None:
-        return NamedTime("", said, facts.now - (said.days - said.tolerance) * DAY)
-    return found
-
-
-def _misses_number(units: Sequence[Unit], own: Set[str], time: NamedTime | None) -> bool:
-    """True if these versions lack a number of the query that is none of the time's."""
-    named = _numbers(_WORD.findall(time.phrase)) if time is not None else set()
-    return not _numbers(unit.text for unit in units) <= own | named
-
-
-def _is_of_name(time: NamedTime, own: Set[str]) -> bool:
-    """True if the versions have the numbers of a time: these belong to what they are about, as in "rules 2019"."""
-    named = _numbers(_WORD.findall(time.phrase))
-    return bool(named) and named <= own
+    found = named_time(run.facts.text, now) if run.facts.text is not None else None
+    return (
+        NamedTime("", said, now - (said.days - said.tolerance) * DAY) if found is None and said is not None else found
+    )
 
 
 def _numbers(words: Iterable[str]) -> set[str]:
@@ -187,7 +168,3 @@ def _numbers(words: Iterable[str]) -> set[str]:
 
 def _order(created_at: float, until: float) -> tuple[bool, float]:
     return (False, -created_at) if created_at < until else (True, created_at)
-
-
-def _created_at(candidate: Candidate) -> float | None:
-    return stamp(candidate.payload.get("created_at"))

@@ -6,12 +6,12 @@ text. Of an exclusion the words do: a document that names them without a negatio
 
 import math
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence, Set
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from operators.ranking.candidate import Candidate, best_first
+from operators.ranking.candidate import Candidate, best_first, rescore
 from operators.ranking.coverage import share_of_words
 from operators.ranking.properties import (
     INDEXED_AT,
@@ -102,15 +102,13 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
         for at, candidate in enumerate(candidates)
         if any(each.verdicts[at].fails == FAILS for each in judged)
     }
-    before = [candidate.score for candidate in candidates]
-    for candidate, each in zip(candidates, fails, strict=True):
-        candidate.score -= stage.weight * each
+    scores = [candidate.score - stage.weight * each for candidate, each in zip(candidates, fails, strict=True)]
+    by_id = {candidate.id: score for candidate, score in zip(candidates, scores, strict=True)}
     orders = [each for each in wishes if isinstance(each, Order)]
-    ordered = _order(orders[0], candidates, documents, _find_similar(candidates, failed, run), run) if orders else None
+    ordered = _order(orders[0], by_id, documents, _find_similar(by_id, failed, run), run) if orders else None
     if ordered is not None:
-        for candidate, share in zip(candidates, ordered.shares, strict=True):
-            if share is not None:
-                candidate.score = ordered.best + stage.weight * share
+        both = zip(scores, ordered.shares, strict=True)
+        scores = [score if share is None else ordered.best + stage.weight * share for score, share in both]
     run.understood = (*(each.wish for each in judged), *([ordered.wish] if ordered else ()), *orders[1:])
     if run.explanations is not None:
         columns: dict[str, list[Any]] = {
@@ -118,14 +116,17 @@ def grant(candidates: list[Candidate], stage: Wishes, run: Run) -> list[Candidat
             "fails": fails,
             "order": [ordered.explain(at) if ordered else None for at in range(len(candidates))],
         }
-        run.explain(stage, candidates, before, columns)
+        run.explain(stage, candidates, scores, columns)
+    rescore(candidates, scores)
     return best_first([each for each in candidates if not stage.strict or each.id not in failed])
 
 
 def _judge(wish: Limit | Exclusion, documents: Sequence[Document], text: str | None) -> _Judged:
     if isinstance(wish, Exclusion):
         wanted = [each for each in alternatives(wish.without) if each]
-        return _Judged(wish, [_exclude(wanted, each) for each in documents])
+        # The thing decides that a document names most of.
+        excluded = ((_exclude(words, each) for words in wanted) for each in documents)
+        return _Judged(wish, [max(each, key=lambda verdict: verdict.fails, default=_SAYS_NOTHING) for each in excluded])
     subject = Subject.of(wish, text)
     # A field that came with the wish goes first, so that one that is sent back as it was decides as it did.
     fields = [*([wish.field] if wish.field is not None else []), *choose_fields(subject, documents)]
@@ -155,12 +156,7 @@ def _limit(limit: Limit, said: Sequence[Said]) -> _Verdict:
     return _Verdict(FAILS, said[0]) if fitting is None else _Verdict(FITS, fitting)
 
 
-def _exclude(wanted: Sequence[Sequence[str]], document: Document) -> _Verdict:
-    """The verdict by the thing that the document names most of."""
-    return max((_exclude_one(words, document) for words in wanted), key=lambda each: each.fails, default=_SAYS_NOTHING)
-
-
-def _exclude_one(words: Sequence[str], document: Document) -> _Verdict:
+def _exclude(words: Sequence[str], document: Document) -> _Verdict:
     named: dict[str, str] = {}
     for tokens in document.around(_pattern_of(tuple(words))):
         for at, token in enumerate(tokens):
@@ -206,35 +202,31 @@ def _is_negated(tokens: Sequence[Lexeme], at: int) -> bool:
 
 
 def _order(
-    wish: Order, candidates: Sequence[Candidate], documents: Sequence[Document], similar: Set[str], run: Run
+    wish: Order, scores: Mapping[str, float], documents: Sequence[Document], similar: Set[str], run: Run
 ) -> _Ordered:
     """The shares of the `similar` candidates that have the order's field."""
     subject = Subject.of(wish, run.facts.text)
     fields = [wish.field] if wish.field is not None else choose_fields(subject, documents)
     field = next(iter(fields), INDEXED_AT if subject.dated else None)
     values = [
-        order_value(subject, document, field) if field is not None and candidate.id in similar else None
-        for candidate, document in zip(candidates, documents, strict=True)
+        order_value(subject, document, field) if field is not None and id_ in similar else None
+        for id_, document in zip(scores, documents, strict=True)
     ]
-    known = sorted(each for each in values if each is not None)
-    behind: Callable[[float], int] = (
-        (lambda value: len(known) - bisect_right(known, value))
-        if wish.direction == "asc"
-        else (lambda value: bisect_left(known, value))
-    )
-    shares = [None if each is None else behind(each) / max(len(known) - 1, 1) for each in values]
-    best = max(candidate.score for candidate in candidates)
-    return _Ordered(wish.model_copy(update={"field": field if known else wish.field}), best, shares, values)
+    sign = -1 if wish.direction == "asc" else 1
+    known = sorted(sign * each for each in values if each is not None)
+    shares = [None if each is None else bisect_left(known, sign * each) / max(len(known) - 1, 1) for each in values]
+    read = wish.model_copy(update={"field": field if known else wish.field})
+    return _Ordered(read, max(scores.values()), shares, values)
 
 
-def _find_similar(candidates: Sequence[Candidate], failed: Set[str], run: Run) -> set[str]:
+def _find_similar(scores: Mapping[str, float], failed: Set[str], run: Run) -> set[str]:
     """The candidates that are about as relevant as the best: they have as much of the query's words as it, or, where
     nothing is known of words or it has none, half of its score or more. None of them fails a wish.
     """
-    left = [candidate for candidate in candidates if candidate.id not in failed] or list(candidates)
-    best = max(left, key=lambda candidate: candidate.score)
+    left = {id_: score for id_, score in scores.items() if id_ not in failed} or scores
+    best = max(left, key=left.__getitem__)
     covered = share_of_words(run.evidence.units) if run.evidence is not None else {}
-    if least := covered.get(best.id, 0.0):
-        return {each.id for each in left if covered.get(each.id, 0.0) >= least * _ROUNDING}
-    bound = best.score * _SIMILAR if best.score > 0 else best.score
-    return {each.id for each in left if each.score >= bound}
+    if least := covered.get(best, 0.0):
+        return {id_ for id_ in left if covered.get(id_, 0.0) >= least * _ROUNDING}
+    bound = left[best] * _SIMILAR if left[best] > 0 else left[best]
+    return {id_ for id_, score in left.items() if score >= bound}

@@ -19,7 +19,7 @@ from bytewax.dataflow import operator
 from opentelemetry.trace import SpanKind, get_current_span
 from typing_extensions import override
 
-from operators.clients.qdrant.programs import Runner
+from operators.clients.qdrant.client import QdrantClient
 from operators.query.in_flight import InFlight
 from operators.query.search import Found, Search
 from operators.runtime.batching.policy import BatchingPolicy, Waiting, Whole
@@ -78,7 +78,7 @@ class SearchLeg(QueryStage[Search, Found]):
     branch: ClassVar = True
 
     name: str
-    runner: Runner
+    qdrant: QdrantClient
     bounds: Bounds
 
     @property
@@ -125,7 +125,7 @@ class SearchLeg(QueryStage[Search, Found]):
         assert isinstance(batch_key, tuple)
         collection = batch_key[1]
         started = monotonic()
-        outcomes = await self.runner.run(collection, requests, timeout)
+        outcomes = await self.qdrant.run(collection, requests, timeout)
         link = get_current_span().get_span_context()
         for search, outcome in zip(requests, outcomes, strict=True):
             if search.trace.recording:

@@ -10,7 +10,8 @@ from typing import ClassVar
 from bytewax.dataflow import operator
 from typing_extensions import override
 
-from operators.clients.chat.temporal_expressions import TemporalExtractor
+from operators.clients.chat.completions import ChatModel
+from operators.clients.chat.temporal_expressions import extract_time
 from operators.query.in_flight import InFlight
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
@@ -39,7 +40,7 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
 
     name: ClassVar = "temporal_expression"
 
-    extractor: TemporalExtractor
+    chat: ChatModel
     bounds: Bounds
     provider: str
 
@@ -59,7 +60,7 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
         self, batch_key: BatchKey, requests: Sequence[Asked], timeout: float
     ) -> list[TemporalExpression | BackendError | None]:
         """One completion a query: the stage's bounds let one query into a call."""
-        return [await self.extractor.temporal_expression(text, now, timeout=timeout) for text, now in requests]
+        return [await extract_time(self.chat, text, now, timeout=timeout) for text, now in requests]
 
     @override
     def on_answer(self, query: InFlight, answer: TemporalExpression | None) -> None:
@@ -70,7 +71,6 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
         return by_rules(item)
 
     def on_loss(self, query: InFlight) -> None:
-        """The rules stand in."""
         by_rules(query)
 
     @override
@@ -79,7 +79,7 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
         return self.name, {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": self.provider,
-            "gen_ai.request.model": self.extractor.model,
+            "gen_ai.request.model": self.chat.model,
         }
 
 

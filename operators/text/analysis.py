@@ -11,7 +11,7 @@ Rules
 - Hyphens, apostrophes and the signs & / . _ + # join words to a form beside them: `wi-fi` is wifi, `O'Reilly` oreilly,
   `Ph.D.` phd. A letter with + or # behind it is a word with its sign, `C++`; a longer word has it in a form.
 - A number and a unit are one form with one spelling: `2,50 kg`, `2.5kg` and `2.5 KG` are 2.5kg, `6.7"` is 6.7in
-  (`operators.text.numbers`).
+  (`operators.text.folding`).
 - White space joins words with a digit and short words: in a document only those in capitals, units behind a number,
   and the x between two numbers, so that prose makes no forms. A query's words of letters are joined as evidence.
 - Only hyphens, white space and parentheses join two digits, and only in a form of LONG characters or more: `10 5` is
@@ -28,8 +28,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
-from operators.text.folding import fold
-from operators.text.numbers import NUMBER, UNITS, normal_number, sizes
+from operators.text.folding import NUMBER, UNITS, fold, normal_number, sizes
 from operators.text.words import LETTERS, split
 
 LONG: Final = 7
@@ -191,8 +190,9 @@ class _Reader:
                 before = None
                 yield from self._join_row(row)
                 row = []
-            if before is not None and chunk is not None:
-                yield from self._join_pair(before, chunk)
+            if before is not None and before.number is not None and chunk is not None and chunk.text is not None:
+                last = Token(before.number, before.start, before.end, before.first + before.atoms - 1, 1, False)
+                yield from _sizes(last, _token(chunk))
             if chunk is not None and self._is_in_row(chunk, before):
                 row.append(chunk)
             elif row:
@@ -300,12 +300,6 @@ class _Reader:
             return True
         return before is not None and before.number is not None and (chunk.text == "x" or chunk.text in UNITS)
 
-    def _join_pair(self, before: _Chunk, chunk: _Chunk) -> Iterator[Token]:
-        """The size that two chunks side by side make."""
-        if before.number is not None and chunk.text is not None:
-            last = Token(before.number, before.start, before.end, before.first + before.atoms - 1, 1, False)
-            yield from _sizes(last, _token(chunk))
-
     def _join_row(self, row: Sequence[_Chunk]) -> Iterator[Token]:
         """The forms with a digit that two or more of these chunks make."""
         if not self._query and sum(chunk.number == chunk.text for chunk in row) > ROW:
@@ -347,8 +341,8 @@ class _Reader:
         self._pairs -= min(self._pairs, len(pairs))
 
 
-def _token(chunk: _Chunk, *, is_word: bool = False) -> Token:
-    return Token(chunk.text or "", chunk.start, chunk.end, chunk.first, chunk.atoms, is_word)
+def _token(chunk: _Chunk) -> Token:
+    return Token(chunk.text or "", chunk.start, chunk.end, chunk.first, chunk.atoms, False)
 
 
 def _sizes(number: Token, unit: Token) -> Iterator[Token]:

@@ -8,7 +8,7 @@ warning. Nothing raises, and the time is linear in the text's length.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from operators.text.lexer import (
@@ -128,10 +128,9 @@ def _complete(token: Token) -> Token:
 
 def all_leaves(expression: Expression) -> Iterator[Leaf]:
     """All words, phrases and prefixes of an expression, excluded ones, too."""
-    parts = _operands(expression)
     if not isinstance(expression, All | Any | Not):
         yield expression
-    for part in parts:
+    for part in _operands(expression):
         yield from all_leaves(part)
 
 
@@ -139,39 +138,39 @@ def _bare(text: str, warnings: tuple[str, ...]) -> Parsed:
     return Parsed(None, warnings, text, uncovered=False, leaves=())
 
 
+@dataclass(slots=True)
 class _Group:
     """The content of two parentheses, as far as it is read: the operands of each binding, the loosest first.
 
     `columns` are those that it is looked for in.
     """
 
-    def __init__(self, columns: Columns | None = None) -> None:
-        self.columns = columns
-        self._either: list[Expression] = []
-        self._both: list[Expression] = []
-        self._without: list[Expression] = []
-        self.beside: list[Expression] = []
+    columns: Columns | None = None
+    either: list[Expression] = field(default_factory=list)
+    both: list[Expression] = field(default_factory=list)
+    without: list[Expression] = field(default_factory=list)
+    beside: list[Expression] = field(default_factory=list)
 
     def close(self, operator: Operator) -> None:
         """An operator ends all that binds tighter. Raises Malformed where nothing is before it."""
-        if not self.beside and operator is Operator.NOT and not self._without:
-            self._without.append(_UNNAMED)
+        if not self.beside and operator is Operator.NOT and not self.without:
+            self.without.append(_UNNAMED)
             return
         if not self.beside:
             raise Malformed("nothing on one side of an operator, or in parentheses")
-        self._without.append(_join_operands(self.beside))
+        self.without.append(_all([each for each in self.beside if not _empty(each)] or [NOTHING]))
         self.beside = []
         if operator is not Operator.NOT:
-            self._both.append(_not(self._without))
-            self._without = []
+            self.both.append(_not(self.without))
+            self.without = []
         if operator is Operator.OR:
-            self._either.append(_all(self._both))
-            self._both = []
+            self.either.append(_all(self.both))
+            self.both = []
 
     def whole(self) -> Expression:
         """The group's expression. Raises Malformed."""
         self.close(Operator.OR)
-        return _any(self._either)
+        return _any(self.either)
 
 
 def _expression(tokens: Sequence[Token]) -> Expression:
@@ -208,10 +207,6 @@ def _narrow(outer: Columns | None, inner: Columns | None) -> Columns | None:
     if outer is None or inner is None:
         return inner if outer is None else outer
     return tuple(column for column in inner if column in outer)
-
-
-def _join_operands(operands: list[Expression]) -> Expression:
-    return _all([each for each in operands if not _empty(each)] or [NOTHING])
 
 
 def _empty(expression: Expression) -> bool:

@@ -1,4 +1,4 @@
-"""Folding: one form for characters that readers take for the same.
+"""Folding: one form for characters, numbers and sizes that readers take for the same.
 
 Rules
 -----
@@ -16,7 +16,8 @@ Rules
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Final, NamedTuple
 
 _TIMES: Final = re.compile(r"(?<=\d)([^\S\r\n]{0,2})\u00d7(?=[^\S\r\n]{0,2}\d)")
@@ -63,19 +64,18 @@ class _Forms(dict[int, str]):
     """The form of each character, by its code point, worked out when it is met."""
 
     def __missing__(self, point: int) -> str:
-        form = self[point] = _form(chr(point))
+        character = chr(point)
+        form = _SPELT.get(character)
+        if form is None:
+            usual = unicodedata.normalize("NFKC", character).replace("\u2044", "/")
+            digits = "".join(str(unicodedata.decimal(each, each)) for each in usual)
+            form = "".join(_SPELT.get(each, each) for each in digits)
+            # A fraction behind a whole number, or a sign such as a trade mark's behind a word, is a word of its own.
+            fraction = unicodedata.decomposition(character).startswith("<fraction>")
+            if form != character and (fraction or unicodedata.category(character) == "So"):
+                form = f" {form}"
+        self[point] = form
         return form
-
-
-def _form(character: str) -> str:
-    if (known := _SPELT.get(character)) is not None:
-        return known
-    form = unicodedata.normalize("NFKC", character).replace("\u2044", "/")
-    # A fraction behind a whole number, or a sign such as a trade mark's behind a word, is a word of its own.
-    apart = unicodedata.decomposition(character).startswith("<fraction>") or unicodedata.category(character) == "So"
-    digits = "".join(str(unicodedata.decimal(each, each)) for each in form)
-    folded = "".join(_SPELT.get(each, each) for each in digits)
-    return f" {folded}" if apart and folded != character else folded
 
 
 _FORMS: Final = _Forms()
@@ -126,3 +126,72 @@ def _base(character: str) -> str:
     if (letters := _STROKES.get(character)) is not None:
         return letters
     return "".join(each for each in unicodedata.normalize("NFD", character) if not unicodedata.combining(each))
+
+
+NUMBER: Final = (
+    r"(?:(?<!\d,)\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:\.\d+)++|(?<!\d,)\d+,\d+(?!,?\d)"
+    r"|(?<![\d/])\d{1,2}/\d{1,2}(?![\d/])|\d+)"
+)
+"""A regular expression that matches one number: with a decimal point or comma, in dotted groups, or a fraction."""
+
+_THOUSANDS: Final = re.compile(r"(?:\d+(?:,\d{3})+\.\d+|\d+(?:\.\d{3})+,\d+)")
+_LONGEST: Final = 18
+"""Characters of a number at most that is read as a value."""
+
+_SPELLINGS: Final = (
+    "mm millimeter millimetre millimètre; cm centimeter centimetre zentimeter centimètre; dm; m meter metre mètre;"
+    " km kilometer kilometre kilomètre; um \u03bcm; nm; in inch zoll pouce; ft foot feet;"
+    " mm2; cm2; m2 sqm qm; cm3 ccm; m3; ml milliliter millilitre; cl; dl; l ltr liter litre;"
+    " mg milligram milligramm milligramme; g gr gram gramm gramme; kg kilo kilogram kilogramm kilogramme; lb pound;"
+    " oz ounce; w watt; kw kilowatt; wh; kwh; v volt; kv; a amp ampere ampère; ma; mah; ah;"
+    " hz hertz; khz kilohertz; mhz megahertz; ghz gigahertz;"
+    " kb kilobyte; mb megabyte mo; gb gigabyte go; tb terabyte to; bar; psi; db decibel"
+)
+UNITS: Final[Mapping[str, str]] = {
+    name: sign
+    for sign, *names in map(str.split, _SPELLINGS.split(";"))
+    for name in (sign, *names, *(f"{each}{'es' if each.endswith('ch') else 's'}" for each in names))
+}
+"""Names of units, English, German and French, in one number and many, and the sign of each."""
+
+_METRIC: Final = {
+    **{sign: ("m", Decimal(factor)) for sign, factor in (("mm", "0.001"), ("cm", "0.01"), ("dm", "0.1"))},
+    **{sign: ("kg", Decimal(factor)) for sign, factor in (("mg", "0.000001"), ("g", "0.001"))},
+    **{sign: ("l", Decimal(factor)) for sign, factor in (("ml", "0.001"), ("cl", "0.01"), ("dl", "0.1"))},
+}
+"""The base unit of each metric one that is smaller, and its size in that."""
+
+
+def normal_number(written: str) -> str:
+    """The number with a decimal point, and without separators of thousands where it has both: 1.299,00 is 1299.00.
+
+    Digits behind the point stay, for version 1.10 is not 1.1.
+    """
+    if _THOUSANDS.fullmatch(written):
+        point = max(written.rfind("."), written.rfind(","))
+        written = re.sub("[.,]", "", written[:point]) + "." + written[point + 1 :]
+    return written.replace(",", ".")
+
+
+def sizes(number: str, unit: str) -> Iterator[str]:
+    """The spellings by which a size is searched: that of the value with the unit's sign, and in the metric base unit.
+
+    `number` is in its normal form, `unit` in small letters. Without a value or a known unit there are none.
+    """
+    sign = UNITS.get(unit)
+    if sign is None:
+        return
+    if "/" in number:
+        yield number + sign
+        return
+    if len(number) > _LONGEST or number.count(".") > 1:
+        return
+    value = Decimal(number)
+    yield _plain(value) + sign
+    if sign in _METRIC:
+        base, factor = _METRIC[sign]
+        yield _plain(value * factor) + base
+
+
+def _plain(value: Decimal) -> str:
+    return f"{value.normalize():f}"

@@ -9,7 +9,7 @@ word or a phrase, with or without white space before it, makes its last word a p
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -132,23 +132,23 @@ def lex(text: str, columns: Mapping[str, str]) -> Tokens:
     return _Lexer(text, {name.lower(): field for name, field in columns.items()}).tokens()
 
 
+@dataclass(slots=True)
 class _Lexer:
-    """Reads one text. The last column filter is that of what begins before `reach`."""
+    """Reads one text. The last column filter, `within`, is that of what begins before `reach`."""
 
-    def __init__(self, text: str, fields: Mapping[str, str]) -> None:
-        self._text = text
-        self._fields = fields
-        self._read: list[Token] = []
-        self._unsupported: list[str] = []
-        self._expert = False
-        self._filter: Columns | None = None
-        self._reach = 0
+    text: str
+    fields: Mapping[str, str]
+    read: list[Token] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
+    expert: bool = False
+    within: Columns | None = None
+    reach: int = 0
 
     def tokens(self) -> Tokens:
         position = 0
-        while found := _TOKEN.search(self._text, position):
+        while found := _TOKEN.search(self.text, position):
             position = self._read_filter(found.start()) or self._read_token(found)
-        return Tokens(self._read, self._expert, tuple(dict.fromkeys(self._unsupported)))
+        return Tokens(self.read, self.expert, tuple(dict.fromkeys(self.unsupported)))
 
     def _read_filter(self, start: int) -> int | None:
         """Read a column filter; where it ends, None if there is none."""
@@ -157,46 +157,42 @@ class _Lexer:
             return None
         if self._filter_at(found.end()):
             raise Malformed("a column before another one")
-        filtered = _FILTERED.match(self._text, found.end())
+        filtered = _FILTERED.match(self.text, found.end())
         if filtered is None:
             return None
         if self._operator_at(filtered.start(1)):
             raise Malformed("a column before an operator")
-        named = {self._fields[name.lower()] for name in split(found["names"])}
-        kept = (field for field in self._fields.values() if (field in named) == (found["but"] is None))
-        self._filter = tuple(dict.fromkeys(kept))
-        self._reach = next(_BESIDE.finditer(self._text, filtered.start(1) + 1)).start()
-        self._expert = True
+        named = {self.fields[name.lower()] for name in split(found["names"])}
+        kept = (field for field in self.fields.values() if (field in named) == (found["but"] is None))
+        self.within = tuple(dict.fromkeys(kept))
+        self.reach = next(_BESIDE.finditer(self.text, filtered.start(1) + 1)).start()
+        self.expert = True
         return found.end()
 
     def _read_token(self, found: re.Match[str]) -> int:
         """Read any other token; where it ends."""
         start, end = found.span()
-        within = self._filter if start < self._reach else None
+        within = self.within if start < self.reach else None
         if (operator := self._operator_at(start)) is not None:
-            self._add_operator(operator)
+            if operator is Operator.NOT and self.read[-1:] == [Operator.AND]:
+                self.read.pop()
+            self.read.append(operator)
+            self.expert = True
         elif found["operand"] is not None:
             self._add_operand(found["operand"], found["star"] is not None, within)
-            if _NEAR.match(self._text, start):
-                self._unsupported.append("NEAR")
-            if _PLUS.match(self._text, end):
-                self._unsupported.append("+")
+            if _NEAR.match(self.text, start):
+                self.unsupported.append("NEAR")
+            if _PLUS.match(self.text, end):
+                self.unsupported.append("+")
         elif found["sign"] == "(":
-            self._read.append(Open(within))
+            self.read.append(Open(within))
         elif found["sign"] == ")":
-            self._read.append(Parenthesis.CLOSE)
+            self.read.append(Parenthesis.CLOSE)
         elif found["sign"] == "^":
-            self._unsupported.append("^")
+            self.unsupported.append("^")
         elif found["sign"] == '"':
             raise Malformed("unbalanced quotes")
         return end
-
-    def _add_operator(self, operator: Operator) -> None:
-        if operator is Operator.NOT and self._read and self._read[-1] is Operator.AND:
-            self._read[-1] = operator
-        else:
-            self._read.append(operator)
-        self._expert = True
 
     def _add_operand(self, text: str, starred: bool, within: Columns | None) -> None:
         leaf: Leaf
@@ -207,17 +203,17 @@ class _Lexer:
                 leaf = PhrasePrefix(tuple(words), last, within)
             case words:
                 leaf = Phrase(tuple(words), within)
-        self._read.append(leaf)
-        self._expert = self._expert or starred or text.startswith('"')
+        self.read.append(leaf)
+        self.expert = self.expert or starred or text.startswith('"')
 
     def _filter_at(self, start: int) -> re.Match[str] | None:
-        found = _FILTER.match(self._text, start)
-        known = found is not None and all(name.lower() in self._fields for name in split(found["names"]))
+        found = _FILTER.match(self.text, start)
+        known = found is not None and all(name.lower() in self.fields for name in split(found["names"]))
         return found if known else None
 
     def _operator_at(self, start: int) -> Operator | None:
-        found = _OPERATOR.match(self._text, start)
+        found = _OPERATOR.match(self.text, start)
         return Operator(found[0]) if found is not None and self._alone(start) else None
 
     def _alone(self, start: int) -> bool:
-        return start == 0 or _BESIDE.match(self._text, start - 1) is not None
+        return start == 0 or _BESIDE.match(self.text, start - 1) is not None

@@ -12,7 +12,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Final, NamedTuple
+
+from operators.text.phrases import read_rows
 
 
 class Unit(NamedTuple):
@@ -43,66 +46,44 @@ class Measure(NamedTuple):
 
 
 _UNITS: Final = """
-length mm 1: mm millimeter millimeters millimetre millimetres
-length cm 10: cm centimeter centimeters centimetre centimetres zentimeter zentimetern
-length m 1000: m meter meters metre metres metern
-length km 1000000: km kilometer kilometers kilometre kilometres kilometern
-length inch 25.4: inch inches zoll pouce pouces " ″
-length ft 304.8: ft foot feet fuss
-length mi 1609344: mile miles meile meilen
-mass mg 1: mg milligram milligrams milligramm milligramme milligrammes
-mass g 1000: g gram grams gramm gramme grammes gr
-mass kg 1000000: kg kgs kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes
-mass t 1000000000: t tonne tonnes tonnen
-mass lb 453592.37: lb lbs
-mass oz 28349.523: oz ounce ounces unze unzen
-volume ml 1: ml milliliter milliliters millilitre millilitres
-volume cl 10: cl centiliter centilitre centilitres
-volume l 1000: l liter liters litre litres litern
-volume gal 3785.41: gal gallon gallons
-area m² 1: m² m2 qm sqm quadratmeter quadratmetern|square metre|square metres|square meter|square meters|metres carres
-area ft² 0.092903: ft² ft2 sqft|square feet|sq ft
-area ha 10000: ha hektar hectare hectares
-data kB 1: kb kilobyte kilobytes
-data MB 1000: mb mo megabyte megabytes
-data GB 1000000: gb go gig gigs gigabyte gigabytes gigaoctets gib
-data TB 1000000000: tb terabyte terabytes teraoctets tib
-power W 1: w watt watts
-power kW 1000: kw kilowatt kilowatts
-power hp 745.7: hp ps horsepower
-voltage V 1: v volt volts
-charge mAh 1: mah
-charge Ah 1000: ah
-energy Wh 1: wh
-energy kWh 1000: kwh
-frequency Hz 1: hz hertz
-frequency kHz 1000: khz
-frequency MHz 1000000: mhz
-frequency GHz 1000000000: ghz
-time s 1: s sec secs second seconds sekunde sekunden seconde secondes
-time min 60: min mins minute minutes minuten
-time h 3600: h hr hrs hour hours stunde stunden heure heures std
-time d 86400: day days tag tage tagen jour jours
-time week 604800: week weeks woche wochen semaine semaines
-time month 2592000: month months monat monate monaten mois
-time y 31536000: yr yrs year years jahr jahre jahren ans annees
-temperature °C 1: °c celsius degree degrees grad degre degres|° c|degrees celsius
-temperature °F 1: °f fahrenheit|° f
-light lm 1: lm lumen lumens
-sound dB 1: db decibel decibels dezibel
-pixels MP 1: mp megapixel megapixels
-pressure bar 1: bar bars
-speed km/h 1: kmh kph|km / h
-speed mph 1.609: mph
-rate rpm 1: rpm
-share % 1: % percent prozent
-currency EUR 1: € eur euro euros
-currency USD 1: $ usd dollar dollars
-currency GBP 1: £ gbp pound pounds quid
-currency CHF 1: chf franken
-currency JPY 1: ¥ jpy yen
+length = width height length depth thickness diameter size screen:
+ mm 1 mm millimeter millimeters millimetre millimetres;
+ cm 10 cm centimeter centimeters centimetre centimetres zentimeter zentimetern;
+ m 1000 m meter meters metre metres metern; km 1000000 km kilometer kilometers kilometre kilometres kilometern;
+ inch 25.4 inch inches zoll pouce pouces " ″; ft 304.8 ft foot feet fuss; mi 1609344 mile miles meile meilen
+mass = weight: mg 1 mg milligram milligrams milligramm milligramme milligrammes;
+ g 1000 g gram grams gramm gramme grammes gr;
+ kg 1000000 kg kgs kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes;
+ t 1000000000 t tonne tonnes tonnen; lb 453592.37 lb lbs; oz 28349.523 oz ounce ounces unze unzen
+volume = volume: ml 1 ml milliliter milliliters millilitre millilitres; cl 10 cl centiliter centilitre centilitres;
+ l 1000 l liter liters litre litres litern; gal 3785.41 gal gallon gallons
+area = area: m² 1 m² m2 qm sqm quadratmeter quadratmetern|square metre|square metres|square meter|square meters|
+ metres carres; ft² 0.092903 ft² ft2 sqft|square feet|sq ft; ha 10000 ha hektar hectare hectares
+data = memory storage: kB 1 kb kilobyte kilobytes; MB 1000 mb mo megabyte megabytes;
+ GB 1000000 gb go gig gigs gigabyte gigabytes gigaoctets gib; TB 1000000000 tb terabyte terabytes teraoctets tib
+power = power: W 1 w watt watts; kW 1000 kw kilowatt kilowatts; hp 745.7 hp ps horsepower
+voltage: V 1 v volt volts
+charge = battery: mAh 1 mah; Ah 1000 ah
+energy: Wh 1 wh; kWh 1000 kwh
+frequency: Hz 1 hz hertz; kHz 1000 khz; MHz 1000000 mhz; GHz 1000000000 ghz
+time = duration age: s 1 s sec secs second seconds sekunde sekunden seconde secondes;
+ min 60 min mins minute minutes minuten; h 3600 h hr hrs hour hours stunde stunden heure heures std;
+ d 86400 day days tag tage tagen jour jours; week 604800 week weeks woche wochen semaine semaines;
+ month 2592000 month months monat monate monaten mois; y 31536000 yr yrs year years jahr jahre jahren ans annees
+temperature = temperature: °C 1 °c celsius degree degrees grad degre degres|° c|degrees celsius; °F 1 °f fahrenheit|° f
+light = brightness: lm 1 lm lumen lumens
+sound = noise: dB 1 db decibel decibels dezibel
+pixels: MP 1 mp megapixel megapixels
+pressure: bar 1 bar bars
+speed = speed: km/h 1 kmh kph|km / h; mph 1.609 mph
+rate: rpm 1 rpm
+share: % 1 % percent prozent
+currency = price: EUR 1 € eur euro euros; USD 1 $ usd dollar dollars; GBP 1 £ gbp pound pounds quid; CHF 1 chf franken;
+ JPY 1 ¥ jpy yen
 """
-"""Kind, name and size of each unit, and its spellings; those of several words behind bars."""
+"""Kind = the subjects that are measured in it where a field names no unit, and name, size and spellings of each of its
+units; spellings of several words behind bars.
+"""
 
 _DIMENSIONS: Final = """
 price: price prices priced cost costs costing preis preise preislich prix cout couts tarif amount betrag montant
@@ -141,31 +122,21 @@ brightness: brightness helligkeit luminosite
 """
 """Subjects that a number may have, each with the words for it in queries, in texts and in names of fields."""
 
-_SUBJECTS: Final = """
-currency: price
-mass: weight
-volume: volume
-data: memory storage
-area: area
-time: duration age
-power: power
-charge: battery
-length: width height length depth thickness diameter size screen
-temperature: temperature
-light: brightness
-sound: noise
-speed: speed
-"""
-"""Kind of unit -> the subjects that are measured in it, where a field names no unit."""
-
-_NUMBERS: Final = (
-    "one two three four five six seven eight nine ten eleven twelve",
-    "eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf",
-    "un deux trois quatre cinq six sept huit neuf dix onze douze",
+NUMBER_WORDS: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen",
+    "null eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf dreizehn vierzehn funfzehn sechzehn siebzehn"
+    " achtzehn neunzehn",
+    "zero un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix.sept dix.huit"
+    " dix.neuf",
 )
+"""The numbers from zero to nineteen in English, German and French; a point is a space."""
 
 _WORD_NUMBERS: Final = {
-    word: float(value) for line in _NUMBERS for value, word in enumerate(line.split(), 1) if word not in {"un", "one"}
+    word: float(value)
+    for line in NUMBER_WORDS
+    for value, word in enumerate(line.split()[:13])
+    if value and word not in {"un", "one"}
 }
 
 NUMERAL: Final = re.compile(rf"[0-9]+|\b(?:{'|'.join(_WORD_NUMBERS)})\b")
@@ -194,12 +165,13 @@ def simplify(text: str) -> str:
 
 
 def _read_units() -> Iterator[tuple[str, Unit]]:
-    for line in _UNITS.strip().splitlines():
-        head, _, spellings = line.partition(": ")
-        kind, name, factor = head.split()
-        first, *phrases = spellings.split("|")
-        for spelling in (*first.split(), *phrases):
-            yield simplify(spelling), Unit(name, kind, float(factor))
+    for head, units in read_rows(_UNITS):
+        kind = head.partition(" = ")[0]
+        for unit in units.split("; "):
+            name, factor, spellings = unit.split(" ", 2)
+            first, *phrases = spellings.split("|")
+            for spelling in (*first.split(), *phrases):
+                yield simplify(spelling), Unit(name, kind, float(factor))
 
 
 UNITS: Final[Mapping[str, Unit]] = dict(_read_units())
@@ -210,13 +182,10 @@ YEAR: Final = Unit("year", "year", 1.0)
 _BY_NAME: Final = {unit.name: unit for unit in UNITS.values()}
 
 
-def _read_table(table: str) -> dict[str, frozenset[str]]:
-    lines = (line.partition(":") for line in table.strip().replace("\n ", " ").splitlines())
-    return {name: frozenset(words.split()) for name, _, words in lines}
-
-
-_WORDS_OF: Final = _read_table(_DIMENSIONS)
-_SUBJECTS_OF: Final = _read_table(_SUBJECTS)
+_WORDS_OF: Final = {subject: frozenset(words.split()) for subject, words in read_rows(_DIMENSIONS)}
+_SUBJECTS_OF: Final = {
+    kind: frozenset(subjects.split()) for kind, _, subjects in (head.partition(" = ") for head, _ in read_rows(_UNITS))
+}
 
 
 def unit_of(name: str | None) -> Unit | None:
@@ -287,11 +256,12 @@ def unit_at(tokens: Sequence[Lexeme], at: int) -> tuple[Unit | None, int]:
 
 def measure_at(tokens: Sequence[Lexeme], at: int) -> Measure | None:
     """The number at this token, with the unit behind it or the currency before it; None if there is no number."""
-    if at < len(tokens) and (before := UNITS.get(tokens[at].text)) is not None and before.kind == "currency":
-        if at + 1 < len(tokens) and (number := tokens[at + 1].number) is not None:
-            return Measure(number, before, at, at + 2)
+    if at >= len(tokens):
         return None
-    if at >= len(tokens) or (number := tokens[at].number) is None:
+    if (before := UNITS.get(tokens[at].text)) is not None and before.kind == "currency":
+        number = tokens[at + 1].number if at + 1 < len(tokens) else None
+        return Measure(number, before, at, at + 2) if number is not None else None
+    if (number := tokens[at].number) is None:
         return None
     unit, end = unit_at(tokens, at + 1)
     return Measure(number, unit, at, end)
@@ -306,11 +276,9 @@ def measures_of(tokens: Sequence[Lexeme]) -> Iterator[Measure]:
         if measure is not None:
             found.append(measure)
         at = measure.end if measure is not None else at + 1
-    for index, measure in enumerate(found):
-        after = found[index + 1] if index + 1 < len(found) else None
+    for measure, after in zip_longest(found, found[1:]):
         ranged = after is not None and measure.unit is None and measure.end + 1 == after.start
-        between = tokens[measure.end].text if measure.end < len(tokens) else ""
-        if after is not None and ranged and between in RANGED:
+        if ranged and tokens[measure.end].text in RANGED:
             yield measure._replace(unit=after.unit, end=after.end if after.unit is None else measure.end)
         else:
             yield measure
@@ -333,11 +301,8 @@ _COMPOUND: Final = 5
 @lru_cache(16384)
 def stems_of(word: str) -> frozenset[str]:
     """A folded word, and its beginnings without an ending of inflection."""
-    return frozenset(word[: len(word) - len(end)] for end, least in _ENDINGS.items() if _ends(word, end, least))
-
-
-def _ends(word: str, end: str, least: int) -> bool:
-    return word.endswith(end) and len(word) - len(end) >= least
+    stems = ((word.removesuffix(end), least) for end, least in _ENDINGS.items() if word.endswith(end))
+    return frozenset(stem for stem, least in stems if len(stem) >= least)
 
 
 def is_alike(word: str, other: str) -> bool:

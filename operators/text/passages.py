@@ -167,15 +167,14 @@ class Matcher:
         unused = [True] * len(units)
         starts = [match.start for match in matches]
         by_unit = [Counter(m.word for m in matches[bisect_left(starts, a) : bisect_left(starts, b)]) for a, b in units]
-        in_units = Counter(word for words in by_unit for word in words)
-        rarity = (
-            {number: hint.weight for number, hint in enumerate(hints)}
-            if not highlights
-            else {
+        if not highlights:
+            rarity = {number: hint.weight for number, hint in enumerate(hints)}
+        else:
+            in_units = Counter(word for words in by_unit for word in words)
+            rarity = {
                 word: self._weights[word] * math.log(1 + (len(units) - count + 0.5) / (count + 0.5))
                 for word, count in in_units.items()
             }
-        )
         windows = [*_windows(units, unused, by_unit, rarity, range(len(units)))]
         found: list[Passage] = []
         while len(found) < most and any(unused):
@@ -197,19 +196,15 @@ class Matcher:
             return []
         if (known := self._found.get(text)) is not None:
             return known
-        found = (
-            _Match(token.start, token.end, word)
-            for token in analyse(text, query=False)
-            if (word := self._word(token.text)) is not None
-        )
-        self._found[text] = matches = sorted(found)
-        return matches
-
-    def _word(self, text: str) -> int | None:
-        if text not in self._known:
-            found = (self._by_term[term] for term in self._terms(text) if term in self._by_term)
-            self._known[text] = next(found, None)
-        return self._known[text]
+        matches = []
+        for token in analyse(text, query=False):
+            if token.text not in self._known:
+                words = (self._by_term[term] for term in self._terms(token.text) if term in self._by_term)
+                self._known[token.text] = next(words, None)
+            if (word := self._known[token.text]) is not None:
+                matches.append(_Match(token.start, token.end, word))
+        self._found[text] = sorted(matches)
+        return self._found[text]
 
 
 def excerpt(text: str, start: int, size: int) -> str:
@@ -234,7 +229,7 @@ def _is_between_characters(text: str, at: int) -> bool:
     if at in (0, len(text)):
         return True
     before, behind = text[at - 1], text[at]
-    flags = _is_flag(before) and _is_flag(behind)
+    flags = "\U0001f1e6" <= before <= "\U0001f1ff" and "\U0001f1e6" <= behind <= "\U0001f1ff"
     joined = before == _JOINERS[1] and not behind.isspace()
     return not (_extends(behind) or joined or flags or (before == "\r" and behind == "\n"))
 
@@ -254,10 +249,6 @@ def _extends(character: str) -> bool:
         or "\U0001f3fb" <= character <= "\U0001f3ff"
         or "\U000e0020" <= character <= "\U000e007f"
     )
-
-
-def _is_flag(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
 def _last_bound(text: str, start: int, end: int) -> int:

@@ -1,6 +1,6 @@
 """Phrases by which queries say limits, exclusions and orders: the data of `wishes`, in English, German and French.
 
-Phrases are folded, their words apart. A further language is further phrases.
+Phrases are folded, their words apart. A further language is further phrases. `read_rows` reads all such tables.
 """
 
 import re
@@ -28,6 +28,9 @@ class Direction(NamedTuple):
 
 FLIPPED: Final[Mapping[Bound, Bound]] = {"lt": "gte", "gt": "lte", "lte": "gt", "gte": "lt"}
 """The bound that a negated one is: not more than is at most."""
+
+TURNED: Final[Mapping[Bound, Bound]] = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
+"""The bound of an age, which grows as its date falls."""
 
 _BEFORE: Final = """
 lt strong: less than|fewer than|smaller than|weniger als|kleiner als|moins de|moins d'|a moins de|inferieur a|
@@ -87,26 +90,16 @@ gte: or more|or over|or above|or larger|or higher|or bigger|or longer|or wider|o
 """Bound -> phrases that stand behind a number and its unit."""
 
 _ORDERS: Final = """
-price asc: cheapest|least expensive|lowest price|lowest priced|lowest cost|le moins cher|la moins chere|
- les moins chers|les moins cheres
-price desc: most expensive|priciest|dearest|le plus cher|la plus chere|les plus chers|les plus cheres
-date desc: newest|most recent|latest|le plus recent|la plus recente|les plus recents|les plus recentes
-date asc: oldest|earliest|le plus ancien|la plus ancienne|les plus anciens|les plus anciennes
-weight asc: lightest|le plus leger|la plus legere|les plus legers|les plus legeres
-weight desc: heaviest|le plus lourd|la plus lourde|les plus lourds|les plus lourdes
+price asc: cheapest|least expensive|lowest price|lowest priced|lowest cost|billigst+|gunstigst+|preiswertest+|
+ preisgunstigst+|le moins cher|la moins chere|les moins chers|les moins cheres
+price desc: most expensive|priciest|dearest|teuerst+|le plus cher|la plus chere|les plus chers|les plus cheres
+date desc: newest|most recent|latest|neuest+|neust+|aktuellst+|jungst+|le plus recent|la plus recente|
+ les plus recents|les plus recentes
+date asc: oldest|earliest|altest+|le plus ancien|la plus ancienne|les plus anciens|les plus anciennes
+weight asc: lightest|leichtest+|le plus leger|la plus legere|les plus legers|les plus legeres
+weight desc: heaviest|schwerst+|le plus lourd|la plus lourde|les plus lourds|les plus lourdes
 """
-
-_SUPERLATIVES: Final = """
-price asc: billigst gunstigst preiswertest preisgunstigst
-price desc: teuerst
-date desc: neuest neust aktuellst jungst
-date asc: altest
-weight asc: leichtest
-weight desc: schwerst
-"""
-"""Subject and direction -> phrases, and German superlatives without their ending."""
-
-_SUPERLATIVE_ENDINGS: Final = ("e", "en", "er", "es", "em")
+"""Subject and direction -> phrases; a stem with + has the endings of a German superlative."""
 
 _EXCLUDING: Final = """
 anything: without|excluding|excl|excl .|except|except for|except in|except from|other than|apart from|anything but|
@@ -169,50 +162,42 @@ class Phrases(dict[str, Meaning], Generic[Meaning]):
         """The words with which they begin: most words begin none."""
 
 
-def _lines(table: str) -> Iterator[tuple[list[str], list[str]]]:
+def read_rows(table: str) -> Iterator[tuple[str, str]]:
+    """The head and the rest of each row `head: rest` of a table; a line that begins with a space goes on with a row."""
     for line in re.sub(r"(\|?)\n ", lambda end: end[1] or " ", table.strip()).splitlines():
-        head, _, phrases = line.partition(": ")
-        yield head.split(), phrases.split("|")
+        head, _, rest = line.partition(": ")
+        yield head, rest
 
 
-def _read_directions() -> dict[str, Direction]:
-    found: dict[str, Direction] = {}
-    for (bound, strength, *subject), phrases in _lines(_BEFORE):
+def _read_directions() -> Iterator[tuple[str, Direction]]:
+    for head, phrases in read_rows(_BEFORE):
+        bound, strength, *subject = head.split()
         direction = Direction(cast("Bound", bound), cast("Strength", strength), *subject)
-        found |= dict.fromkeys(phrases, direction)
-    return found
+        yield from ((phrase, direction) for phrase in phrases.split("|"))
 
 
 def _read_orders() -> Iterator[tuple[str, tuple[str, Literal["asc", "desc"]]]]:
-    for (subject, direction), phrases in _lines(_ORDERS):
-        yield from ((phrase, (subject, "asc" if direction == "asc" else "desc")) for phrase in phrases)
-    for (subject, direction), (stems,) in _lines(_SUPERLATIVES):
-        for stem in stems.split():
-            for end in _SUPERLATIVE_ENDINGS:
-                yield stem + end, (subject, "asc" if direction == "asc" else "desc")
-            yield f"am {stem}en", (subject, "asc" if direction == "asc" else "desc")
+    for head, phrases in read_rows(_ORDERS):
+        subject, direction = head.split()
+        for phrase in phrases.split("|"):
+            stem = phrase.removesuffix("+")
+            inflected = (f"am {stem}en", *(stem + end for end in ("e", "en", "er", "es", "em")))
+            for form in (phrase,) if stem == phrase else inflected:
+                yield form, (subject, "asc" if direction == "asc" else "desc")
 
 
-BEFORE: Final = Phrases(_read_directions().items())
-BEHIND: Final = Phrases((phrase, head[0]) for head, phrases in _lines(_BEHIND) for phrase in phrases)
-ORDERS: Final = Phrases(_read_orders())
-EXCLUDING: Final = Phrases((phrase, head[0]) for head, phrases in _lines(_EXCLUDING) for phrase in phrases)
-
-NAMES: Final = Phrases(
-    (name, name)
-    for name in (
-        "sans fil",
-        "sans contact",
-        "sans frontieres",
-        "ohne grenzen",
-        "without borders",
-        "no name",
-        "non stop",
-    )
+BEFORE: Final = Phrases(_read_directions())
+BEHIND: Final = Phrases(
+    (each, cast("Bound", head)) for head, phrases in read_rows(_BEHIND) for each in phrases.split("|")
 )
+ORDERS: Final = Phrases(_read_orders())
+EXCLUDING: Final = Phrases((each, head) for head, phrases in read_rows(_EXCLUDING) for each in phrases.split("|"))
+
+_BEGIN_ALIKE: Final = "sans fil|sans contact|sans frontieres|ohne grenzen|without borders|no name|non stop"
+NAMES: Final = Phrases((name, name) for name in _BEGIN_ALIKE.split("|"))
 """Names of things that begin like an exclusion."""
 
 ONWARDS: Final = Phrases((phrase, phrase) for phrase in ("on", "onwards", "upwards", "and up"))
 """Phrases behind a year that make of it the first one."""
 
-WORDS: Final[Mapping[str, frozenset[str]]] = {head[0]: frozenset(words.split()) for head, (words,) in _lines(_WORDS)}
+WORDS: Final[Mapping[str, frozenset[str]]] = {kind: frozenset(words.split()) for kind, words in read_rows(_WORDS)}

@@ -23,6 +23,8 @@ from typing import Any, Final, NamedTuple
 
 from operators.text.dates import DAY, NAMES, NamedTime, TemporalExpression, named_date, today_of
 from operators.text.folding import fold_accents
+from operators.text.measures import NUMBER_WORDS
+from operators.text.phrases import read_rows
 
 
 class _Unit(NamedTuple):
@@ -53,8 +55,7 @@ _Slot = Mapping[tuple[str, ...], Any]
 
 def _slot(rows: str, read: Callable[[str], Any]) -> dict[tuple[str, ...], Any]:
     """The phrases of a table with rows `meaning: phrase|phrase`."""
-    meanings = (row.split(": ") for row in rows.strip().splitlines())
-    return {tuple(each.split()): read(meaning) for meaning, phrases in meanings for each in phrases.split("|")}
+    return {tuple(each.split()): read(meaning) for meaning, phrases in read_rows(rows) for each in phrases.split("|")}
 
 
 _UNITS: Final = {
@@ -70,28 +71,18 @@ _UNITS: Final = {
         _Unit("decade", 3650, 365, 365, 365, 3650, grows=True),
     )
 }
-_LONG: Final = """
-week: week|woche|semaine
-fortnight: fortnight|quinzaine
-month: month|monat|monats|mois
-quarter: quarter|quartal|trimestre
-year: year|jahr|jahres|an|annee
-decade: decade|jahrzehnt|decennie
+_NAMES: Final = """
+hour: hour|minute|stunde|heure; hours|minutes|stunden|minuten|heures
+day: day|tag|tages|jour; days|tage|tagen|jours
+week: week|woche|semaine; weeks|wochen|semaines
+fortnight: fortnight|quinzaine; fortnights
+month: month|monat|monats|mois; months|monate|monaten|mois
+quarter: quarter|quartal|trimestre; quarters|quartale|quartalen|trimestres
+year: year|jahr|jahres|an|annee; years|jahre|jahren|ans|annees
+decade: decade|jahrzehnt|decennie; decades|jahrzehnte|jahrzehnten|decennies
 """
-_SHORT: Final = """
-hour: hour|minute|stunde|heure
-day: day|tag|tages|jour
-"""
-_PLURAL: Final = """
-hour: hours|minutes|stunden|minuten|heures
-day: days|tage|tagen|jours
-week: weeks|wochen|semaines
-fortnight: fortnights
-month: months|monate|monaten|mois
-quarter: quarters|quartale|quartalen|trimestres
-year: years|jahre|jahren|ans|annees
-decade: decades|jahrzehnte|jahrzehnten|decennies
-"""
+"""Names of each unit, of one and of many."""
+
 _WEEKDAYS: Final = """
 0: monday|montag|lundi
 1: tuesday|dienstag|mardi
@@ -114,19 +105,9 @@ _AMOUNTS: Final = """
 15 some: une quinzaine de
 100 some: a hundred|one hundred|hundert|einhundert|cent
 """
-_ENGLISH: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-    " eighteen nineteen",
+_TENS: Final = (
     "twenty thirty forty fifty sixty seventy eighty ninety",
-)
-_GERMAN: Final = (
-    "null eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf dreizehn vierzehn funfzehn sechzehn siebzehn"
-    " achtzehn neunzehn",
     "zwanzig dreissig vierzig funfzig sechzig siebzig achtzig neunzig",
-)
-_FRENCH: Final = (
-    "zero un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix.sept dix.huit"
-    " dix.neuf",
     "vingt trente quarante cinquante soixante soixante quatre.vingt quatre.vingt",
 )
 _LARGE: Final = frozenset({"hundred", "thousand", "hundert", "tausend", "cent", "cents", "mille"})
@@ -135,9 +116,8 @@ _AND: Final = frozenset({"and", "und", "et"})
 
 def _numbers() -> Iterator[tuple[str, int]]:
     """The number words from zero to ninety-nine."""
-    (small, tens), (klein, zehner), (petits, dizaines) = (
-        [words.split() for words in rows] for rows in (_ENGLISH, _GERMAN, _FRENCH)
-    )
+    small, klein, petits = (words.split() for words in NUMBER_WORDS)
+    tens, zehner, dizaines = (words.split() for words in _TENS)
     for number in range(100):
         ten, one = divmod(number, 10)
         if number < 20:
@@ -156,13 +136,19 @@ def _count(meaning: str) -> _Count:
 
 
 _NUMBERS: Final = {tuple(words.replace(".", " ").split()): _Count(number, "some") for words, number in _numbers()}
-_PERIODS: Final = _slot(_LONG, _UNITS.__getitem__)
-_MANY: Final = _slot(_PLURAL, _UNITS.__getitem__)
+_ONE, _MANY = (
+    {
+        tuple(each.split()): _UNITS[unit]
+        for unit, names in read_rows(_NAMES)
+        for each in names.split("; ")[of].split("|")
+    }
+    for of in (0, 1)
+)
 _SLOTS: Final[Mapping[str, _Slot]] = {
     "{count}": {**_NUMBERS, **_slot(_AMOUNTS, _count)},
-    "{unit}": {**_PERIODS, **_slot(_SHORT, _UNITS.__getitem__), **_MANY},
+    "{unit}": {**_ONE, **_MANY},
     "{units}": _MANY,
-    "{period}": _PERIODS,
+    "{period}": {names: unit for names, unit in _ONE.items() if unit.days > 1},
     "{weekday}": _slot(_WEEKDAYS, lambda meaning: [int(each) for each in meaning.split()]),
 }
 _DIGITS: Final = re.compile("[0-9]{1,4}")
@@ -218,8 +204,7 @@ class _Rule(NamedTuple):
 
 
 def _rules() -> Iterator[_Rule]:
-    for row in _ROWS.strip().splitlines():
-        kind, pattern = row.split(": ")
+    for kind, pattern in read_rows(_ROWS):
         if kind[0].isdigit():
             yield from (_Rule(kind, each.split()) for each in pattern.split("|"))
             continue
@@ -280,7 +265,7 @@ def _relative(words: Sequence[str], now: float) -> NamedTime | None:
         rules = _RULES.get("0" if _DIGITS.fullmatch(word) else word, ())
         matched = [(*found, rule) for rule in rules if (found := _match(rule, words, start)) is not None]
         for end, slots, rule in sorted(matched, key=lambda each: -each[0]):
-            if rule.kind.endswith("French") and not set(_OF_FRENCH.split()) & set(words):
+            if rule.kind.endswith("French") and set(_OF_FRENCH.split()).isdisjoint(words):
                 continue
             said = _read(rule.kind, slots, today)
             return NamedTime(" ".join(words[start:end]), said, now - (said.days - said.tolerance) * DAY)

@@ -13,24 +13,13 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from operators.text import phrases
 from operators.text.expression import parse
 from operators.text.lexer import plain
-from operators.text.measures import Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
-from operators.text.phrases import (
-    BEFORE,
-    BEHIND,
-    EXCLUDING,
-    FLIPPED,
-    NAMES,
-    ONWARDS,
-    ORDERS,
-    WORDS,
-    Bound,
-    Direction,
-    Phrases,
-)
+from operators.text.measures import YEAR, Lexeme, Measure, Unit, is_year, measure_at, subjects_in, subjects_of, tokenize
+from operators.text.phrases import WORDS, Bound, Direction, Meaning, Phrases
 from schemas.query import MAX_ABOUT, MAX_WISHES, Exclusion, Limit, Order, Wish
 
 _LONGEST: Final = 4
@@ -51,7 +40,7 @@ _NEGATIONS: Final = frozenset({"no", "not", "nicht", "kein", "keine", "pas", "no
 """Words that turn a direction round: not more than."""
 
 _FIRST_WORDS: Final = _NEGATIONS.union(
-    *(phrases.firsts for phrases in (BEFORE, EXCLUDING, ORDERS)),
+    *(each.firsts for each in (phrases.BEFORE, phrases.EXCLUDING, phrases.ORDERS)),
     *(WORDS[kind] for kind in ("filler", "opening", "range", "relative", "size")),
 )
 """The words with which wishes begin; others begin with a number or a sign."""
@@ -136,21 +125,20 @@ class _Reader:
         word = self._text(at)
         return word[:1].isalpha() and word not in WORDS["stop"] and self.tokens[at].number is None
 
-    def _phrase(self, at: int, phrases: Phrases[Any]) -> tuple[str, int] | None:
-        """The longest of these phrases that begins at a token, and the token behind it."""
-        if self._text(at) not in phrases.firsts:
+    def _phrase(self, at: int, table: Phrases[Meaning]) -> tuple[Meaning, int] | None:
+        """The meaning of the longest phrase of a table that begins at a token, and the token behind it."""
+        if self._text(at) not in table.firsts:
             return None
         for size in range(min(_LONGEST, len(self.tokens) - at), 0, -1):
             words = " ".join(each.text for each in self.tokens[at : at + size])
-            if words in phrases:
-                return words, at + size
+            if words in table:
+                return table[words], at + size
         return None
 
     def _is_hyphened(self, start: int, end: int) -> bool:
         """True if a hyphen joins the words to one beside them."""
         before = start > 1 and self._text(start - 1) == "-" and self.tokens[start].glued
-        behind = self._text(end) == "-" and self.tokens[end].glued
-        return before or behind
+        return before or self._is_hyphen(end)
 
     def _skip(self, at: int, kind: str, most: int) -> int:
         end = at
@@ -169,25 +157,22 @@ class _Reader:
 
     def _limit(self, at: int) -> _Found | None:
         """A direction, a number, its unit and subject: "at least 16 GB of memory"."""
-        start, negated = at, self._text(at) in _NEGATIONS
-        phrase = self._phrase(at + negated, BEFORE)
+        negated = self._text(at) in _NEGATIONS
+        phrase = self._phrase(at + negated, phrases.BEFORE)
         if phrase is None or (at and self._is_hyphened(at, at + 1)):
             return None
-        said = BEFORE[phrase[0]]
-        if phrase[0].startswith(("max", "min")) and self._is_name(at):
+        said, behind = phrase
+        is_name = at and (self._text(at - 1) == "pro" or self.text[self.tokens[at].start].isupper())
+        if is_name and self._text(at + negated).startswith(("max", "min")):
+            # "Pro Max 256 GB" is a model.
             return None
-        number = self._skip(phrase[1], "filler", _FILLERS)
+        number = self._skip(behind, "filler", _FILLERS)
         sized = self._is(number, "size")
         measure = measure_at(self.tokens, number + sized)
         if measure is None:
             return None
         said = said._replace(subject="size") if sized else said
-        bound: Bound = FLIPPED[said.bound] if negated else said.bound
-        return self._make_limit(start, measure, said, bound)
-
-    def _is_name(self, at: int) -> bool:
-        """True for "Pro Max 256 GB": the name of a model."""
-        return bool(at) and (self._text(at - 1) == "pro" or self.text[self.tokens[at].start].isupper())
+        return self._make_limit(at, measure, said, phrases.FLIPPED[said.bound] if negated else said.bound)
 
     def _make_limit(self, start: int, measure: Measure, said: Direction, bound: Bound) -> _Found | None:
         end, unit, about = measure.end, measure.unit, [said.subject] if said.subject else []
@@ -196,34 +181,30 @@ class _Reader:
             if said.subject != "date" and self._is_word(end) and "date" not in subjects_of(self._text(start - 1)):
                 # "The economy after 2008 crisis" names an event.
                 return None
-            return _Found(start, end, self._make({bound: measure.number}, None, ["date"], year=True))
+            return _Found(start, end, _limit({bound: measure.number}, YEAR, ["date"]))
         if said.strength == "moment":
             return None
         if said.strength == "from":
             # "from 20 euro" begins a range of prices, "a router from 2017" and "photos from 5 angles" none.
-            onwards = self._phrase(end, ONWARDS)
+            onwards = self._phrase(end, phrases.ONWARDS)
             if onwards is not None and unit is None and is_year(measure.number):
-                return _Found(start, onwards[1], self._make({bound: measure.number}, None, ["date"], year=True))
+                return _Found(start, onwards[1], _limit({bound: measure.number}, YEAR, ["date"]))
             if unit is None or unit.kind not in {"currency", "area", "mass", "volume", "data"}:
                 return None
         if said.subject == "date":
             # Older than 18, newer than 3 years: an age grows the other way.
-            bound, about = _turn(bound), ["age"]
+            bound, about = phrases.TURNED[bound], ["age"]
         if unit is not None and about and subjects_in(unit.kind).isdisjoint(about):
             about = []
         end, subject = self._subject(end, unit)
         about += subject or self._subject_before(start, unit)
-        if unit is None and not about and not self._stands_alone(end, said):
-            return None
-        if unit is None and not about and self._is_word(end):
-            about = [self._text(end)]
-        return _Found(start, end, self._make({bound: measure.number}, unit, about))
-
-    def _stands_alone(self, end: int, said: Direction) -> bool:
-        """True if a number without a unit is a limit nonetheless: "headphones under 50", "more than 4 ports"."""
-        if self._is_word(end):
-            return said.strength == "strong"
-        return said.strength in {"strong", "weak"}
+        if unit is None and not about:
+            # "More than 4 ports" is a limit, and so is "headphones under 50".
+            counted = self._is_word(end)
+            if said.strength != "strong" and (counted or said.strength != "weak"):
+                return None
+            about = [self._text(end)] if counted else []
+        return _Found(start, end, _limit({bound: measure.number}, unit, about))
 
     def _subject(self, end: int, unit: Unit | None) -> tuple[int, list[str]]:
         """The subject that is named behind a number and its unit: "cm wide", "GB of memory", "players"."""
@@ -247,13 +228,6 @@ class _Reader:
         # A "battery under 20" is a thing and no property of one.
         return sorted(subjects & (measured or WORDS["property"]))
 
-    def _make(
-        self, bounds: dict[Bound, float], unit: Unit | None, about: Sequence[str], *, year: bool = False
-    ) -> Limit:
-        name = "year" if year else unit.name if unit is not None else None
-        subjects = [each[:64] for each in dict.fromkeys(about)][:MAX_ABOUT]
-        return Limit.model_validate({**bounds, "unit": name, "about": subjects})
-
     def _range(self, at: int) -> _Found | None:
         """A range: "between 20 and 40 cm", "von 2015 bis 2018", "100-200 euro"."""
         opened, ranged = self._is(at, "opening"), self._is(at, "range")
@@ -273,12 +247,12 @@ class _Reader:
             return None
         bounds: dict[Bound, float] = {"gte": low, "lte": second.number}
         if unit is None and is_year(low) and is_year(second.number):
-            return _Found(at, second.end, self._make(bounds, None, ["date"], year=True))
+            return _Found(at, second.end, _limit(bounds, YEAR, ["date"]))
         end, about = self._subject(second.end, unit)
         about = about or self._subject_before(at, unit)
         if unit is None and not about and (ranged or self._is_word(end)):
             return None
-        return _Found(at, end, self._make(bounds, unit, about))
+        return _Found(at, end, _limit(bounds, unit, about))
 
     def _limit_behind(self, at: int) -> _Found | None:
         """A number and a direction behind it: "50 euro or less", "16 GB minimum", "4+ players"."""
@@ -287,7 +261,7 @@ class _Reader:
             return None
         end = measure.end
         counted = measure.unit is None and self._is_word(end)
-        behind = self._phrase(end + counted, BEHIND)
+        behind = self._phrase(end + counted, phrases.BEHIND)
         if behind is None:
             return None
         about = sorted(subjects_of(self._text(end))) if counted else []
@@ -295,12 +269,12 @@ class _Reader:
             # "4+ players"
             about = self._subject(behind[1], None)[1]
         about = about or self._subject_before(at, measure.unit)
-        year = measure.unit is None and not about and is_year(measure.number)
-        if measure.unit is None and not about and not year:
-            return None
-        bound: Bound = "lte" if BEHIND[behind[0]] == "lte" else "gte"
-        made = self._make({bound: measure.number}, measure.unit, ["date"] if year else about, year=year)
-        return _Found(at, behind[1], made)
+        unit = measure.unit
+        if unit is None and not about:
+            if not is_year(measure.number):
+                return None
+            unit, about = YEAR, ["date"]
+        return _Found(at, behind[1], _limit({behind[0]: measure.number}, unit, about))
 
     def _size(self, at: int) -> _Found | None:
         """A size: "size 42", "Größe XL"."""
@@ -311,49 +285,49 @@ class _Reader:
             return None
         if number is not None and measure_at(self.tokens, at + 1) != Measure(number, None, at + 1, end):
             return None
-        if (behind := self._phrase(end, BEHIND)) is not None and number is not None:
-            bound: Bound = "lte" if BEHIND[behind[0]] == "lte" else "gte"
-            return _Found(at, behind[1], self._make({bound: number}, None, ["size"]))
+        if (behind := self._phrase(end, phrases.BEHIND)) is not None and number is not None:
+            return _Found(at, behind[1], _limit({behind[0]: number}, None, ["size"]))
         return _Found(at, end, Limit(value=self._words(at + 1, end), about=["size"]))
 
     def _exclusion(self, at: int) -> _Found | None:
         """An exclusion behind what is wanted: "without sugar", ", not leather", "that do not rust"."""
-        phrase = self._phrase(at, EXCLUDING)
-        start, marked = at, phrase[1] if phrase is not None else at
-        clause = phrase is not None and EXCLUDING[phrase[0]] == "clause"
-        if phrase is None or clause:
-            verb = self._clause(at)
-            if verb is not None:
-                start, marked, clause = *verb, False
-        if marked > at and self._phrase(marked, BEFORE) is not None:
-            # "No more than" is a limit.
+        phrase = self._phrase(at, phrases.EXCLUDING)
+        kind, marked = phrase if phrase is not None else ("", at)
+        if kind in {"", "clause"} and (verb := self._clause(at)) is not None:
+            kind, marked = "", verb
+        # "No more than" is a limit.
+        if marked == at or self._phrase(marked, phrases.BEFORE) is not None:
             return None
-        if marked == at or start <= self._wanted or self._text(start - 1) in WORDS["either"]:
+        if at <= self._wanted or self._is(at - 1, "either"):
             return None
-        if self._is_hyphened(at, marked) or self._phrase(at, NAMES) or (clause and not self._is_apart(at)):
+        if (
+            self._is_hyphened(at, marked)
+            or self._phrase(at, phrases.NAMES)
+            or (kind == "clause" and not self._is_apart(at))
+        ):
             return None
-        if phrase is not None and EXCLUDING[phrase[0]] == "noun" and not self._follows_noun(start):
+        is_behind_noun = self._is_word(at - 1) or self._text(at - 1) == "," or self.tokens[at - 1].number is not None
+        if kind == "noun" and not is_behind_noun:
+            # In other languages "no" is another word.
             return None
         first = marked
         while self._is(first, "determiner"):
             first += 1
         if self._is(first, "never") or any(each.isdigit() for each in self._text(first)):
             return None
-        participle = self._text(first).endswith(("ing", "ed")) or self._is(first, "state")
-        state = clause and self._text(at) == "not" and participle
-        if state and self._text(at - 1) != ",":
+        is_state = self._text(first).endswith(("ing", "ed")) or self._is(first, "state")
+        if is_state and kind == "clause" and self._text(at) == "not" and self._text(at - 1) != ",":
             return None
         end = self._end_of_name(first)
-        return _Found(start, end, Exclusion(without=self._words(first, end)[:256])) if end > first else None
+        return _Found(at, end, Exclusion(without=self._words(first, end)[:256])) if end > first else None
 
     @cached_property
     def _wanted(self) -> int:
         """The first word of what is wanted: an exclusion stands behind it."""
-        numbers = (at for at in range(len(self.tokens)) if self._is_wanted(at))
-        return next(numbers, len(self.tokens))
-
-    def _is_wanted(self, at: int) -> bool:
-        return (self._is_word(at) or self.tokens[at].number is not None) and not self._is(at, "question")
+        for at, token in enumerate(self.tokens):
+            if (self._is_word(at) or token.number is not None) and not self._is(at, "question"):
+                return at
+        return len(self.tokens)
 
     def _is_apart(self, at: int) -> bool:
         """True if "not" at a token excludes what follows, and negates no verb."""
@@ -366,27 +340,23 @@ class _Reader:
         asks = self._is(0, "question")
         return not asks and before not in WORDS["auxiliary"] | WORDS["pronoun"] and self._is_word(at - 1)
 
-    def _follows_noun(self, at: int) -> bool:
-        """True if "no" at a token follows a noun: in other languages the word is another one."""
-        return self._is_word(at - 1) or self._text(at - 1) == "," or self.tokens[at - 1].number is not None
-
-    def _clause(self, at: int) -> tuple[int, int] | None:
-        """The words of a relative clause up to its negation: "that is not", "which do not", "that don't"."""
+    def _clause(self, at: int) -> int | None:
+        """The token behind the negation of a relative clause: "that is not", "which do not", "that don't"."""
         if not self._is(at, "relative"):
             return None
         for verb in range(at + 1, min(at + _CLAUSE, len(self.tokens))):
             word = self._text(verb)
             if word.endswith("n't") or word == "cannot":
-                return at, verb + 1
+                return verb + 1
             if self._is(verb, "auxiliary") and self._text(verb + 1) in {"not", "no", "nicht"}:
-                return at, verb + 2
+                return verb + 2
         return None
 
     def _end_of_name(self, first: int) -> int:
         """The token behind the words that name what is excluded."""
         end = first
-        while end < len(self.tokens) and (self._is_word(end) or self._joins(first, end)):
-            if end > first and (self._size(end) is not None or self._phrase(end, BEFORE) is not None):
+        while self._is_word(end) or (first < end < len(self.tokens) - 1 and self._is_hyphen(end)):
+            if end > first and (self._size(end) is not None or self._phrase(end, phrases.BEFORE) is not None):
                 break
             end += 1
         words = [each for each in range(first, end) if self._text(each) != "-"]
@@ -398,26 +368,25 @@ class _Reader:
         elif len(words) > _NAMED:
             end = words[_NAMED]
         also = self._skip(end, "also", 1)
-        if also > end and self._is_word(also) and not self._phrase(end, EXCLUDING):
+        if also > end and self._is_word(also) and not self._phrase(end, phrases.EXCLUDING):
             return self._end_of_name(also)
         return end
 
-    def _joins(self, first: int, at: int) -> bool:
-        """True for a hyphen or an elided article within a name."""
-        return at > first and self._text(at) == "-" and self.tokens[at].glued and at + 1 < len(self.tokens)
+    def _is_hyphen(self, at: int) -> bool:
+        return self._text(at) == "-" and self.tokens[at].glued
 
     def _order(self, at: int) -> _Found | None:
-        phrase = self._phrase(at, ORDERS)
+        phrase = self._phrase(at, phrases.ORDERS)
         if phrase is None or self._is_hyphened(at, phrase[1]) or len(self.tokens) == phrase[1] - at:
             return None
-        subject, direction = ORDERS[phrase[0]]
-        start = at - 1 if at and self._is(at - 1, "filler") else at
+        subject, direction = phrase[0]
+        start = at - 1 if self._is(at - 1, "filler") else at
         return _Found(start, phrase[1], Order(about=[subject], direction=direction))
 
 
-def _turn(bound: Bound) -> Bound:
-    turned: dict[Bound, Bound] = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
-    return turned[bound]
+def _limit(bounds: dict[Bound, float], unit: Unit | None, about: Sequence[str]) -> Limit:
+    subjects = [each[:64] for each in dict.fromkeys(about)][:MAX_ABOUT]
+    return Limit.model_validate({**bounds, "unit": unit and unit.name, "about": subjects})
 
 
 def alternatives(without: str) -> Iterator[list[str]]:

@@ -40,12 +40,8 @@ _SIGNS: Final = (
 )
 
 
-def _code_points(span: str) -> str:
-    first, _, last = span.partition("-")
-    return f"{chr(int(first, 16))}-{chr(int(last or first, 16))}"
-
-
-_CLASS: Final = "".join(map(_code_points, _SIGNS.split()))
+_SPANS: Final = (span.partition("-") for span in _SIGNS.split())
+_CLASS: Final = "".join(f"{chr(int(first, 16))}-{chr(int(last or first, 16))}" for first, _, last in _SPANS)
 
 # Most separators come before the first sign, and are spared the search among all of them.
 WORD: Final = rf"(?:[^\W_]++|(?![\0-\u0344])[{_CLASS}]++)++"

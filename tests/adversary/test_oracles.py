@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 import pytest
 
-from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.analysers import Bm25
@@ -68,7 +67,7 @@ class Source:
         retrieval.parsed = parse(text, {})
         retrieval.embedding = Embedding(np.array(vector, np.float32))
         self._searches(query)
-        stage = SearchLeg(leg, Runner(self._client), Bounds(1, 1, 1))
+        stage = SearchLeg(leg, self._client, Bounds(1, 1, 1))
         batch_key, request = stage.ask(query)
         [found] = asyncio.run(stage.call(batch_key, [request], TIMEOUT))
         assert isinstance(found, Found)

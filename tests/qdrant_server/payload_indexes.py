@@ -16,14 +16,14 @@ from qdrant_edge import (
     UuidIndexParams,
 )
 
-from operators.clients.qdrant_edge import collection_config
+from operators.clients.qdrant_edge import conversions
 from tests.qdrant_server.refusals import bad_request
 
 if TYPE_CHECKING:
     # Names of the engine's type stubs only.
     from qdrant_edge import PayloadSchemaParams
 
-INDEXES: Mapping[str, Any] = {**collection_config.INDEXES, "geo": GeoIndexParams, "uuid": UuidIndexParams}
+INDEXES: Mapping[str, Any] = {**conversions.INDEXES, "geo": GeoIndexParams, "uuid": UuidIndexParams}
 
 SHORT = "short"
 

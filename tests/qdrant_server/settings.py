@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from operators.clients.qdrant_edge.collection_config import HNSW
+from operators.clients.qdrant_edge.conversions import HNSW
 from tests.qdrant_server.refusals import bad_request, out_of_range, wrong_input
 
 Body = Mapping[str, Any]

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import httpx
 import orjson
 
-from operators.clients.qdrant_edge.collection_config import edge_config
+from operators.clients.qdrant_edge.conversions import edge_config
 from operators.clients.qdrant_edge.shards import NAME, Engine, Refusal
 from tests.qdrant_server.access import (
     OPEN,
@@ -163,12 +163,12 @@ class ServerTransport(httpx.AsyncBaseTransport):
         with reading():
             settings = read_settings(body)
             created = engine_body(settings)
-            config = edge_config(created)
+            edge_config(created)
         if not NAME.fullmatch(name) or name in {".", ".."}:
             raise out_of_range("collection_name", f"collection name `{name}` contains forbidden characters")
-        self._engine.create(name, created, config)
+        self._engine.create(name, created)
         for number in range(1, settings.get("shard_number", 1)):
-            self._engine.create(SHARD.format(number=number, name=name), created, config)
+            self._engine.create(SHARD.format(number=number, name=name), created)
         return True
 
     def _patch(self, name: str, body: Any) -> bool:

@@ -18,7 +18,7 @@ from qdrant_edge import (
 )
 from typing_extensions import override
 
-from operators.clients.qdrant_edge import vectors
+from operators.clients.qdrant_edge import conversions
 from operators.clients.qdrant_edge.shards import Refusal
 from tests.qdrant_server.payload_indexes import analyser_options
 from tests.qdrant_server.refusals import bad_request, out_of_range, wrong_input
@@ -32,11 +32,11 @@ UINT32_MAX = 2**32 - 1
 BM25_MODEL = "qdrant/bm25"
 
 
-class VectorSchema(vectors.VectorSchema):
+class VectorSchema(conversions.VectorSchema):
     """The named vectors of a collection, and the words in which a server refuses others."""
 
     @classmethod
-    def of(cls, schema: vectors.VectorSchema) -> VectorSchema:
+    def of(cls, schema: conversions.VectorSchema) -> VectorSchema:
         """The same of the engine's collection."""
         return cls(schema.sizes, schema.multi, schema.sparse)
 

@@ -17,7 +17,6 @@ import pytest
 from flows.assembly import query as assembly
 from operators.clients.http.transport import Endpoint, http_transport
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant.server import ServerClient
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
@@ -59,7 +58,6 @@ class Place:
 
     def __init__(self, qdrant: QdrantClient) -> None:
         self.qdrant = qdrant
-        self.runner = Runner(qdrant)
         self.searches = Searches(assembly.bodies(SETTINGS))
 
     async def open(self) -> None:
@@ -85,7 +83,7 @@ class Place:
         self.searches(admitted)
         found: dict[str, Found] = {}
         for name in (VECTOR, KEYWORD, STRUCTURED):
-            leg = SearchLeg(name, self.runner, Bounds(TIMEOUT, 8, 1))
+            leg = SearchLeg(name, self.qdrant, Bounds(TIMEOUT, 8, 1))
             if leg.wants(admitted):
                 batch_key, request = leg.ask(admitted)
                 [outcome] = await leg.call(batch_key, [request], TIMEOUT)

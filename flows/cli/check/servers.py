@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from flows.assembly import clients
 from flows.assembly.clients import Clients, InProcess, mismatch
 from flows.cli.check import Finding
-from operators.clients.chat.completions import Unanswered
+from operators.clients.chat.completions import NoCompletion
 from operators.clients.http.clock import ahead
 from operators.clients.local.minilm import MiniLM
 from operators.clients.rerankers import RerankRequest
@@ -175,7 +175,7 @@ _REFUSED: Final = (
 
 def _unanswered(error: BackendError) -> tuple[str, str]:
     """The symptom and its remedy, in the words of the server if there are any: the request is nobody's."""
-    if isinstance(error, Unanswered):
+    if isinstance(error, NoCompletion):
         return error.symptom, f"{error.cure[0].upper()}{error.cure[1:]}."
     answered = error.status is not None
     remedies = {

@@ -24,7 +24,7 @@ from flows.cli.rank import PoolRanker, ReadPool, find_recipe
 from operators.evaluation import search as searching
 from operators.evaluation.comparison import Comparison, Verdict, compare_systems
 from operators.evaluation.metrics import TABLE, By, Halves, JudgedQuery, by_query, halves, mean, relevant
-from operators.evaluation.search import BestSetting, Dimension, Setting, TuningTarget, with_setting
+from operators.evaluation.search import BestSetting, Dimension, Setting, Wanted, with_setting
 from operators.ranking.content import content, fingerprint
 from schemas.document import CONTENT
 from schemas.errors import ConfigError
@@ -96,7 +96,7 @@ class Tuned:
         return f"{self.recipe.name}: the tuned recipe is not shown to be better on the held-out queries ({measured})."
 
 
-def parse_wanted(text: str) -> TuningTarget:
+def parse_wanted(text: str) -> Wanted:
     """Read `score`, `score.alpha`, `score.weights.keyword` or `score.alpha=0.2,0.5`, as JSON. Raises BadParameter."""
     path, equals, listed = text.partition("=")
     stage, *rest = path.strip().split(".", 2)
@@ -107,12 +107,12 @@ def parse_wanted(text: str) -> TuningTarget:
     except ValueError as error:
         raise typer.BadParameter(f"{text!r}: the values are not JSON: {error}") from error
     parameter, key = (*rest, None, None)[:2]
-    return TuningTarget(stage, parameter, key, values)
+    return Wanted(stage, parameter, key, values)
 
 
 def tune(
     wanted: Annotated[
-        list[TuningTarget],
+        list[Wanted],
         typer.Argument(
             parser=parse_wanted,
             metavar="STAGE[.PARAMETER[=V,V]]",
@@ -169,7 +169,7 @@ def tune(
     sources.report_lost([("pools", source.tally.answered, source.tally.lost)], allowed=allow_partial)
 
 
-def search_space(recipe: Recipe, wanted: Iterable[TuningTarget]) -> list[Dimension]:
+def search_space(recipe: Recipe, wanted: Iterable[Wanted]) -> list[Dimension]:
     """The dimensions of this recipe; of two with one path, the one with listed values. Raises RecipeError."""
     found: dict[str, Dimension] = {}
     for each in wanted:
@@ -182,7 +182,7 @@ def search_space(recipe: Recipe, wanted: Iterable[TuningTarget]) -> list[Dimensi
     return list(found.values())
 
 
-def recipes_with(recipes: Iterable[Recipe], wanted: Sequence[TuningTarget]) -> list[Recipe]:
+def recipes_with(recipes: Iterable[Recipe], wanted: Sequence[Wanted]) -> list[Recipe]:
     """The recipes that have the stages of all that is wanted. Raises ConfigError if none has."""
     found, wrong = [], []
     for recipe in recipes:
@@ -203,7 +203,7 @@ def tune_recipe(
     ranker: PoolRanker,
     recipe: Recipe,
     pools: Iterable[ReadPool],
-    wanted: Sequence[TuningTarget],
+    wanted: Sequence[Wanted],
     judged: Qrels,
     rules: Rules,
     tried: Callable[[], None] = lambda: None,

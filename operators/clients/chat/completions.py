@@ -1,4 +1,8 @@
-"""Chat models behind HTTP: one request a completion, in the terms of an API of `operators.clients.chat.apis`.
+"""Chat models behind HTTP: a system text and a user text in, the text of one answer out. Texts of strangers are quoted.
+
+Models differ in the parameters that they take. Nothing is learnt of a refusal: the configuration chooses a row of APIS,
+and `rankstream check` says whether the server takes it. Where a server differs from its row, `chat.parameters` sets a
+parameter, or leaves it out.
 
 An answer of another shape speaks against the server. A refusal, and a message without a text, speak against the texts
 of the request: they are bad responses, too, but none that the server's breaker counts, or a planted text that models
@@ -9,15 +13,163 @@ for any other reason, such as an error or a lack of resources, is a bad response
 not known.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, NamedTuple
 
-from operators.clients.chat import Form
-from operators.clients.chat.apis import Api, ChatMessage, Structured
+import orjson
+
 from operators.clients.http.backend import Backend
-from operators.clients.http.transport import CONTROL, Control
+from operators.clients.http.transport import CONTROL, Call
 from schemas.errors import BackendBadResponse
+
+Structured = Literal["none", "json_schema", "tool"]
+"""The way in which a model is asked for structured output."""
+
+Fields = Mapping[str, Any]
+"""Fields of a request's body."""
+
+_TEMPLATE_TOKEN: Final = re.compile(r"[<\[◁]")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of an answer: a JSON object of `schema`. The system text asks for it, too: not every server can."""
+
+    name: str
+    schema: Mapping[str, Any]
+
+
+def quote(text: str) -> str:
+    """Write `text` as a JSON string that it can't end: one line, every character of it printable.
+
+    Line separators, invisible characters and lone surrogates are escaped, as are quotes; letters of any script are not.
+    Neither `<`, `[` nor `◁` stands in it, with which the tokens of chat templates and the tags of thoughts begin: many
+    servers take those for the end of a message wherever they stand.
+    """
+    literal = _TEMPLATE_TOKEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+    if literal.isprintable():
+        return literal
+    return "".join(character if character.isprintable() else json.dumps(character).strip('"') for character in literal)
+
+
+_TEXTS: Final = frozenset({"text", "output_text"})
+
+
+class ChatMessage(NamedTuple):
+    """A model's message: its text with the input of a called tool, the reason for its end, and True if it refuses.
+
+    `text` is None where the content has another shape. Thoughts in fields or blocks of their own are no part of it.
+    """
+
+    text: str | None
+    end: object = None
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """An API: its path, the name of its limit of tokens, and what a request has beside its prompt.
+
+    `structured` gives the fields that ask for structured output, by the way. `read` finds the message in an answer.
+    """
+
+    path: str
+    prompt: Callable[[str, str], Fields]
+    structured: Mapping[Structured, Callable[[Form], Fields]]
+    read: Callable[[Any], ChatMessage | None]
+    limit: str = "max_tokens"
+    parameters: Fields = field(default_factory=lambda: {"temperature": 0})
+
+
+def _read_openai(answer: Any) -> ChatMessage | None:
+    match answer:
+        case {"choices": [dict(choice), *_]}:
+            end = "error" if choice.get("error") else choice.get("finish_reason")
+            match choice.get("message"):
+                case {"refusal": str(refusal)} if refusal:
+                    return ChatMessage("", end, refused=True)
+                case {"tool_calls": [{"function": {"arguments": str(arguments)}}, *_]}:
+                    return ChatMessage(arguments, end)
+                case {"content": str(text)}:
+                    return ChatMessage(text, end)
+                case {"content": None}:
+                    return ChatMessage("", end)
+                case {"content": list(blocks)}:
+                    return ChatMessage(_join(blocks), end)
+            return ChatMessage(None, end)
+    return None
+
+
+def _read_anthropic(answer: Any) -> ChatMessage | None:
+    match answer:
+        case {"content": list(blocks)}:
+            return ChatMessage(_join(blocks), answer.get("stop_reason"))
+    return None
+
+
+def _join(blocks: list[Any]) -> str | None:
+    """Join the blocks' texts and tools' inputs; blocks of other types, such as thoughts, are left out.
+
+    None if one of them is no block.
+    """
+    texts: list[str] = []
+    for block in blocks:
+        match block:
+            case {"type": str(kind), "text": str(text)} if kind in _TEXTS:
+                texts.append(text)
+            case {"type": "tool_use", "input": dict(given)}:
+                texts.append(orjson.dumps(given).decode())
+            case {"type": str(kind)} if kind not in _TEXTS:
+                continue
+            case _:
+                return None
+    return "".join(texts)
+
+
+OPENAI: Final = Api(
+    "/chat/completions",
+    lambda system, user: {"messages": [{"role": "system", "content": system}, {"role": "user", "content": user}]},
+    {
+        "none": lambda _: {},
+        "json_schema": lambda form: {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": form.name, "strict": True, "schema": form.schema},
+            }
+        },
+        "tool": lambda form: {
+            "tools": [{"type": "function", "function": {"name": form.name, "parameters": form.schema}}],
+            "tool_choice": {"type": "function", "function": {"name": form.name}},
+        },
+    },
+    _read_openai,
+)
+ANTHROPIC: Final = Api(
+    "/messages",
+    lambda system, user: {"system": system, "messages": [{"role": "user", "content": user}]},
+    {
+        "none": lambda _: {},
+        "json_schema": lambda form: {"output_config": {"format": {"type": "json_schema", "schema": form.schema}}},
+        "tool": lambda form: {
+            "tools": [{"name": form.name, "input_schema": form.schema}],
+            "tool_choice": {"type": "tool", "name": form.name},
+        },
+    },
+    _read_anthropic,
+)
+
+APIS: Final[Mapping[str, Api]] = {
+    "openai": OPENAI,
+    "openai_reasoning": replace(OPENAI, limit="max_completion_tokens", parameters={}),
+    "deepseek": replace(
+        OPENAI, structured={**OPENAI.structured, "json_schema": lambda _: {"response_format": {"type": "json_object"}}}
+    ),
+    "anthropic": ANTHROPIC,
+}
+"""By kind of server."""
 
 MAX_TEXT: Final = 400_000
 """Most characters of a text, thoughts included: to read a longer one would hold up all other queries."""
@@ -37,7 +189,7 @@ _FILTERED: Final = frozenset({"content_filter", "content_filtered", "refusal", "
 _LONGEST_REASON: Final = 40
 
 
-class Unanswered(BackendBadResponse):
+class NoCompletion(BackendBadResponse):
     """A completion that holds no answer; `cure` is what to do."""
 
     def __init__(self, backend: str, symptom: str, cure: str) -> None:
@@ -47,8 +199,8 @@ class Unanswered(BackendBadResponse):
 
 
 @dataclass(frozen=True, slots=True)
-class HttpChat:
-    """A ChatModel over one backend, which is asked for at most `max_tokens` tokens.
+class ChatModel:
+    """A model behind one backend, which is asked for at most `max_tokens` tokens.
 
     `parameters` are further fields of each request; one that is None is left out. A refusal of the model, or of a
     content filter, is BackendBadResponse, and so is an answer that was cut, or has no text.
@@ -62,25 +214,25 @@ class HttpChat:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     async def complete(self, system: str, user: str, form: Form, *, timeout: float) -> str:
-        message = await self.backend.ask(
-            self.api.path,
-            self._body(system, user, form),
-            self._read,
-            timeout=timeout,
-            repeatable=True,
-            control=Control(self.api.path, self._body(system, CONTROL, form), self._read),
-        )
+        """Return the text of one whole answer within `timeout` seconds; raises BackendError.
+
+        The text should hold JSON of `form`, but may hold anything.
+        """
+        control = Call(self.api.path, self._body(system, CONTROL, form), self._read)
+        body = self._body(system, user, form)
+        call = Call(self.api.path, body, self._read, repeatable=True, control=control)
+        message = await self.backend.ask(call, timeout=timeout)
         name, text = self.backend.name, message.text or ""
         if message.refused:
             raise BackendBadResponse(f"{name}: the model refused to answer")
         if message.end in _CUT:
-            raise Unanswered(
+            raise NoCompletion(
                 name,
                 "the answer was cut at the limit of tokens",
                 f"raise chat.max_tokens ({self.max_tokens}), or have the model think less by chat.parameters",
             )
         if not text.strip():
-            raise Unanswered(
+            raise NoCompletion(
                 name,
                 "an answer without a text",
                 "turn thinking off by chat.parameters, or give the server the reasoning parser of this model",

@@ -2,11 +2,11 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 
-from operators.clients.chat import ChatModel, Form, quote
+from operators.clients.chat.completions import ChatModel, Form, quote
 from operators.text.dates import TemporalExpression
 from schemas.errors import BackendBadResponse
 
@@ -38,40 +38,15 @@ FORM: Final = Form(
 _OBJECT: Final = re.compile(r"\{[^{}]*\}")
 
 
-class TemporalExtractor(Protocol):
-    """Reads the time in a query that the rules of `operators.text.times` cannot read."""
+async def extract_time(chat: ChatModel, query: str, now: float, *, timeout: float) -> TemporalExpression | None:
+    """Return the time that `query` speaks of at `now`, in Unix seconds and any language; None if it names none.
 
-    @property
-    def model(self) -> str:
-        """The model's name, as traces report it."""
-        ...
-
-    async def temporal_expression(self, query: str, now: float, *, timeout: float) -> TemporalExpression | None:
-        """Return the time that `query` speaks of at `now`, in Unix seconds, or None if it names none.
-
-        Raises BackendError.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Release connections."""
-        ...
-
-
-class ChatTemporalExtractor:
-    """A TemporalExtractor that asks a chat model, in any language; a query decides on its own time alone."""
-
-    def __init__(self, chat: ChatModel) -> None:
-        self.model = chat.model
-        self._chat = chat
-
-    async def temporal_expression(self, query: str, now: float, *, timeout: float) -> TemporalExpression | None:
-        today = datetime.fromtimestamp(now, UTC)
-        user = f"Today (UTC): {today:%A}, {today.date().isoformat()}\nQuery:\n{quote(query)}"
-        return read_temporal_expression(await self._chat.complete(SYSTEM, user, FORM, timeout=timeout))
-
-    async def aclose(self) -> None:
-        await self._chat.aclose()
+    The model is for queries that the rules of `operators.text.times` cannot read. A query decides on its own time
+    alone. Raises BackendError.
+    """
+    today = datetime.fromtimestamp(now, UTC)
+    user = f"Today (UTC): {today:%A}, {today.date().isoformat()}\nQuery:\n{quote(query)}"
+    return read_temporal_expression(await chat.complete(SYSTEM, user, FORM, timeout=timeout))
 
 
 def read_temporal_expression(answer: str) -> TemporalExpression | None:

@@ -18,18 +18,15 @@ class Encoder(Protocol[Vector]):
     @property
     def model(self) -> str:
         """The model's name, as provenance reports it."""
-        ...
 
     async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Vector]:
         """Embed `texts`, all of one purpose, in their order within `timeout` seconds.
 
         Raises BackendError when the whole request failed; an answer is complete or rejected whole.
         """
-        ...
 
     async def aclose(self) -> None:
         """Release connections and threads."""
-        ...
 
 
 Embedder = Encoder[Embedding]

@@ -1,8 +1,6 @@
 """Bi-encoders behind HTTP: the APIs of OpenAI, text-embeddings-inference, Cohere, Voyage and NVIDIA's NIM.
 
-`APIS` has each, and `SPARSE_APIS` those of sparse encoders: where its calls go, what they carry with the texts, and
-where the answer has the vectors. Texts above a server's largest batch go out as several requests at once, answered
-whole or not at all.
+Texts above a server's largest batch go out as several requests at once, answered whole or not at all.
 """
 
 import asyncio
@@ -16,7 +14,7 @@ import numpy as np
 from operators.clients.embedders import Purpose, Vector
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index, fit_float32
-from operators.clients.http.transport import CONTROL, Control
+from operators.clients.http.transport import CONTROL, Call
 from operators.query.backend_answers import Embedding
 from operators.text.terms import SparseVector
 from schemas.errors import BackendBadResponse
@@ -61,11 +59,7 @@ APIS: Final[Mapping[str, EmbeddingApi]] = {
     ),
     "voyage": EmbeddingApi("/embeddings", "input", {}, ("data",), indexed=True, dimensions="output_dimension"),
     "nim": EmbeddingApi(
-        "/embeddings",
-        "input",
-        {"encoding_format": "float", "truncate": "END"},
-        ("data",),
-        indexed=True,
+        "/embeddings", "input", {"encoding_format": "float", "truncate": "END"}, ("data",), indexed=True
     ),
 }
 """By `embedder.kind`. OpenAI's is that of vLLM, infinity and llama-server, too."""
@@ -97,10 +91,10 @@ class BiEncoder(Generic[Vector]):
     purposes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Vector]:
+        control = self._call([CONTROL], purpose)
+
         async def request(batch: Sequence[str]) -> list[Vector]:
-            read = partial(self._read, len(batch))
-            body, control = self._body(batch, purpose), self._control(purpose)
-            return await self.backend.ask(self.api.path, body, read, timeout=timeout, repeatable=True, control=control)
+            return await self.backend.ask(self._call(batch, purpose, control), timeout=timeout)
 
         answers = await in_batches(texts, self.max_batch, request)
         return [embedding for answer in answers for embedding in answer]
@@ -108,16 +102,14 @@ class BiEncoder(Generic[Vector]):
     async def aclose(self) -> None:
         await self.backend.aclose()
 
-    def _control(self, purpose: Purpose) -> Control:
-        return Control(self.api.path, self._body([CONTROL], purpose), partial(self._read, 1))
-
-    def _body(self, batch: Sequence[str], purpose: Purpose) -> dict[str, Any]:
+    def _call(self, batch: Sequence[str], purpose: Purpose, control: Call[Any] | None = None) -> Call[list[Vector]]:
         fields = dict(self.purposes.get(purpose, {}))
         prefix = fields.pop(PREFIX, "")
         named = {} if self.api.model is None else {self.api.model: self.model}
         sized = {} if self.dimensions is None else {self.api.dimensions: self.dimensions}
         texts = [prefix + text for text in batch] if prefix else batch
-        return {**named, self.api.texts: texts, **self.api.fields, **sized, **fields}
+        body = {**named, self.api.texts: texts, **self.api.fields, **sized, **fields}
+        return Call(self.api.path, body, partial(self._read, len(batch)), repeatable=True, control=control)
 
     def _read(self, count: int, answer: object) -> list[Vector]:
         """The vectors of an answer for `count` texts, in their order. Raises BackendBadResponse."""

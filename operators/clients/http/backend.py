@@ -41,13 +41,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from operators.clients.admission import REST, Breaker, Permit, RetryBudget
 from operators.clients.failures import OutageLog, at_deadline
-from operators.clients.http.transport import Control, Endpoint
+from operators.clients.http.transport import Call, Endpoint
 from operators.runtime.turns import WaitQueue
 from operators.telemetry.metrics import BackendMetrics, FlowMetrics, Instruments
 from schemas.errors import AnswerTooLong, BackendError, BackendTimeout, BackendUnavailable, Blame
@@ -90,17 +90,6 @@ def _over(task: asyncio.Task[Any] | None) -> bool:
     return task is None or task.done() or task.get_loop() is not asyncio.get_running_loop()
 
 
-class _Call(NamedTuple, Generic[Result]):
-    """A request, of which each try is the same."""
-
-    method: str
-    path: str
-    body: object
-    read: Callable[[Any], Result]
-    repeatable: bool
-    control: Control | None
-
-
 class Resilient:
     """The endpoint with retries, a retry budget, a breaker and a log of its outages.
 
@@ -123,7 +112,7 @@ class Resilient:
         self._budget = RetryBudget()
         self._breaker = Breaker()
         self._turns = WaitQueue()
-        self._control: Control | None = None
+        self._control: Call[Any] | None = None
         self._controlling: asyncio.Task[bool | None] | None = None
         self._answered_control = -math.inf
         self._probing: asyncio.Task[None] | None = None
@@ -136,31 +125,15 @@ class Resilient:
 
     @property
     def name(self) -> str:
-        """The backend's name, for messages."""
         return self.endpoint.name
 
-    async def ask(
-        self,
-        path: str,
-        body: object,
-        read: Callable[[Any], Result],
-        *,
-        timeout: float,
-        method: str = "POST",
-        repeatable: bool = False,
-        control: Control | None = None,
-    ) -> Result:
-        """Send `body` and return what `read` makes of the parsed answer, all within `timeout` seconds.
-
-        `repeatable`: the request only reads, so it may be sent again on a new connection when an old one breaks.
-        `control` tells a request that the backend cannot digest from a backend that fails.
-        `read` raises BackendError for an answer that breaks the protocol. Raises BackendError.
-        """
+    async def ask(self, call: Call[Result], *, timeout: float) -> Result:
+        """Make the call, all within `timeout` seconds: what its `read` makes of the answer. Raises BackendError."""
         deadline = self._clock() + timeout
         if timeout <= 0:
             raise BackendTimeout(f"{self.name}: no time left", unread=True)
-        content = orjson.Fragment(self.endpoint.encode(body)) if body is not None else None
-        self._control = control or self._control
+        content = orjson.Fragment(self.endpoint.encode(call.body)) if call.body is not None else None
+        self._control = call.control or self._control
         permit = await self._admit(deadline)
         if permit is None and (asked := self._breaker.pause(self._clock())):
             raise BackendUnavailable(f"{self.name}: not asked, it wants no call for {asked:.1f} s", unread=True)
@@ -173,15 +146,15 @@ class Resilient:
         def note(answer: Any) -> Result:
             nonlocal answered
             answered = True
-            return read(answer)
+            return call.read(answer)
 
-        call = _Call(method, path, content, note, repeatable, control)
+        encoded = call._replace(body=content, read=note)
         self._budget.begin()
         failures = 0
         try:
             while permit is not None:
                 try:
-                    return await self._try(permit, call, deadline - self._clock())
+                    return await self._try(permit, encoded, deadline - self._clock())
                 except BackendUnavailable as error:
                     if answered:
                         raise
@@ -205,7 +178,6 @@ class Resilient:
         raise failure
 
     async def aclose(self) -> None:
-        """Close the endpoint."""
         self._closed = True
         for task in (self._controlling, self._probing):
             if task is not None and not _over(task):
@@ -253,7 +225,7 @@ class Resilient:
         """Wake the requests that wait: as many as there is room for, or all of them for their refusal."""
         self._turns.wake(math.inf if self._breaker.rests(self._clock()) else self._breaker.room)
 
-    async def _try(self, permit: Permit, call: _Call[Result], timeout: float) -> Result:
+    async def _try(self, permit: Permit, call: Call[Result], timeout: float) -> Result:
         """Ask once, and report the outcome to breaker, log and metrics. Raises what the endpoint and `read` raise."""
         started = self._clock()
         try:
@@ -286,8 +258,7 @@ class Resilient:
         # Raised out here, where nothing is chained to it.
         raise await self._attribute(permit, failure, call, timeout - (self._clock() - started))
 
-    def _report(self, permit: Permit, error: BackendError, call: _Call[Any]) -> None:
-        """Report a failure to breaker and log."""
+    def _report(self, permit: Permit, error: BackendError, call: Call[Any]) -> None:
         self._log.failed(error, call.path, reads=call.repeatable)
         alive = isinstance(error, AnswerTooLong) and error.blame is Blame.UNKNOWN
         if alive or error.blame in {Blame.REQUEST, Blame.CONFIGURATION}:
@@ -298,7 +269,7 @@ class Resilient:
             self._breaker.fail(permit, self._clock(), error.retry_after)
         self._probe()
 
-    async def _attribute(self, permit: Permit, error: BackendError, call: _Call[Any], timeout: float) -> BackendError:
+    async def _attribute(self, permit: Permit, error: BackendError, call: Call[Any], timeout: float) -> BackendError:
         """Report the failure, after a control request where that tells more; wait `timeout` seconds for it."""
         control = call.control
         if control is None or error.suspect not in {Blame.UNKNOWN, Blame.REQUEST}:
@@ -325,13 +296,13 @@ class Resilient:
             await asyncio.wait([controlling], timeout=max(timeout, 0.0))
         return judged
 
-    async def _judge(self, control: Control) -> bool | None:
+    async def _judge(self, control: Call[Any]) -> bool | None:
         """The same as `_answers`, whose success is remembered: a probe's says nothing of this task."""
         answered = await self._answers(control)
         self._answered_control = self._clock() if answered else -math.inf
         return answered
 
-    async def _answers(self, control: Control) -> bool | None:
+    async def _answers(self, control: Call[Any]) -> bool | None:
         """True if the backend answers the control request; None if it takes too long to tell."""
         started = self._clock()
         timeout = max(_CONTROL_TIMEOUT, 2 * self._slowest)
@@ -350,7 +321,7 @@ class Resilient:
         if _over(self._probing):
             self._probing = asyncio.create_task(self._until_closed(self._control))
 
-    async def _until_closed(self, control: Control) -> None:
+    async def _until_closed(self, control: Call[Any]) -> None:
         interval = REST
         while not self._breaker.closed:
             await asyncio.sleep(interval)

@@ -26,18 +26,17 @@ class Ahead:
 
 
 class _Dated(httpx.AsyncBaseTransport):
-    """A transport that notes the `Date` of the last answer, and the times of its request and arrival."""
+    """A transport that compares clocks by the `Date` of each answer."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self._inner = inner
-        self.date: str | None = None
-        self.sent = self.answered = 0.0
+        self.answered = False
+        self.ahead: Ahead | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.sent = time.time()
+        sent = time.time()
         response = await self._inner.handle_async_request(request)
-        self.answered = time.time()
-        self.date = response.headers.get("date")
+        self.answered, self.ahead = True, between(response.headers.get("date", ""), sent, time.time())
         return response
 
     async def aclose(self) -> None:
@@ -58,7 +57,7 @@ async def ahead(name: str, url: str, transport: httpx.AsyncBaseTransport, timeou
             raise
     finally:
         await endpoint.aclose()
-    return None if dated.date is None else between(dated.date, dated.sent, dated.answered)
+    return dated.ahead
 
 
 def between(date: str, sent: float, answered: float) -> Ahead | None:

@@ -229,7 +229,9 @@ class Connection(asyncio.Protocol):
         while True:
             if answer.chunks:
                 chunk = answer.take()
-                self._read_on()
+                if self._paused and self._transport is not None and not self._transport.is_closing():
+                    self._paused = False
+                    self._transport.resume_reading()
                 yield chunk
             elif answer.complete:
                 return
@@ -283,11 +285,6 @@ class Connection(asyncio.Protocol):
     def _notify(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
-
-    def _read_on(self) -> None:
-        if self._paused and self._transport is not None and not self._transport.is_closing():
-            self._paused = False
-            self._transport.resume_reading()
 
 
 def _head(request: httpx.Request) -> bytes:

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 # The one of the environment, which typeshed does not know: `proxy_bypass` asks the system where it is no Linux.
 from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
@@ -142,13 +142,20 @@ CONTROL: Final = "water"
 """A text that every model reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
-    """A small request that a backend in order answers: the path, the body, and the reading of the answer."""
+class Call(NamedTuple, Generic[T]):
+    """A request, of which each try is the same: its path, its body, and the reading of the parsed answer.
+
+    `read` raises BackendError for an answer that breaks the protocol. `repeatable`: the request only reads, so it may
+    be sent again on a new connection when an old one breaks. `control` is a small request that a backend in order
+    answers: it tells a request that the backend cannot digest from a backend that fails.
+    """
 
     path: str
     body: object
-    read: Callable[[Any], object]
+    read: Callable[[Any], T]
+    method: str = "POST"
+    repeatable: bool = False
+    control: "Call[Any] | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +197,11 @@ class Endpoint:
         url = httpx.URL(self.base_url)
         return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
-    async def ask(
-        self,
-        path: str,
-        body: object,
-        read: Callable[[Any], T],
-        *,
-        timeout: float,
-        method: str = "POST",
-        repeatable: bool = False,
-        control: Control | None = None,  # noqa: ARG002  for layers that retry
-    ) -> T:
-        """Call once and return what `read` makes of the parsed answer. Raises BackendError."""
-        return read(await self.call(method, path, body, timeout=timeout, repeatable=repeatable))
+    async def ask(self, call: Call[T], *, timeout: float) -> T:
+        """Make the call once, and return what `read` makes of the parsed answer. Raises BackendError."""
+        return call.read(
+            await self.call(call.method, call.path, call.body, timeout=timeout, repeatable=call.repeatable)
+        )
 
     async def call(
         self, method: str, path: str, body: object = None, *, timeout: float, repeatable: bool = False
@@ -325,15 +324,12 @@ class Endpoint:
         return self._mask(text)
 
     def _mask(self, text: bytes) -> bytes:
-        """Cut a body to what the dialect reads, and mask the values of headers."""
-        for secret in self._secrets():
+        """Cut a body to what the dialect reads, and mask the values of headers and of the URL's query."""
+        words = (word for value in (*self.headers.values(), *self.query.values()) for word in value.split())
+        # Words that may be keys; shorter ones stand in any text.
+        for secret in (word.encode() for word in words if len(word) >= _SHORTEST_KEY):
             text = text.replace(secret, b"***")
         return text[: self.dialect.read]
-
-    def _secrets(self) -> list[bytes]:
-        """Words that may be keys, of headers and of the URL's query; shorter ones stand in any text."""
-        words = (word for value in (*self.headers.values(), *self.query.values()) for word in value.split())
-        return [word.encode() for word in words if len(word) >= _SHORTEST_KEY]
 
     async def _read_body(self, response: httpx.Response) -> bytes:
         # As they are on the wire: to decode them costs more.
@@ -420,19 +416,13 @@ def cause_of(error: Exception) -> str:
         return SILENT_END
     if isinstance(cause, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError):
         return "the connection broke"
-    if isinstance(cause, OSError):
-        return _system_cause(cause)
-    return "no connection"
-
-
-def _system_cause(error: OSError) -> str:
-    if isinstance(error, ssl.SSLError):
-        reason = error.reason or type(error).__name__
+    if isinstance(cause, ssl.SSLError):
+        reason = cause.reason or type(cause).__name__
         meant = ": https spoken to a plain port" if reason in _NOT_TLS else ""
         return f"no TLS connection ({reason}){meant}"
-    if isinstance(error, ConnectionError) and error.errno is None:
+    if isinstance(cause, ConnectionError) and cause.errno is None:
         # Only a handshake ends so: a connection that is made or refused has a number.
         return "the connection broke in the TLS handshake: https spoken to a plain port?"
-    if error.errno == errno.ECONNREFUSED:
-        return "connection refused"
-    return os.strerror(error.errno).lower() if error.errno else "no connection"
+    if isinstance(cause, OSError) and cause.errno:
+        return "connection refused" if cause.errno == errno.ECONNREFUSED else os.strerror(cause.errno).lower()
+    return "no connection"

@@ -17,15 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from tokenizers.models import BPE
 
-from operators.clients.local import inference
-from operators.clients.local.quantisation import (
-    Wanted,
-    chosen,
-    inspect_graph,
-    open_graph,
-    open_quantised,
-    quantised_names,
-)
+from operators.clients.local import inference, quantisation
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
@@ -67,7 +59,7 @@ class CrossEncoder:
         directory: Path,
         *,
         file: str | None = None,
-        precision: Wanted = "auto",
+        precision: quantisation.Wanted = "auto",
         cache: Path | None = None,
         cores: inference.Cores | None = None,
         documents: int = 256,
@@ -81,13 +73,7 @@ class CrossEncoder:
         self._worker = inference.Worker("reranker", self._cores)
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> list[Scores | BackendError]:
-        """Score each request's documents in the worker thread, first come first served.
-
-        A request with a score that is NaN or infinite, or with a pair in a forward pass that failed, is
-        BackendBadResponse by itself. Raises BackendTimeout if all of it takes longer than `timeout` seconds; passes
-        that have not begun by then, or when the call is cancelled, are never computed. Raises BackendUnavailable after
-        `aclose`.
-        """
+        """A request with a score that is NaN or infinite, or with a pair in a forward pass that failed, fails alone."""
         wanted = tuple(requests)
         return await self._worker.run(lambda abandoned: self._outcomes(wanted, abandoned), timeout=timeout)
 
@@ -111,7 +97,8 @@ class CrossEncoder:
             except BackendBadResponse as error:
                 failures.update((owners[index], error) for index in batch)
 
-        self._worker.each(forward, inference.passes(lengths, self._cores.count, alone=self._exported.alone), abandoned)
+        passes = inference.plan_passes(lengths, self._cores.count, alone=self._exported.alone)
+        self._worker.each(forward, passes, abandoned)
         outcomes: list[Scores | BackendError] = []
         start = 0
         for index, request in enumerate(requests):
@@ -260,19 +247,19 @@ def _longest(directory: Path, config: dict[str, Any], padding: int) -> int:
     return min(*allowed, MOST_TOKENS)
 
 
-def _open(directory: Path, file: str | None, precision: Wanted, cache: Path | None) -> _Graph:
+def _open(directory: Path, file: str | None, precision: quantisation.Wanted, cache: Path | None) -> _Graph:
     """The graph that is named, or one of this precision, which is made if need be."""
-    source = inspect_graph(_find(directory, file, precision))
+    source = quantisation.inspect_graph(_find(directory, file, precision))
     if precision == "int8" and cache is not None and not source.integers:
-        return _Graph(source.path, open_quantised(source, cache, directory.resolve().name), integers=True)
-    return _Graph(source.path, open_graph(source.path), source.integers)
+        return _Graph(source.path, quantisation.open_quantised(source, cache, directory.resolve().name), integers=True)
+    return _Graph(source.path, quantisation.open_graph(source.path), source.integers)
 
 
-def _find(directory: Path, file: str | None, precision: Wanted) -> Path:
+def _find(directory: Path, file: str | None, precision: quantisation.Wanted) -> Path:
     if not directory.is_dir():
         raise ConfigError(f"reranker: {directory} is no directory")
-    integers = chosen(precision) == "int8"
-    names = [file] if file is not None else [*(quantised_names() if integers else ()), _FLOATS]
+    integers = quantisation.chosen(precision) == "int8"
+    names = [file] if file is not None else [*(quantisation.quantised_names() if integers else ()), _FLOATS]
     candidates = [folder / name for name in names for folder in (directory, directory / "onnx")]
     found = next((path for path in candidates if path.is_file()), None)
     if found is None:

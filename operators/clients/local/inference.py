@@ -165,7 +165,7 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield group
 
 
-def passes(lengths: Sequence[int], cores: int, *, alone: bool) -> list[list[int]]:
+def plan_passes(lengths: Sequence[int], cores: int, *, alone: bool) -> list[list[int]]:
     """The passes for texts of these `lengths`: as many as keep all cores at work to the end.
 
     `alone`: each text has its own, as it must where the texts of a pass change each other's results.

@@ -11,7 +11,7 @@ With 8 bits a text goes alone: its vector depends on nothing but the text.
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from itertools import chain
@@ -88,10 +88,11 @@ class MiniLM:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS + inference.MARGIN)
         self._unknown = self._tokenizer.token_to_id(UNKNOWN)
-        self._precision = precision
+        self.model = NAMES[precision]
+        self._alone = precision == "int8"
         try:
             # The quantiser's products are several operators, for which there is one.
-            self._session = inference.session(path, optimise=precision == "int8")
+            self._session = inference.session(path, optimise=self._alone)
         except Exception as error:
             raise ConfigError(f"embedder: {path} is no usable graph; delete it") from error
         self._cores = cores or inference.Cores()
@@ -100,39 +101,19 @@ class MiniLM:
             "document": inference.Worker("embedder", self._cores, urgent=False),
         }
 
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return NAMES[self._precision]
-
-    async def embed(
-        self,
-        texts: Sequence[str],
-        *,
-        purpose: Purpose,
-        timeout: float,
-    ) -> list[Embedding]:
-        """Embed `texts` in their order, computed in threads, first come first served, queries before documents.
-
-        The model reads texts of each `purpose` alike.
-        Raises BackendTimeout if that takes longer than `timeout` seconds; passes not begun by then are never computed.
-        Raises BackendUnavailable after `aclose`.
-        """
+    async def embed(self, texts: Sequence[str], *, purpose: Purpose, timeout: float) -> list[Embedding]:
+        # The model reads texts of each purpose alike; queries come first.
         wanted = tuple(texts)
         return await self._workers[purpose].run(
             lambda abandoned: self.encode(wanted, purpose, abandoned), timeout=timeout
         )
 
     async def aclose(self) -> None:
-        """Let the threads finish the texts that they have begun, and end them; cancel the queued ones."""
         for worker in self._workers.values():
             await worker.aclose()
 
     def encode(
-        self,
-        texts: Sequence[str],
-        purpose: Purpose = "query",
-        abandoned: inference.Abandoned = lambda: False,
+        self, texts: Sequence[str], purpose: Purpose = "query", abandoned: inference.Abandoned = lambda: False
     ) -> list[Embedding]:
         """Embed `texts` in their order, and wait for it.
 
@@ -142,12 +123,16 @@ class MiniLM:
         for found in inference.tokenise(self._tokenizer, texts, MAX_TOKENS, special=True):
             ids = found.ids
             token_ids.append(ids if len(ids) <= MAX_TOKENS else [*ids[: MAX_TOKENS - 1], ids[-1]])
-        lengths = [len(ids) for ids in token_ids]
-        groups = inference.passes(lengths, self._cores.count, alone=self._precision == "int8")
+        groups = inference.plan_passes([len(ids) for ids in token_ids], self._cores.count, alone=self._alone)
 
         def forward(group: list[int]) -> list[tuple[int, Embedding]]:
-            rows = zip(group, self._forward([token_ids[index] for index in group]), strict=True)
-            return [(index, self._embedding(hidden, token_ids[index], texts[index])) for index, hidden in rows]
+            rows = [token_ids[index] for index in group]
+            feeds = {"input_ids": inference.pad(rows), "attention_mask": inference.mask(rows)}
+            (hidden,) = self._session.run(None, feeds)
+            return [
+                (index, self._embedding(vectors[: len(row)], row, texts[index]))
+                for index, row, vectors in zip(group, rows, hidden, strict=True)
+            ]
 
         made = dict(chain.from_iterable(self._workers[purpose].each(forward, groups, abandoned)))
         return [made[index] for index in range(len(texts))]
@@ -194,18 +179,9 @@ class MiniLM:
         (found,) = inference.tokenise(self._tokenizer, [text], MAX_TOKENS, special=True, offsets=True)
         return found
 
-    def _forward(self, batch: list[list[int]]) -> Iterator[NDArray[np.float32]]:
-        feeds = {"input_ids": inference.pad(batch), "attention_mask": inference.mask(batch)}
-        (hidden,) = self._session.run(None, feeds)
-        for row, token_ids in enumerate(batch):
-            yield hidden[row, : len(token_ids)]
-
 
 def model_file(name: str, distribution: str = DISTRIBUTION) -> Path:
-    """Return the path of the model's file `name` in an installed `distribution`, which isn't imported.
-
-    Raises ConfigError if the distribution isn't installed or has no such file.
-    """
+    """The model's file `name` in an installed `distribution`, which isn't imported. Raises ConfigError without it."""
     try:
         files = metadata.files(distribution) or []
     except metadata.PackageNotFoundError as error:

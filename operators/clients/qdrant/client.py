@@ -4,17 +4,28 @@ Searches travel in batches, because a request costs more than the search in it, 
 among the answers of the others. Everything else raises BackendError. Filters have one form, Qdrant's JSON.
 """
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
+from operators.clients.failures import attempt, bisect
 from operators.clients.qdrant.answers import CollectionInfo, Facet, Payload, PayloadTest, Point
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from operators.query.field_map import SAME, FieldMap
+from operators.query.search import Count, Found, Program, QueryBatch, Request, Scroll, Search, Words
+from operators.runtime.dispatcher import defect_of_call
+from operators.runtime.turns import Turns
 from schemas.errors import BackendError
+
+_FACETS: Final = 16
+"""Counts of words under way at once."""
+
+Step = Request | Found | BackendError
+"""A program's next request, or its outcome."""
 
 Filter = Mapping[str, Any]
 Body = Mapping[str, Any]
@@ -38,13 +49,14 @@ class QdrantClient(ABC):
     `limits` are those of collections, as far as they are known: requests are made to fit. `fields` maps our names to
     those in collections of other tools, for everything that is read; `maps` has what is known of the indexes of each.
     `successor` finds the collection to ask in place of one that isn't there, within so many seconds; for clients that
-    only read.
+    only read. `facets`: counts of words take turns by namespace, so that those of one take nothing from the others.
     """
 
     limits: dict[str, Limits] = field(default_factory=dict)
     fields: FieldMap = SAME
     maps: dict[str, FieldMap] = field(default_factory=dict)
     successor: Callable[[str, float], Awaitable[str | None]] | None = None
+    facets: Turns = field(default_factory=lambda: Turns(_FACETS))
 
     async def query_batch(
         self, collection: str, searches: Sequence[Mapping[str, Any]], *, timeout: float
@@ -54,9 +66,30 @@ class QdrantClient(ABC):
         `searches` are bodies of `/points/query`. One that Qdrant refuses fails alone; a missing collection, a time-out,
         an outage and an answer that breaks the protocol fail all the searches that were asked together.
         """
-        deadline, fields = now() + timeout, self.map_of(collection)
-        answers = await self._search(collection, [fields.search(body) for body in searches], deadline)
-        return [self._rename(answer) for answer in answers]
+        deadline, fields, limits = now() + timeout, self.map_of(collection), self.limits_of(collection)
+        bodies = [limits.search(fields.search(body)) for body in searches]
+
+        async def search(batch: Sequence[Body]) -> list[Hits]:
+            return await self._search(collection, batch, deadline)
+
+        # Qdrant refuses a batch whole when one search in it is wrong: bisection finds that one.
+        size = limits.searches or max(len(bodies), 1)
+        if len(bodies) <= size:
+            # Nearly always so: no tasks for it.
+            answers = await bisect(bodies, search, thorough=True)
+        else:
+            batches = [bodies[start : start + size] for start in range(0, len(bodies), size)]
+            answered = await asyncio.gather(*(bisect(batch, search, thorough=True) for batch in batches))
+            answers = [answer for batch in answered for answer in batch]
+        if self.fields.same:
+            return answers
+        rename = self.fields.payload
+        return [
+            each
+            if isinstance(each, BackendError)
+            else each._replace(payloads=list(map(rename, each.ids, each.payloads)))
+            for each in answers
+        ]
 
     async def retrieve(
         self, collection: str, ids: Sequence[str], fields: Sequence[str] | AllBut | bool, *, timeout: float
@@ -160,6 +193,57 @@ class QdrantClient(ABC):
             self.maps[collection] = replace(self.fields, kinds=kinds)
         return info
 
+    async def run(self, collection: str, searches: Sequence[Search], timeout: float) -> list[Found | BackendError]:
+        """Run many searches' programs: the outcome of each, within `timeout` seconds; raises nothing.
+
+        Their first searches go in one request; each goes on by itself after that. One whose request fails, or which
+        meets a defect, leaves the others.
+        """
+        deadline = now() + timeout
+        programs = [search.start() for search in searches]
+        first = [_advance(program, None) for program in programs]
+        bodies = [body for step in first if isinstance(step, QueryBatch) for body in step.bodies]
+        hits = iter(await self.query_batch(collection, bodies, timeout=timeout) if bodies else ())
+        steps = [
+            _advance(program, _take(hits, step)) if isinstance(step, QueryBatch) else step
+            for program, step in zip(programs, first, strict=True)
+        ]
+        outcomes = [step for step in steps if isinstance(step, Found | BackendError)]
+        if len(outcomes) == len(steps):
+            # Nearly always so: no tasks for it.
+            return outcomes
+        run = zip(searches, programs, steps, strict=True)
+        ended = await asyncio.gather(
+            *(self._finish(collection, search.alone, program, step, deadline) for search, program, step in run),
+            return_exceptions=True,
+        )
+        return [each if isinstance(each, Found | BackendError) else defect_of_call(each) for each in ended]
+
+    async def _finish(
+        self, collection: str, tenant: Hashable, program: Program, step: Step, deadline: float
+    ) -> Found | BackendError:
+        while not isinstance(step, Found | BackendError):
+            step = _advance(program, await attempt(self._request(collection, tenant, step, deadline)))
+        return step
+
+    async def _request(self, collection: str, tenant: Hashable, request: Request, deadline: float) -> Any:
+        async def count_words(key: str, where: Any, limit: int) -> Any:
+            async with self.facets.turn(tenant):
+                return await self.facet(collection, key, where, limit=limit, timeout=deadline - now())
+
+        left = max(0.0, deadline - now())
+        match request:
+            case QueryBatch(bodies):
+                return _take(iter(await self.query_batch(collection, bodies, timeout=left)), request)
+            case Count(where):
+                return await self.count(collection, where, timeout=left)
+            case Words(fields, limit):
+                return await asyncio.gather(*(count_words(key, where, limit) for key, where in fields))
+            case Scroll(where, limit, fields, order_by, offset):
+                return await self.scroll(
+                    collection, where, limit=limit, fields=fields, order_by=order_by, offset=offset, timeout=left
+                )
+
     @abstractmethod
     async def upsert(
         self, collection: str, points: Sequence[Mapping[str, Any]], condition: Filter | None = None, *, timeout: float
@@ -214,13 +298,10 @@ class QdrantClient(ABC):
         """The same client, whose every request is made once: its error is the first symptom."""
 
     @abstractmethod
-    async def aclose(self) -> None:
-        """Close its connections."""
+    async def aclose(self) -> None: ...
 
     @abstractmethod
-    async def _search(
-        self, collection: str, searches: Sequence[Body], deadline: float
-    ) -> list[Hits | BackendError]: ...
+    async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits]: ...
 
     @abstractmethod
     async def _points(
@@ -269,10 +350,22 @@ class QdrantClient(ABC):
         selected: Fields = self.fields.fields(fields if isinstance(fields, bool) else list(fields))
         return selected
 
-    def _rename(self, answer: Hits | BackendError) -> Hits | BackendError:
-        if self.fields.same or isinstance(answer, BackendError):
-            return answer
-        return answer._replace(payloads=list(map(self.fields.payload, answer.ids, answer.payloads)))
+
+def _take(hits: Iterator[Hits | BackendError], request: QueryBatch) -> Sequence[Hits | BackendError] | BackendError:
+    """The answers to a request, or the first error among them."""
+    taken = [next(hits) for _ in request.bodies]
+    return next((each for each in taken if isinstance(each, BackendError)), taken)
+
+
+def _advance(program: Program, answer: Any) -> Step:
+    """Give a program the answer to its request, None at its start: its next request, or its outcome."""
+    try:
+        return program.throw(answer) if isinstance(answer, BackendError) else program.send(answer)
+    except StopIteration as end:
+        found: Found = end.value
+        return found
+    except BackendError as error:
+        return error
 
 
 def _body(**members: Any) -> Body:

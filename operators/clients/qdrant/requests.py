@@ -88,7 +88,7 @@ def _least(strict: Mapping[str, Any], *names: str) -> int | None:
 UNLIMITED = Limits()
 
 
-def chunks(points: Iterable[bytes], limit: int, most: int) -> Iterator[list[orjson.Fragment]]:
+def split_points(points: Iterable[bytes], limit: int, most: int) -> Iterator[list[orjson.Fragment]]:
     """Encoded points in requests of at most `limit` bytes, or one point, and `most` points."""
     chunk: list[orjson.Fragment] = []
     size = 0

@@ -10,48 +10,22 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
+import numpy as np
 import orjson
-from qdrant_edge import (
-    CountRequest,
-    Direction,
-    EdgeShard,
-    FacetRequest,
-    FacetResponse,
-    IdfParams,
-    OrderBy,
-    PayloadSelector,
-    PointVectors,
-    Query,
-    QueryBatchRequest,
-    QueryRequest,
-    ScoredPoint,
-    ScrollRequest,
-    SearchParams,
-    SparseVector,
-    TextQuery,
-    UpdateOperation,
-)
-from qdrant_edge import Point as NewPoint
+import qdrant_edge as edge
 from typing_extensions import override
 
-from operators.clients.failures import bisect
+from operators.clients.http.dialect import fit_float32
 from operators.clients.qdrant.answers import CollectionInfo, Point, error_with
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
 from operators.clients.qdrant.requests import Change
-from operators.clients.qdrant_edge.collection_config import edge_config, index_params
-from operators.clients.qdrant_edge.conditions import make_filter, read_filter
-from operators.clients.qdrant_edge.hit_payloads import columns
+from operators.clients.qdrant_edge.conversions import VectorSchema, index_params, make_filter, read_filter
 from operators.clients.qdrant_edge.shards import Collection, Engine, Refusal
-from operators.clients.qdrant_edge.vectors import VectorSchema, written_bytes
 from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from schemas.errors import BackendError, BackendTimeout
-
-if TYPE_CHECKING:
-    # A name of the engine's type stubs only.
-    from qdrant_edge import WithPayloadType
 
 SEARCHES_A_CALL: Final = 8
 
@@ -72,7 +46,6 @@ class EngineClient(QdrantClient):
 
     engine: Engine
 
-    @override
     async def upsert(
         self, collection: str, points: Sequence[Mapping[str, Any]], condition: Filter | None = None, *, timeout: float
     ) -> None:
@@ -82,17 +55,15 @@ class EngineClient(QdrantClient):
             upsert = partial(_upsert, points[start : start + POINTS_A_CALL], condition)
             self._run(collection, upsert, deadline)
 
-    @override
     async def change(self, collection: str, changes: Sequence[Change], *, timeout: float) -> None:
         deadline = now() + timeout
         for change in changes:
             await asyncio.sleep(0)
             self._run(collection, partial(_change, change), deadline)
 
-    @override
     async def delete(self, collection: str, where: Filter, *, timeout: float) -> None:
         def delete(target: Collection) -> None:
-            target.update(UpdateOperation.delete_points_by_filter(make_filter(where)))
+            target.update(edge.UpdateOperation.delete_points_by_filter(make_filter(where)))
 
         self._run(collection, delete, now() + timeout)
 
@@ -116,37 +87,27 @@ class EngineClient(QdrantClient):
     async def drop_collection(self, collection: str, *, timeout: float) -> None:
         self.engine.drop(collection)
 
-    @override
     async def create_collection(self, collection: str, config: Body, *, timeout: float) -> None:
-        self._answer(lambda: self.engine.create(collection, config, edge_config(config)), now() + timeout)
+        self._answer(lambda: self.engine.create(collection, config), now() + timeout)
 
-    @override
     async def create_index(self, collection: str, field: str, schema: Body, *, timeout: float) -> None:
         self._run(collection, lambda target: target.create_index(field, schema, index_params(schema)), now() + timeout)
 
-    @override
     def without_retries(self) -> Self:
         return self
 
-    @override
     async def aclose(self) -> None:
         self.engine.flush()
 
-    @override
-    async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits | BackendError]:
-        async def search(batch: Sequence[Body]) -> list[Hits]:
-            requests = self._run(collection, lambda target: [_request(body, target.schema) for body in batch], deadline)
-            found: list[Hits] = []
-            for start in range(0, len(batch), SEARCHES_A_CALL):
-                await asyncio.sleep(0)
-                some = slice(start, start + SEARCHES_A_CALL)
-                found += self._run(collection, partial(_hits, batch[some], requests[some]), deadline)
-            return found
+    async def _search(self, collection: str, searches: Sequence[Body], deadline: float) -> list[Hits]:
+        requests = self._run(collection, lambda target: [_request(body, target.schema) for body in searches], deadline)
+        found: list[Hits] = []
+        for start in range(0, len(searches), SEARCHES_A_CALL):
+            await asyncio.sleep(0)
+            some = slice(start, start + SEARCHES_A_CALL)
+            found += self._run(collection, partial(_hits, searches[some], requests[some]), deadline)
+        return found
 
-        # The engine refuses a batch whole when one search in it is wrong: bisection finds that one.
-        return await bisect(searches, search, thorough=True)
-
-    @override
     async def _points(
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
     ) -> dict[str, Point]:
@@ -155,33 +116,29 @@ class EngineClient(QdrantClient):
         found = self._read(collection, lambda shard: shard.retrieve(wanted, _selector(fields), vectors), deadline)
         return {str(each.id): Point(each.payload or {}, _vector(each.vector, vector)) for each in found}
 
-    @override
     async def _scroll(self, collection: str, body: Body, deadline: float) -> RecordPage:
         found, following = self._read(collection, lambda shard: shard.scroll(_scroll(body)), deadline)
         records = [Record(str(each.id), each.payload or {}, each.order_value) for each in found]
         return RecordPage(records, None if following is None else str(following))
 
-    @override
     async def _count(self, collection: str, body: Body, deadline: float) -> int:
-        def count(shard: EdgeShard) -> int:
-            return shard.count(CountRequest(exact=body["exact"], filter=read_filter(body.get("filter"))))
+        def count(shard: edge.EdgeShard) -> int:
+            return shard.count(edge.CountRequest(exact=body["exact"], filter=read_filter(body.get("filter"))))
 
         return self._read(collection, count, deadline)
 
-    @override
     async def _facet(self, collection: str, body: Body, deadline: float) -> dict[str | int, int]:
         where = body.get("filter")
 
-        def facet(shard: EdgeShard) -> FacetResponse:
-            return shard.facet(FacetRequest(body["key"], body["limit"], body["exact"], read_filter(where)))
+        def facet(shard: edge.EdgeShard) -> edge.FacetResponse:
+            return shard.facet(edge.FacetRequest(body["key"], body["limit"], body["exact"], read_filter(where)))
 
         return {hit.value: hit.count for hit in self._read(collection, facet, deadline).hits if hit.count}
 
-    @override
     async def _describe(self, collection: str, deadline: float) -> CollectionInfo:
         return self._run(collection, Collection.describe, deadline)
 
-    def _read(self, collection: str, work: Callable[[EdgeShard], Result], deadline: float) -> Result:
+    def _read(self, collection: str, work: Callable[[edge.EdgeShard], Result], deadline: float) -> Result:
         return self._run(collection, lambda target: target.run(work), deadline)
 
     def _run(self, collection: str, work: Callable[[Collection], Result], deadline: float) -> Result:
@@ -211,30 +168,30 @@ def _failure(error: Exception) -> BackendError:
     return error_with(_NAME, 400, f"Wrong input: {words}")
 
 
-def _request(body: Body, schema: VectorSchema) -> QueryRequest:
+def _request(body: Body, schema: VectorSchema) -> edge.QueryRequest:
     """One body of `/points/query`, without the payload's fields if it lists them: `HitPayloads` reads those."""
     params = body.get("params") or {}
     corpus = params.get("idf", {}).get("corpus")
-    return QueryRequest(
+    return edge.QueryRequest(
         body["limit"],
         query=_query(body.get("query"), body.get("using") or "", schema),
         with_payload=False if _field_names(body) is not None else _selector(body.get("with_payload", False)),
         filter=read_filter(body.get("filter")),
-        params=SearchParams(
+        params=edge.SearchParams(
             hnsw_ef=params.get("hnsw_ef"),
             exact=params.get("exact") or False,
-            idf=corpus and IdfParams(corpus=read_filter(corpus)),
+            idf=corpus and edge.IdfParams(corpus=read_filter(corpus)),
         ),
     )
 
 
-def _query(query: Any, using: str, schema: VectorSchema) -> Query | TextQuery | None:
+def _query(query: Any, using: str, schema: VectorSchema) -> edge.Query | edge.TextQuery | None:
     match query:
         case None:
             return None
         case {"text": str(text)}:
-            return TextQuery(using, text)
-    return Query.Nearest(schema.vector(query, using), using)
+            return edge.TextQuery(using, text)
+    return edge.Query.Nearest(schema.vector(query, using), using)
 
 
 def _field_names(body: Body) -> tuple[str, ...] | None:
@@ -242,26 +199,33 @@ def _field_names(body: Body) -> tuple[str, ...] | None:
     return tuple(wanted) if isinstance(wanted, list) else None
 
 
-def _hits(bodies: Sequence[Body], requests: list[QueryRequest], target: Collection) -> list[Hits]:
-    def payloads(shard: EdgeShard, body: Body, points: list[ScoredPoint]) -> list[Mapping[str, Any]]:
-        if (listed := _field_names(body)) is not None:
-            return target.hit_payloads.read(shard, points, listed)
-        return [point.payload or {} for point in points]
+def _hits(bodies: Sequence[Body], requests: list[edge.QueryRequest], target: Collection) -> list[Hits]:
+    def hits(shard: edge.EdgeShard, body: Body, points: Sequence[edge.ScoredPoint]) -> Hits:
+        scores = [point.score for point in points]
+        if not fit_float32(scores):
+            raise ValueError("a score is no finite number of 32 bits")
+        listed = _field_names(body)
+        payloads: list[Mapping[str, Any]] = (
+            [point.payload or {} for point in points]
+            if listed is None
+            else target.hit_payloads.read(shard, points, listed)
+        )
+        return Hits([str(point.id) for point in points], scores, payloads, [point.version for point in points])
 
-    def search(shard: EdgeShard) -> list[Hits]:
-        found = shard.query_batch(QueryBatchRequest(requests))
-        return [columns(each, payloads(shard, body, each)) for body, each in zip(bodies, found, strict=True)]
+    def search(shard: edge.EdgeShard) -> list[Hits]:
+        found = shard.query_batch(edge.QueryBatchRequest(requests))
+        return [hits(shard, body, points) for body, points in zip(bodies, found, strict=True)]
 
     return target.run(search)
 
 
-def _selector(fields: Fields) -> WithPayloadType:
-    return PayloadSelector.Exclude(fields["exclude"]) if isinstance(fields, Mapping) else fields
+def _selector(fields: Fields) -> edge.WithPayloadType:
+    return edge.PayloadSelector.Exclude(fields["exclude"]) if isinstance(fields, Mapping) else fields
 
 
-def _scroll(body: Body) -> ScrollRequest:
+def _scroll(body: Body) -> edge.ScrollRequest:
     order = body.get("order_by")
-    return ScrollRequest(
+    return edge.ScrollRequest(
         offset=body.get("offset"),
         limit=body["limit"],
         filter=read_filter(body.get("filter")),
@@ -271,43 +235,50 @@ def _scroll(body: Body) -> ScrollRequest:
     )
 
 
-def _order(key: str, direction: str = "asc", start_from: Any = None) -> OrderBy:
-    return OrderBy(key, Direction.Desc if direction == "desc" else Direction.Asc, start_from=start_from)
+def _order(key: str, direction: str = "asc", start_from: Any = None) -> edge.OrderBy:
+    return edge.OrderBy(key, edge.Direction.Desc if direction == "desc" else edge.Direction.Asc, start_from=start_from)
 
 
 def _vector(vectors: Any, name: str | None) -> Any:
     found = (vectors if isinstance(vectors, dict) else {"": vectors}).get(name)
-    return {"indices": found.indices, "values": found.values} if isinstance(found, SparseVector) else found
+    return {"indices": found.indices, "values": found.values} if isinstance(found, edge.SparseVector) else found
 
 
 def _upsert(points: Sequence[Mapping[str, Any]], condition: Filter | None, target: Collection) -> None:
     written = _json([each["payload"] for each in points])
     made = [
-        NewPoint(each["id"], target.schema.of_point(each["vector"]), payload)
+        edge.Point(each["id"], target.schema.of_point(each["vector"]), payload)
         for each, payload in zip(points, orjson.loads(written), strict=True)
     ]
-    size = len(written) + sum(written_bytes(each["vector"]) for each in points)
-    target.update(UpdateOperation.upsert_points(made, read_filter(condition)), size)
+    size = len(written) + sum(_written_bytes(each["vector"]) for each in points)
+    target.update(edge.UpdateOperation.upsert_points(made, read_filter(condition)), size)
 
 
 def _change(change: Change, target: Collection) -> None:
     where = read_filter(change.where)
     if given := change.given:
-        made = PointVectors(change.id, target.schema.of_point(given))
-        target.update(UpdateOperation.update_vectors([made], where), written_bytes(given))
+        made = edge.PointVectors(change.id, target.schema.of_point(given))
+        target.update(edge.UpdateOperation.update_vectors([made], where), _written_bytes(given))
     if gone := change.gone:
         target.update(
-            UpdateOperation.delete_vectors([change.id], gone)
+            edge.UpdateOperation.delete_vectors([change.id], gone)
             if where is None
-            else UpdateOperation.delete_vectors_by_filter(where, gone)
+            else edge.UpdateOperation.delete_vectors_by_filter(where, gone)
         )
     written = _json(change.payload)
     payload = orjson.loads(written)
     target.update(
-        UpdateOperation.set_payload([change.id], payload)
+        edge.UpdateOperation.set_payload([change.id], payload)
         if where is None
-        else UpdateOperation.set_payload_by_filter(where, payload),
+        else edge.UpdateOperation.set_payload_by_filter(where, payload),
         len(written),
+    )
+
+
+def _written_bytes(vectors: Mapping[str, Any]) -> int:
+    """About the bytes that these vectors take in the engine's log."""
+    return sum(
+        8 * len(vector["values"]) if isinstance(vector, Mapping) else 4 * np.size(vector) for vector in vectors.values()
     )
 
 

@@ -1,4 +1,4 @@
-"""The engine's collections in one directory: a shard each, and the body of its creation.
+"""The engine's collections in one directory: a shard each, the body of its creation, and a cache of hits' payloads.
 
 `<path>/collections/<name>/shard` belongs to the engine; `collection.json` next to it is written last, so a directory
 without one is a creation that never finished.
@@ -11,21 +11,18 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
+from uuid import UUID
 
 import orjson
-from qdrant_edge import EdgeConfig, EdgeShard, UpdateOperation
+import qdrant_edge as edge
 
+from operators.caching.bounded import OVERHEAD, BoundedCache
 from operators.clients.qdrant.answers import CollectionInfo
-from operators.clients.qdrant_edge.collection_config import dense_vectors, vector_schema
-from operators.clients.qdrant_edge.hit_payloads import HitPayloads
+from operators.clients.qdrant_edge.conversions import dense_vectors, edge_config, vector_schema
 from schemas.errors import ConfigError
-
-if TYPE_CHECKING:
-    # A name of the engine's type stubs only.
-    from qdrant_edge import PayloadSchemaParams
 
 T = TypeVar("T")
 
@@ -42,10 +39,50 @@ class Refusal(Exception):
         self.status = status
 
 
+_HIT_PAYLOADS: Final = 16 * 1024 * 1024
+
+
+class HitPayloads:
+    """The fields of hits' payloads that a search lists: read once for each version of a point.
+
+    The engine parses a payload whole, whatever fields are asked for, and the legs of a query find the same points: to
+    read a hundred payloads takes longer than to find their points. Those used last are kept, within `max_bytes`. A
+    search without a vector gives every point the version 0: nothing of that is kept.
+    """
+
+    def __init__(self, max_bytes: int = _HIT_PAYLOADS) -> None:
+        self._cache: BoundedCache[tuple[int, int, tuple[str, ...]], bytes] = BoundedCache(
+            max_bytes, lambda _, payload: len(payload) + OVERHEAD
+        )
+
+    def read(
+        self, shard: edge.EdgeShard, points: Sequence[edge.ScoredPoint], fields: tuple[str, ...]
+    ) -> list[Mapping[str, Any]]:
+        """These fields of points that the shard found without their payloads."""
+        ids = [point.id for point in points]
+        keys = [(_number(id_), point.version, fields) for id_, point in zip(ids, points, strict=True)]
+        hits = {key: hit for key in keys if key[1] and (hit := self._cache.get(key)) is not None}
+        if missing := {key: id_ for key, id_ in zip(keys, ids, strict=True) if key not in hits}:
+            records = shard.retrieve(list(missing.values()), edge.PayloadSelector.Include(list(fields)), False)
+            read = {_number(record.id): orjson.dumps(record.payload) for record in records}
+            for key in missing:
+                hits[key] = read[key[0]]
+                if key[1]:
+                    self._cache.put(key, hits[key])
+        return [orjson.loads(hits[key]) for key in keys]
+
+
+def _number(identity: int | UUID | str) -> int:
+    """A number that no other point's id has: to hash a UUID takes several times as long."""
+    if isinstance(identity, int):
+        return identity
+    return -1 - (identity if isinstance(identity, UUID) else UUID(identity)).int
+
+
 class Collection:
     """One open collection; every method may be called from any thread and holds the interpreter while it runs."""
 
-    def __init__(self, name: str, directory: Path, record: Mapping[str, Any], shard: EdgeShard) -> None:
+    def __init__(self, name: str, directory: Path, record: Mapping[str, Any], shard: edge.EdgeShard) -> None:
         self.name = name
         self.created: Mapping[str, Any] = record["created"]
         self.indexes: Mapping[str, Any] = record["indexes"]
@@ -57,7 +94,7 @@ class Collection:
         self._open = True
         self._unflushed = 0
 
-    def run(self, call: Callable[[EdgeShard], T]) -> T:
+    def run(self, call: Callable[[edge.EdgeShard], T]) -> T:
         """`call` on the shard; raises what the engine raises, and Refusal (404) once the collection is closed."""
         with self._lock:
             if not self._open:
@@ -86,14 +123,14 @@ class Collection:
             strict={},
         )
 
-    def create_index(self, field: str, schema: Any, params: PayloadSchemaParams) -> None:
+    def create_index(self, field: str, schema: Any, params: edge.PayloadSchemaParams) -> None:
         """Index a payload field, or change its index, and note its `schema`; returns when it is built."""
-        self.update(UpdateOperation.create_field_index(field, params))
+        self.update(edge.UpdateOperation.create_field_index(field, params))
         with self._lock:
             self.indexes = {**self.indexes, field: schema}
             _write(self._directory / "collection.json", {"created": self.created, "indexes": self.indexes})
 
-    def update(self, operation: UpdateOperation, size: int = 0) -> None:
+    def update(self, operation: edge.UpdateOperation, size: int = 0) -> None:
         """Apply an update of about `size` bytes, and flush when there have been many."""
         self.run(lambda shard: shard.update(operation))
         self.wrote(size)
@@ -144,11 +181,9 @@ class Engine:
         self.close()
 
     def names(self) -> list[str]:
-        """The collections."""
         return sorted(self._collections)
 
     def exists(self, name: str) -> bool:
-        """True if a collection has this name."""
         return name in self._collections
 
     def collection(self, name: str) -> Collection:
@@ -158,8 +193,9 @@ class Engine:
         except KeyError:
             raise _no_collection(name) from None
 
-    def create(self, name: str, created: Mapping[str, Any], config: EdgeConfig) -> None:
-        """Create a collection, and note Qdrant's body, without nulls, for it; raises Refusal."""
+    def create(self, name: str, created: Mapping[str, Any]) -> None:
+        """Create a collection by Qdrant's body, without nulls; raises Refusal, and what `edge_config` raises."""
+        config = edge_config(created)
         if not NAME.fullmatch(name) or name in {".", ".."}:
             raise Refusal(422, f"collection name `{name}` contains forbidden characters")
         with self._lock:
@@ -169,7 +205,7 @@ class Engine:
             shutil.rmtree(directory, ignore_errors=True)
             (directory / "shard").mkdir(parents=True)
             record = {"created": created, "indexes": {}}
-            shard = EdgeShard.create(str(directory / "shard"), config)
+            shard = edge.EdgeShard.create(str(directory / "shard"), config)
             _write(directory / "collection.json", record)
             self._collections[name] = Collection(name, directory, record, shard)
 
@@ -185,7 +221,6 @@ class Engine:
             return True
 
     def flush(self) -> None:
-        """Flush every collection."""
         for collection in list(self._collections.values()):
             collection.flush()
 
@@ -201,7 +236,7 @@ class Engine:
 def _open(directory: Path) -> Collection:
     record = orjson.loads((directory / "collection.json").read_bytes())
     try:
-        shard = EdgeShard.load(str(directory / "shard"))
+        shard = edge.EdgeShard.load(str(directory / "shard"))
     except Exception as error:
         raise ConfigError(f"the embedded Qdrant can't open {directory}: {error}") from error
     return Collection(directory.name, directory, record, shard)

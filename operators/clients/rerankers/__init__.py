@@ -78,25 +78,20 @@ class Reranker(Protocol):
     @property
     def reads(self) -> Reads:
         """The inputs that it needs."""
-        ...
 
     @property
     def model(self) -> str:
         """The model's name, as provenance reports it."""
-        ...
 
     @property
     def capacity(self) -> Capacity:
         """The bounds of one call."""
-        ...
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
         """Score each request's documents in one call within `timeout` seconds, one outcome a request, in their order.
 
         `requests` are within `capacity`, and each has a document. Raises BackendError when the whole call failed.
         """
-        ...
 
     async def aclose(self) -> None:
         """Release connections."""
-        ...

@@ -35,24 +35,19 @@ class Candidates:
 
     @property
     def divides(self) -> bool:
-        """True if a query's documents may be in several calls."""
         return not self.capacity.whole
 
     @property
     def least(self) -> int | None:
-        """Fewest documents of a query that a call may have where time is short; None: never fewer than all."""
         return LEAST if self.shortens and not self.capacity.compared else None
 
     def tenant(self, query: RerankRequest) -> str:
-        """The query's namespace."""
         return query.namespace
 
     def units(self, query: RerankRequest) -> int:
-        """The number of documents to score."""
         return len(query.documents)
 
     def select(self, waiting: Iterable[Waiting[RerankRequest]]) -> Sequence[int]:
-        """The number of documents of each waiting query that the next call takes."""
         most = self.capacity
         counts: list[int] = []
         queries = taken = chars = 0
@@ -79,11 +74,9 @@ class Candidates:
         return counts
 
     def part(self, query: RerankRequest, start: int, stop: int) -> RerankRequest:
-        """The query with some of its documents."""
         return query.part(start, stop)
 
     def combine(self, query: RerankRequest, outcomes: Sequence[Scores]) -> Scores:
-        """All scores of the query's documents: those of its parts, and those known before."""
         scores = dict(query.known)
         refused: frozenset[str] = frozenset()
         for outcome in outcomes:
@@ -94,7 +87,6 @@ class Candidates:
     def partial(
         self, query: RerankRequest, units: int, outcomes: Sequence[Scores], lost: BackendError
     ) -> PartialScores | None:
-        """The scores up to the first document that was not read; None if there are none at all."""
         scores = self.combine(query, outcomes)
         unread = next(islice(query.documents, units, None))
         return PartialScores(scores, unread, lost, refused_of(scores)) if scores else None

@@ -1,8 +1,7 @@
 """Cross-encoders behind HTTP: one call, over any server's API.
 
-`APIS` has the API of each kind of server: where its calls go, what they carry, and where the answer has the relevance
-of each text. There are two sorts: a call of most APIs is one query and its texts; a call of an API of `pairs` is pairs
-of a query and a text, of any number of queries.
+A call of most APIs is one query and its texts; one of an API of `pairs` is pairs of a query and a text, of any number
+of queries.
 
 - Most servers have the API of Cohere, version 2. A document that an answer leaves out is for the rerank stage to judge,
   which knows all slices of a query, and whether the server is known to omit (`rerank.omitted`). Asked for all, they
@@ -21,7 +20,7 @@ from typing import Any, Final
 from operators.clients.failures import Chance, bisect
 from operators.clients.http.backend import Backend
 from operators.clients.http.dialect import by_index, fit_float32
-from operators.clients.http.transport import CONTROL, Control
+from operators.clients.http.transport import CONTROL, Call
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores, SomeScores
 from schemas.errors import BackendBadResponse, BackendError, Blame
@@ -36,8 +35,8 @@ class RerankApi:
     """The API of a server: calls are `body`, posted to `path`.
 
     An answer has a list of {index, `key`}, which `members` lead to; none of them: the answer is the list. `pairs`: a
-    call may carry several queries. `labels`: an entry is a list of one label in
-    place of an index, in the order of the texts. `instruction` leads to the member of a call that holds an instruction.
+    call may carry several queries. `labels`: an entry is a list of one label in place of an index, in the order of the
+    texts. `instruction` leads to the member of a call that holds an instruction.
     """
 
     path: str
@@ -49,41 +48,30 @@ class RerankApi:
     instruction: tuple[str, ...] = ()
 
 
-# A request for all of the texts makes each omission in the answer the model's decision.
-COHERE: Final = RerankApi(
-    "/rerank",
-    lambda model, queries, texts: {"model": model, "query": queries[0], "documents": texts, "top_n": len(texts)},
-    ("results",),
-    "relevance_score",
-)
+def _list_all(documents: str, most: str, **more: Any) -> Body:
+    """The call that has the texts and their number under these names, and other members.
+
+    A request for all of the texts makes each omission in the answer the model's decision.
+    """
+    return lambda model, queries, texts: {
+        "model": model,
+        "query": queries[0],
+        documents: texts,
+        most: len(texts),
+        **more,
+    }
 
 
-def _without_documents(model: str, queries: list[str], texts: list[str]) -> dict[str, Any]:
-    """The call of Cohere's form to a server that gives the documents back unless it is told not to."""
-    return {**COHERE.body(model, queries, texts), "return_documents": False}
+COHERE: Final = RerankApi("/rerank", _list_all("documents", "top_n"), ("results",), "relevance_score")
 
+# Some servers give the documents back unless they are told not to.
+_WITHOUT_DOCUMENTS: Final = _list_all("documents", "top_n", return_documents=False)
 
 APIS: Final[Mapping[str, RerankApi]] = {
     **dict.fromkeys(("cohere", "infinity", "vllm", "llama_server", "xinference", "localai"), COHERE),
-    "jina": replace(COHERE, body=_without_documents),
-    "voyage": RerankApi(
-        "/rerank",
-        lambda model, queries, texts: {"model": model, "query": queries[0], "documents": texts, "top_k": len(texts)},
-        ("data",),
-        "relevance_score",
-    ),
-    "mixedbread": RerankApi(
-        "/reranking",
-        lambda model, queries, texts: {
-            "model": model,
-            "query": queries[0],
-            "input": texts,
-            "top_k": len(texts),
-            "return_input": False,
-        },
-        ("data",),
-        "score",
-    ),
+    "jina": replace(COHERE, body=_WITHOUT_DOCUMENTS),
+    "voyage": RerankApi("/rerank", _list_all("documents", "top_k"), ("data",), "relevance_score"),
+    "mixedbread": RerankApi("/reranking", _list_all("input", "top_k", return_input=False), ("data",), "score"),
     "dashscope": RerankApi(
         "/services/rerank/text-rerank/text-rerank",
         lambda model, queries, texts: {
@@ -106,18 +94,9 @@ APIS: Final[Mapping[str, RerankApi]] = {
         ("rankings",),
         "logit",
     ),
-    "sglang": RerankApi(
-        "/rerank",
-        _without_documents,
-        (),
-        "score",
-        instruction=("instruct",),
-    ),
+    "sglang": RerankApi("/rerank", _WITHOUT_DOCUMENTS, (), "score", instruction=("instruct",)),
     "tei": RerankApi(
-        "/rerank",
-        lambda _, queries, texts: {"query": queries[0], "texts": texts, "truncate": True},
-        (),
-        "score",
+        "/rerank", lambda _, queries, texts: {"query": queries[0], "texts": texts, "truncate": True}, (), "score"
     ),
     "vllm_score": RerankApi(
         "/score",
@@ -155,11 +134,9 @@ class Templates:
     document: str = "{document}"
 
     def of_query(self, text: str) -> str:
-        """The query as the model reads it."""
         return self.query.replace("{query}", _part(text))
 
     def of_document(self, text: str) -> str:
-        """The document as the model reads it."""
         return self.document.replace("{document}", _part(text))
 
 
@@ -199,8 +176,8 @@ class HttpReranker:
         self._chance = Chance()
         self._templates = templates
         self._instruction = instruction
-        small = self._call([RerankRequest(CONTROL, {"": CONTROL}, "", "")])
-        self._control = Control(api.path, small, lambda answer: read_scores(api, answer, 1, backend=backend.name))
+        small = self._body([RerankRequest(CONTROL, {"": CONTROL}, "", "")])
+        self._control = Call(api.path, small, lambda answer: read_scores(api, answer, 1, backend=backend.name))
 
     async def score(self, requests: Sequence[RerankRequest], *, timeout: float) -> Sequence[Scores | BackendError]:
         deadline = time.monotonic() + timeout
@@ -233,18 +210,15 @@ class HttpReranker:
         await self._backend.aclose()
 
     async def _ask(self, requests: Sequence[RerankRequest], timeout: float) -> list[Scores]:
-        """One call: all scores or none. Raises BackendError."""
         count = sum(len(request.documents) for request in requests)
 
         def read(answer: Any) -> list[Scores]:
             return _by_request(requests, read_scores(self.api, answer, count, backend=self._backend.name))
 
-        body = self._call(requests)
-        return await self._backend.ask(
-            self.api.path, body, read, timeout=timeout, repeatable=True, control=self._control
-        )
+        call = Call(self.api.path, self._body(requests), read, repeatable=True, control=self._control)
+        return await self._backend.ask(call, timeout=timeout)
 
-    def _call(self, requests: Sequence[RerankRequest]) -> dict[str, Any]:
+    def _body(self, requests: Sequence[RerankRequest]) -> dict[str, Any]:
         queries = [request.query for request in requests for _ in request.documents]
         texts = [text for request in requests for text in request.documents.values()]
         if self._templates is not None:
@@ -281,16 +255,12 @@ def read_scores(api: RerankApi, answer: object, count: int, *, backend: str) -> 
 def _by_label(entries: object, key: str, backend: str) -> dict[int, Any]:
     if not isinstance(entries, list):
         raise BackendBadResponse(f"{backend}: the predictions are not a list")
-    return {position: _only_label(labels, backend).get(key) for position, labels in enumerate(entries)}
-
-
-def _only_label(labels: object, backend: str) -> dict[str, Any]:
-    if not isinstance(labels, list) or not all(isinstance(label, dict) for label in labels):
-        raise BackendBadResponse(f"{backend}: a prediction that is not a list of labels")
-    if len(labels) != 1:
-        raise BackendBadResponse(f"{backend}: {len(labels)} labels for a pair: not a cross-encoder of one label")
-    label: dict[str, Any] = labels[0]
-    return label
+    for labels in entries:
+        if not isinstance(labels, list) or not all(isinstance(label, dict) for label in labels):
+            raise BackendBadResponse(f"{backend}: a prediction that is not a list of labels")
+        if len(labels) != 1:
+            raise BackendBadResponse(f"{backend}: {len(labels)} labels for a pair: not a cross-encoder of one label")
+    return {position: label.get(key) for position, (label,) in enumerate(entries)}
 
 
 def _relevance(score: object, *, backend: str) -> float:

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from operators.clients.chat import ChatModel, Form, quote
+from operators.clients.chat.completions import ChatModel, Form, quote
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse

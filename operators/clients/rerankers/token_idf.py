@@ -1,13 +1,19 @@
 """The weights of a query's tokens: the rarer a token is in the documents of the query's namespace, the more.
 
-Every document's payload has the vocabulary ids of its tokens; Qdrant counts them. Promises:
-- a query's weights tell of no other namespace's documents, and of none that the firewall hides from it;
-- its counts are cached and refreshed as all counts are (operators.clients.qdrant.counts);
-- a collection that refuses to count, without an index on the token ids or in strict mode, weighs all tokens alike.
+Every document's payload has the vocabulary ids of its tokens; Qdrant counts them, and the counts are cached. Promises:
+- A query's weights tell of no other namespace's documents, and of none that the firewall hides from it.
+- A collection that refuses to count, without an index on the token ids or in strict mode, weighs all tokens alike.
+- Counts are refreshed when the namespace's watermark has moved, after a rest of several times the last lookup's
+  duration, and once in a time to live; by one lookup at a time, which goes on when nobody waits for it.
+- No query waits where counts are known: the old ones serve until the new ones are there.
+- Where none are, all wait for the lookup, each within its own time, and a failed or late one is an error: other weights
+  would make scores differ from replica to replica.
 """
 
+import asyncio
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -19,9 +25,8 @@ from numpy.typing import NDArray
 from operators.access.firewall import AccessFilter
 from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.counts import TIME_TO_LIVE, Clock, Counts, Watermark, remaining
 from schemas.document import NAMESPACE, TOKEN_IDS
-from schemas.errors import BackendBadResponse
+from schemas.errors import BackendBadResponse, BackendError, BackendTimeout
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -30,6 +35,18 @@ VOCABULARY: Final = 2**18
 
 NAMESPACES: Final = 256
 """Most counts that are cached, each of a namespace as some sources see it: 120 KB for a vocabulary of 30,000."""
+
+TIME_TO_LIVE: Final = 60.0
+"""Seconds after which counts are refreshed."""
+
+REST: Final = 1.0
+"""Seconds between two lookups of one key, at least, however often its watermark moves."""
+
+_RESTS: Final = 4
+"""Multiple of the duration of the last lookup: counting takes a fifth of the time at most."""
+
+_LOOKUP_TIMEOUT: Final = 10.0
+"""Seconds that a lookup may take, however short the time of the queries that wait for it."""
 
 _NO_INDEX: Final = 400
 _NOT_WHOLE: Final = "the collection's strict mode allows no exact count of all (search_allow_exact, max_query_limit)"
@@ -63,14 +80,24 @@ _Key = tuple[str, bytes]
 """A collection, and the conditions of the documents that are counted, as JSON."""
 
 
+@dataclass(slots=True)
+class _Counted:
+    """Counts and their watermark; from `rest` on another watermark makes them stale, from `until` on anything does."""
+
+    frequencies: Frequencies
+    watermark: tuple[str, ...] | None
+    rest: float
+    until: float
+
+
 class TokenIdf:
     """The weights of tokens by collection, namespace and access filter; `clock` gives seconds."""
 
-    def __init__(self, client: QdrantClient, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, client: QdrantClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        late = "late interaction: no frequencies of tokens in time"
-        self._counts: Counts[_Key, Frequencies] = Counts(self._count, NAMESPACES, late, clock)
         self._clock = clock
+        self._known: BoundedCache[_Key, _Counted] = BoundedCache(NAMESPACES)
+        self._lookups: dict[_Key, asyncio.Task[Frequencies | BackendError | None]] = {}
         self._uncounted: BoundedCache[str, bool] = BoundedCache(NAMESPACES, ttl=TIME_TO_LIVE)
         self._warned: set[str] = set()
 
@@ -81,7 +108,7 @@ class TokenIdf:
         token_ids: Sequence[int],
         *,
         access: AccessFilter | None = None,
-        watermark: Watermark | None = None,
+        watermark: tuple[str, ...] | None = None,
         timeout: float,
     ) -> Weights:
         """A positive weight for each token, known within `timeout` seconds; raises BackendError.
@@ -93,20 +120,60 @@ class TokenIdf:
         if self._uncounted.get(collection, self._clock()) is None:
             seen = access.visible() if access is not None else []
             own = [{"key": NAMESPACE, "match": {"value": namespace}}, *seen]
-            found = await self._counts.of((collection, orjson.dumps(own)), namespace, watermark, timeout)
+            found = await self._frequencies((collection, orjson.dumps(own)), watermark, timeout)
+        if isinstance(found, BackendError):
+            raise found
         return found.weights(token_ids) if found is not None else np.ones(len(token_ids), np.float32)
 
-    async def _count(self, key: _Key, _: str, timeout: float) -> Frequencies | None:
-        collection, conditions = key
-        deadline = time.monotonic() + timeout
+    async def _frequencies(
+        self, key: _Key, watermark: tuple[str, ...] | None, timeout: float
+    ) -> Frequencies | BackendError | None:
+        """The counts of a key; None where its collection can't count, an error where they are not known in time."""
+        known = self._known.get(key)
+        if known is not None:
+            now = self._clock()
+            moved = watermark is not None and watermark != known.watermark
+            if now >= known.until or (moved and now >= known.rest):
+                self._look_up(key, watermark)
+            return known.frequencies
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self._look_up(key, watermark))
+        except TimeoutError:
+            return BackendTimeout("late interaction: no frequencies of tokens in time")
+
+    def _look_up(self, key: _Key, watermark: tuple[str, ...] | None) -> asyncio.Task[Frequencies | BackendError | None]:
+        """The lookup of a key that is under way, or a new one."""
+        if key not in self._lookups:
+            self._lookups[key] = lookup = asyncio.create_task(self._refresh(key, watermark))
+            lookup.add_done_callback(lambda _: self._lookups.pop(key))
+        return self._lookups[key]
+
+    async def _refresh(self, key: _Key, watermark: tuple[str, ...] | None) -> Frequencies | BackendError | None:
+        began = self._clock()
+        try:
+            found = await self._count(*key, time.monotonic() + _LOOKUP_TIMEOUT)
+        except BackendError as error:
+            # Where old counts serve meanwhile, they are refreshed after another time to live.
+            if (known := self._known.get(key)) is not None:
+                known.watermark, known.rest, known.until = watermark, math.inf, self._clock() + TIME_TO_LIVE
+            return error
+        if found is not None:
+            now = self._clock()
+            rest = now + max(REST, _RESTS * (now - began))
+            self._known.put(key, _Counted(found, watermark, rest, now + TIME_TO_LIVE))
+        return found
+
+    async def _count(self, collection: str, conditions: bytes, deadline: float) -> Frequencies | None:
         own = {"must": orjson.loads(conditions)}
         having = {**own, "must_not": [{"is_empty": {"key": TOKEN_IDS}}]}
         try:
-            facet = await self._client.facet(collection, TOKEN_IDS, own, limit=VOCABULARY, timeout=remaining(deadline))
+            left = deadline - time.monotonic()
+            facet = await self._client.facet(collection, TOKEN_IDS, own, limit=VOCABULARY, timeout=left)
             if not facet.whole:
                 self._weigh_alike(collection, _NOT_WHOLE)
                 return None
-            documents = await self._client.count(collection, having, timeout=remaining(deadline))
+            documents = await self._client.count(collection, having, timeout=deadline - time.monotonic())
         except BackendBadResponse as error:
             if error.status != _NO_INDEX:
                 raise
@@ -116,7 +183,7 @@ class TokenIdf:
 
     def _weigh_alike(self, collection: str, reason: str) -> None:
         self._uncounted.put(collection, True, self._clock())
-        self._counts.forget(lambda key: key[0] == collection)
+        self._known.remove(lambda key: key[0] == collection)
         if collection not in self._warned:
             self._warned.add(collection)
             why = {"collection": collection, "field": TOKEN_IDS, "reason": reason}

@@ -72,7 +72,6 @@ class TokenVectors:
         return found
 
     async def aclose(self) -> None:
-        """Stop the batch under way."""
         if self._batch is not None and not self._batch.done():
             self._batch.cancel()
             await asyncio.wait([self._batch])

@@ -14,7 +14,7 @@ from bench import random_bert
 from flows.assembly.clients import Clients, InProcess
 from flows.assembly.search import picking, reranking
 from operators.clients.admission import OPENS_AFTER
-from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
+from operators.clients.chat.temporal_expressions import extract_time
 from operators.clients.local.cross_encoder import CrossEncoder
 from operators.clients.rerankers import Capacity, Reranker, RerankRequest
 from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
@@ -281,7 +281,7 @@ def test_all_uses_of_the_chat_model_share_a_breaker() -> None:
             picked = await outcome(pick.reranker)
             anchored: object = None
             try:
-                await ChatTemporalExtractor(clients.chat).temporal_expression("a week ago", 0.0, timeout=5)
+                await extract_time(clients.chat, "a week ago", 0.0, timeout=5)
             except BackendError as error:
                 anchored = error
             await closed(clients)

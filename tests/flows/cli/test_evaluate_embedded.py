@@ -13,7 +13,7 @@ from flows.cli.evaluate import tune as recipe_file
 from flows.cli.evaluate import tune as tuning
 from flows.cli.evaluate.evaluation import ReportRow, Variant
 from flows.cli.rank import PoolRanker, ReadPool
-from operators.evaluation.search import TuningTarget
+from operators.evaluation.search import Wanted
 from schemas.recipes import Recipe
 from schemas.settings import Settings, load
 
@@ -66,7 +66,7 @@ def test_a_tuned_recipe_runs_as_it_was_tuned(tmp_path: Path) -> None:
     hybrid = settings.recipes["hybrid"]
     pools = mine.pools(settings, hybrid, ranker)
     assert all(len(read.pool.rerank or {}) == len(TEXTS) for read in pools)
-    wanted = [TuningTarget("score", "alpha", None, (0.05,))]
+    wanted = [Wanted("score", "alpha", None, (0.05,))]
     tuned = tuning.tune_recipe(ranker, hybrid, pools, wanted, mine.judged, tuning.Rules())
     recipe_file.write_recipes(tmp_path / "tuned.yaml", {"hybrid": tuned.recipe}, [tuned.verdict()])
     configured = load(tmp_path / "tuned.yaml", needed)

@@ -18,7 +18,7 @@ from flows.cli.evaluate.tune import Rules, Tuned, describe_tuned, parse_wanted, 
 from flows.cli.rank import PoolRanker
 from operators.evaluation.comparison import Verdict
 from operators.evaluation.metrics import By
-from operators.evaluation.search import TuningTarget
+from operators.evaluation.search import Wanted
 from operators.query.plan import Planner
 from schemas.errors import ConfigError
 from schemas.recipes import SHIPPED, Recipe
@@ -26,7 +26,7 @@ from schemas.settings import Limits, load
 from schemas.settings.ranking import PROFILES
 from tests.flows.cli.terminal import printed
 
-ALPHA = TuningTarget("score", "alpha", None, (0.25, 0.75))
+ALPHA = Wanted("score", "alpha", None, (0.25, 0.75))
 HITS = {
     "vector": [{"id": "v", "score": 0.9}, {"id": "k", "score": 0.1}],
     "keyword": [{"id": "k", "score": 9.0}, {"id": "v", "score": 1.0}],
@@ -53,9 +53,7 @@ def pool(
     )
 
 
-def tuned(
-    wanting: dict[str, str], *wanted: TuningTarget, recipe: str = "hybrid", rules: Rules = RULES, **more: Any
-) -> Tuned:
+def tuned(wanting: dict[str, str], *wanted: Wanted, recipe: str = "hybrid", rules: Rules = RULES, **more: Any) -> Tuned:
     """The tuning of queries each of which wants the document behind it."""
     pools = [RANKER.read_pool(pool(query, **more)) for query in wanting]
     judged = {query: {document: 1} for query, document in wanting.items()}
@@ -70,18 +68,18 @@ def split(count: int, rules: Rules = RULES) -> tuple[tuple[str, ...], tuple[str,
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("score", TuningTarget("score")),
-        ("fuse", TuningTarget("fuse")),
-        ("rerank.weight", TuningTarget("rerank", "weight")),
-        ("score.weights.keyword", TuningTarget("score", "weights", "keyword")),
-        ("score.weights.my.leg", TuningTarget("score", "weights", "my.leg")),
-        ("score.alpha=0.2,0.5,0.8", TuningTarget("score", "alpha", None, (0.2, 0.5, 0.8))),
-        ("weibull_decay.enabled=true,false", TuningTarget("weibull_decay", "enabled", None, (True, False))),
-        ('score.normaliser="l2", null', TuningTarget("score", "normaliser", None, ("l2", None))),
-        ('score.weights={"vector": 2, "x": 1},{}', TuningTarget("score", "weights", None, ({"vector": 2, "x": 1}, {}))),
+        ("score", Wanted("score")),
+        ("fuse", Wanted("fuse")),
+        ("rerank.weight", Wanted("rerank", "weight")),
+        ("score.weights.keyword", Wanted("score", "weights", "keyword")),
+        ("score.weights.my.leg", Wanted("score", "weights", "my.leg")),
+        ("score.alpha=0.2,0.5,0.8", Wanted("score", "alpha", None, (0.2, 0.5, 0.8))),
+        ("weibull_decay.enabled=true,false", Wanted("weibull_decay", "enabled", None, (True, False))),
+        ('score.normaliser="l2", null', Wanted("score", "normaliser", None, ("l2", None))),
+        ('score.weights={"vector": 2, "x": 1},{}', Wanted("score", "weights", None, ({"vector": 2, "x": 1}, {}))),
     ],
 )
-def test_what_is_wanted_is_a_path_and_maybe_values(text: str, wanted: TuningTarget) -> None:
+def test_what_is_wanted_is_a_path_and_maybe_values(text: str, wanted: Wanted) -> None:
     """Values are JSON, so that commas and quotes in them are their own."""
     assert parse_wanted(text) == wanted
 
@@ -138,7 +136,7 @@ def test_the_best_of_all_combinations_is_found(best: tuple[float, int]) -> None:
     # A third document that no leg prefers is found only without a limit.
     document = ("v" if alpha > 0.5 else "k") if limit else "x"
     hits: Any = {name: [*found, {"id": "x", "score": 0.05}] for name, found in HITS.items()}
-    wanted = (TuningTarget("score", "alpha", None, (0.1, 0.9)), TuningTarget("dedupe", "limit", None, (1, 0)))
+    wanted = (Wanted("score", "alpha", None, (0.1, 0.9)), Wanted("dedupe", "limit", None, (1, 0)))
     found = tuned({"q0": document, "q1": document}, *wanted, **hits)
     # Without a limit either alpha finds x, at one rank: the first.
     assert found.found.setting == {"score.alpha": alpha if limit else 0.1, "dedupe.limit": limit}
@@ -147,7 +145,7 @@ def test_the_best_of_all_combinations_is_found(best: tuple[float, int]) -> None:
 @pytest.mark.parametrize(("recipe", "path"), [("hybrid", "score.alpha"), ("rrf", "rrf.weights.vector")])
 def test_the_fusion_is_searched_without_a_list(recipe: str, path: str) -> None:
     """The fusion's weights move to the keyword leg if all want its hits, and the held-out half agrees."""
-    found = tuned({f"q{number}": "k" for number in range(12)}, TuningTarget("fuse"), recipe=recipe)
+    found = tuned({f"q{number}": "k" for number in range(12)}, Wanted("fuse"), recipe=recipe)
     assert found.found.setting.keys() == {path}
     assert found.report()["verdict"] is Verdict.BETTER
     assert found.report()["after"]["MRR@10"] == 1.0
@@ -158,7 +156,7 @@ def test_the_models_weight_is_searched_by_recorded_scores() -> None:
     """The model prefers the wrong document: its weight falls below a half, and no model is asked."""
     said = {"v": 1.0, "k": 5.0}
     vector: Any = {"vector": [{"id": "v", "score": 0.9}, {"id": "k", "score": 0.8}], "keyword": []}
-    found = tuned({f"q{number}": "v" for number in range(4)}, TuningTarget("rerank", "weight"), rerank=said, **vector)
+    found = tuned({f"q{number}": "v" for number in range(4)}, Wanted("rerank", "weight"), rerank=said, **vector)
     assert (found.own, found.found.figure) == (0.5, 1.0)
     assert found.found.setting["rerank.weight"] <= 0.5
 
@@ -168,13 +166,13 @@ def test_pools_without_rerank_scores_are_counted() -> None:
     assert any(
         "0 of 4 pools hold rerank scores" in str(part) for part in describe_tuned(tuned(dict.fromkeys("abcd", "v")))
     )
-    found = tuned(dict.fromkeys("abcd", "v"), TuningTarget("fuse"), recipe="signals")
+    found = tuned(dict.fromkeys("abcd", "v"), Wanted("fuse"), recipe="signals")
     assert not any("rerank scores" in str(part) for part in describe_tuned(found))
 
 
 def test_without_a_better_value_the_recipe_stays() -> None:
     """Nothing is changed for nothing, and the verdict says so."""
-    found = tuned({f"q{number}": "v" for number in range(4)}, TuningTarget("all"))
+    found = tuned({f"q{number}": "v" for number in range(4)}, Wanted("all"))
     assert found.found.setting == {}
     assert found.recipe == SHIPPED["hybrid"]
     assert found.verdict() == "hybrid: no value that was tried is better than the recipe's own."
@@ -185,17 +183,17 @@ def test_without_a_better_value_the_recipe_stays() -> None:
     [
         ("hybrid", ALPHA, {"overrides": {"score": {"alpha": 0.9}}}),
         ("hybrid", ALPHA, {"overrides": {"score": {"alpha": 0.9, "fuzzy": 0.0}, "dedupe": {"limit": 9}}}),
-        ("hybrid", TuningTarget("fuse"), {"overrides": {"score": {"alpha": 0.9}}}),
+        ("hybrid", Wanted("fuse"), {"overrides": {"score": {"alpha": 0.9}}}),
         (
             "rrf",
-            TuningTarget("rrf", "weights", "vector"),
+            Wanted("rrf", "weights", "vector"),
             {"overrides": {"rrf": {"weights": {"vector": 5, "keyword": 1}}}},
         ),
-        ("rrf", TuningTarget("rrf", "weights"), {"overrides": {"rrf": {"weights": {"vector": 5}}}}),
+        ("rrf", Wanted("rrf", "weights"), {"overrides": {"rrf": {"weights": {"vector": 5}}}}),
     ],
 )
 def test_what_queries_say_of_a_tuned_parameter_does_not_count(
-    recipe: str, wanted: TuningTarget, asked: dict[str, Any]
+    recipe: str, wanted: Wanted, asked: dict[str, Any]
 ) -> None:
     """The values are chosen as for queries without overrides, which would make all trials equal."""
     wanting = {f"q{number}": "k" for number in range(12)}
@@ -218,7 +216,7 @@ def test_a_querys_factor_of_reflections_does_not_count_where_it_is_tuned() -> No
     hits: Any = {"keyword": [{"id": "k", "score": 3.0}, {"id": "v", "score": 2.0, "payload": {"type": "reflection"}}]}
     reads = [RANKER.read_pool(pool(f"q{number}", asked={"reflection_boost": 1.0}, **hits)) for number in range(4)]
     judged = {read.pool.query.query_id: {"v": 1} for read in reads}
-    wanted = [TuningTarget("reflections", "reflection_boost", None, (2.0,))]
+    wanted = [Wanted("reflections", "reflection_boost", None, (2.0,))]
     found = tune_recipe(RANKER, recipe, reads, wanted, judged, RULES)
     assert (found.own, found.found.figure) == (0.5, 1.0)
 
@@ -234,7 +232,7 @@ def test_few_held_out_queries_show_nothing() -> None:
 
 def test_a_search_ends_at_its_trials() -> None:
     """The report says that it was not over."""
-    found = tuned({f"q{number}": "k" for number in range(4)}, TuningTarget("all"), rules=replace(RULES, trials=3))
+    found = tuned({f"q{number}": "k" for number in range(4)}, Wanted("all"), rules=replace(RULES, trials=3))
     assert (found.found.tried, found.report()["complete"]) == (3, False)
     assert any("raise --trials" in str(part) for part in describe_tuned(found))
 
@@ -263,14 +261,14 @@ def test_queries_without_a_relevant_document_have_no_say() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (TuningTarget("score", "beta", None, (1,)), "score.beta: the stage has no such parameter"),
-        (TuningTarget("score", "alpha", None, (0.5, 2)), "score.alpha: Input should be less than or equal to 1"),
-        (TuningTarget("score", "alpha", None, ("0.5",)), "score.alpha: Input should be a valid number"),
-        (TuningTarget("dedupe"), "dedupe: no parameter of it is a number"),
-        (TuningTarget("temporal", "boost", None, (1.0,)), "no recipe has the stages temporal"),
+        (Wanted("score", "beta", None, (1,)), "score.beta: the stage has no such parameter"),
+        (Wanted("score", "alpha", None, (0.5, 2)), "score.alpha: Input should be less than or equal to 1"),
+        (Wanted("score", "alpha", None, ("0.5",)), "score.alpha: Input should be a valid number"),
+        (Wanted("dedupe"), "dedupe: no parameter of it is a number"),
+        (Wanted("temporal", "boost", None, (1.0,)), "no recipe has the stages temporal"),
     ],
 )
-def test_what_no_recipe_can_have_is_an_error(wanted: TuningTarget, said: str) -> None:
+def test_what_no_recipe_can_have_is_an_error(wanted: Wanted, said: str) -> None:
     """Before anything runs, by stage and parameter, as in a recipe of one's own."""
     with pytest.raises(ConfigError, match=said):
         recipes_with([SHIPPED["hybrid"], SHIPPED["rrf"]], [wanted])
@@ -280,9 +278,9 @@ def test_recipes_that_have_what_is_wanted_are_tuned() -> None:
     """Of several recipes those that have all stages; `fuse` is in each that has numbers to fuse by."""
     recipes = [SHIPPED[name] for name in ("hybrid", "rrf", "vector", "composite")]
     assert [each.name for each in recipes_with(recipes, [ALPHA])] == ["hybrid", "composite"]
-    assert [each.name for each in recipes_with(recipes, [TuningTarget("fuse")])] == ["hybrid", "rrf", "composite"]
+    assert [each.name for each in recipes_with(recipes, [Wanted("fuse")])] == ["hybrid", "rrf", "composite"]
     with pytest.raises(ConfigError, match="no recipe has the stages rrf, score"):
-        recipes_with(recipes, [ALPHA, TuningTarget("rrf", "k", None, (1,))])
+        recipes_with(recipes, [ALPHA, Wanted("rrf", "k", None, (1,))])
 
 
 def test_a_pool_is_ranked_anew_each_time() -> None:
@@ -310,7 +308,7 @@ def test_what_was_tuned_can_be_printed() -> None:
 def test_what_is_written_is_a_configuration(tmp_path: Path) -> None:
     """The file loads as it is, and its recipe ranks as the tuned one; a file that is there already stays."""
     wanting = {f"q{number}": "k" for number in range(12)}
-    found = tuned(wanting, TuningTarget("score"), ALPHA, TuningTarget("rerank"))
+    found = tuned(wanting, Wanted("score"), ALPHA, Wanted("rerank"))
     path = tmp_path / "tuned.yaml"
     recipe_file.write_recipes(path, {"hybrid": found.recipe, "signals": SHIPPED["signals"]}, [found.verdict()])
     settings = load(path, ELSEWHERE)

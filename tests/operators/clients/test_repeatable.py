@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from flows.assembly.clients import Clients, InProcess
-from operators.clients.chat.apis import APIS as CHAT_APIS
-from operators.clients.chat.completions import HttpChat
+from operators.clients.chat.completions import APIS as CHAT_APIS
+from operators.clients.chat.completions import ChatModel
 from operators.clients.embedders.bi_encoders import APIS as EMBEDDERS
 from operators.clients.embedders.bi_encoders import BiEncoder, dense
 from operators.clients.http.transport import Endpoint, http_transport
@@ -70,11 +70,11 @@ READS: Final[Mapping[str, tuple[Ask, Any]]] = {
         {"results": [{"index": 0, "relevance_score": 0.5}]},
     ),
     "openai chat": (
-        lambda endpoint: HttpChat(endpoint, "", CHAT_APIS["openai"]).complete("system", "user", FORM, timeout=10),
+        lambda endpoint: ChatModel(endpoint, "", CHAT_APIS["openai"]).complete("system", "user", FORM, timeout=10),
         {"choices": [{"message": {"content": "text"}, "finish_reason": "stop"}]},
     ),
     "anthropic": (
-        lambda endpoint: HttpChat(endpoint, "", CHAT_APIS["anthropic"]).complete("system", "user", FORM, timeout=10),
+        lambda endpoint: ChatModel(endpoint, "", CHAT_APIS["anthropic"]).complete("system", "user", FORM, timeout=10),
         {"content": [{"type": "text", "text": "text"}], "stop_reason": "end_turn"},
     ),
 }

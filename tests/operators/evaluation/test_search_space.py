@@ -6,21 +6,21 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.evaluation.search import ALL, FUSE, Choices, Even, Factor, TuningTarget, dimensions, with_setting
+from operators.evaluation.search import ALL, FUSE, Choices, Even, Factor, Wanted, dimensions, with_setting
 from schemas.recipes import SHIPPED, Recipe, RecipeError
 from schemas.recipes.recipe import STAGES
 
 TWO_LEGS = Recipe.parse("two", {"stages": [{"score": {"weights": {"vector": 2.0, "mine": 0.5}}}, "rerank"]})
 
 
-def paths(recipe: Recipe, *wanted: TuningTarget) -> list[str]:
+def paths(recipe: Recipe, *wanted: Wanted) -> list[str]:
     """The paths of what is searched."""
     return [dimension.path for each in wanted for dimension in dimensions(recipe, each)]
 
 
 def test_a_stage_alone_is_its_numbers() -> None:
     """No choices, no whole numbers; a mapping of weights has one for each leg that the fusion asks."""
-    assert paths(SHIPPED["composite"], TuningTarget("composite")) == [
+    assert paths(SHIPPED["composite"], Wanted("composite")) == [
         "composite.relevance",
         "composite.recency",
         "composite.importance",
@@ -29,13 +29,13 @@ def test_a_stage_alone_is_its_numbers() -> None:
         "composite.confidence_lambda",
         "composite.confidence_floor",
     ]
-    assert paths(SHIPPED["hybrid"], TuningTarget("score")) == [
+    assert paths(SHIPPED["hybrid"], Wanted("score")) == [
         "score.fuzzy",
         "score.alpha",
         "score.weights.vector",
         "score.weights.keyword",
     ]
-    assert paths(TWO_LEGS, TuningTarget("score")) == [
+    assert paths(TWO_LEGS, Wanted("score")) == [
         "score.alpha",
         "score.weights.vector",
         "score.weights.keyword",
@@ -45,9 +45,9 @@ def test_a_stage_alone_is_its_numbers() -> None:
 
 def test_fuse_and_all_stand_for_stages() -> None:
     """`fuse` is the recipe's first stage, whatever it is; `all` is every stage that runs."""
-    assert paths(SHIPPED["rrf"], TuningTarget(FUSE)) == ["rrf.k", "rrf.weights.vector", "rrf.weights.keyword"]
-    assert paths(SHIPPED["distance"], TuningTarget(FUSE)) == ["linear.alpha"]
-    assert paths(SHIPPED["distance"], TuningTarget(ALL)) == [
+    assert paths(SHIPPED["rrf"], Wanted(FUSE)) == ["rrf.k", "rrf.weights.vector", "rrf.weights.keyword"]
+    assert paths(SHIPPED["distance"], Wanted(FUSE)) == ["linear.alpha"]
+    assert paths(SHIPPED["distance"], Wanted(ALL)) == [
         "linear.alpha",
         "weibull_decay.k",
         "weibull_decay.lambda",
@@ -56,13 +56,13 @@ def test_fuse_and_all_stand_for_stages() -> None:
         "importance_boost.weight",
     ]
     off = Recipe.parse("off", {"stages": ["linear", "weibull_decay"]})
-    assert paths(off, TuningTarget(ALL)) == ["linear.alpha"]
+    assert paths(off, Wanted(ALL)) == ["linear.alpha"]
 
 
 def test_the_own_value_is_the_recipes() -> None:
     """Written or default; a leg without a weight has 1."""
-    assert [each.own for each in dimensions(TWO_LEGS, TuningTarget("score"))] == [None, 2.0, 1.0, 0.5]
-    assert [each.own for each in dimensions(TWO_LEGS, TuningTarget("rerank"))] == [1.0, 0.0]
+    assert [each.own for each in dimensions(TWO_LEGS, Wanted("score"))] == [None, 2.0, 1.0, 0.5]
+    assert [each.own for each in dimensions(TWO_LEGS, Wanted("rerank"))] == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_a_scale_is_read_from_the_schema(parameter: str, scale: Any) -> None:
     stage, name, key = (*parameter.split("."), None)[:3]
     fusion: list[Any] = [] if stage in {"score", "decay"} else ["linear"]
     recipe = Recipe.parse("r", {"stages": [*fusion, stage]})
-    (dimension,) = dimensions(recipe, TuningTarget(str(stage), name, key))
+    (dimension,) = dimensions(recipe, Wanted(str(stage), name, key))
     assert (dimension.path, dimension.scale, dimension.listed) == (parameter, scale, False)
 
 
 def test_listed_values_are_taken_as_they_are() -> None:
     """Whatever the parameter is, whole mappings too."""
-    (dimension,) = dimensions(TWO_LEGS, TuningTarget("score", "weights", None, ({}, {"vector": 3})))
+    (dimension,) = dimensions(TWO_LEGS, Wanted("score", "weights", None, ({}, {"vector": 3})))
     assert dimension.scale == Choices(({}, {"vector": 3}))
     assert dimension.listed
 
@@ -99,13 +99,13 @@ def test_listed_values_are_taken_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (TuningTarget("score", "beta"), "score.beta: the stage has no such parameter; it has limit, fuzzy, alpha"),
-        (TuningTarget("dedupe"), "dedupe: no parameter of it is a number: name one, with values"),
-        (TuningTarget("score", "alpha", "x"), "score.alpha.x: the parameter has no keys"),
-        (TuningTarget("keyword_boost", "stop_words"), "keyword_boost.stop_words: no range to search"),
+        (Wanted("score", "beta"), "score.beta: the stage has no such parameter; it has limit, fuzzy, alpha"),
+        (Wanted("dedupe"), "dedupe: no parameter of it is a number: name one, with values"),
+        (Wanted("score", "alpha", "x"), "score.alpha.x: the parameter has no keys"),
+        (Wanted("keyword_boost", "stop_words"), "keyword_boost.stop_words: no range to search"),
     ],
 )
-def test_what_cannot_be_searched_is_said(wanted: TuningTarget, said: str) -> None:
+def test_what_cannot_be_searched_is_said(wanted: Wanted, said: str) -> None:
     """By its path, and what is to be done."""
     recipe = Recipe.parse("r", {"stages": ["score", "dedupe", "keyword_boost"]})
     with pytest.raises(RecipeError, match=said):
@@ -114,8 +114,8 @@ def test_what_cannot_be_searched_is_said(wanted: TuningTarget, said: str) -> Non
 
 def test_a_stage_that_the_recipe_lacks_has_no_names() -> None:
     """The recipe isn't meant."""
-    assert TuningTarget("rrf").names(SHIPPED["hybrid"]) == []
-    assert TuningTarget("score").names(SHIPPED["hybrid"]) == ["score"]
+    assert Wanted("rrf").names(SHIPPED["hybrid"]) == []
+    assert Wanted("score").names(SHIPPED["hybrid"]) == ["score"]
 
 
 def test_a_setting_changes_the_recipe() -> None:
@@ -196,7 +196,7 @@ NUMBERLESS = {"vector", "keyword", "dedupe", "llm_rerank"}
 def test_every_stage_can_be_searched(name: str) -> None:
     """A stage needs no line in the search: what is tried first of each number is what its schema accepts."""
     recipe = alone(name)
-    found = dimensions(recipe, TuningTarget(name))
+    found = dimensions(recipe, Wanted(name))
     assert found
     for dimension in found:
         wrong = {refused(recipe, {dimension.path: value}) for value in dimension.scale.around(dimension.own, 0)}
@@ -207,4 +207,4 @@ def test_every_stage_can_be_searched(name: str) -> None:
 def test_a_stage_without_numbers_says_so(name: str) -> None:
     """Its choices and whole numbers can be named."""
     with pytest.raises(RecipeError, match="no parameter of it is a number"):
-        dimensions(alone(name), TuningTarget(name))
+        dimensions(alone(name), Wanted(name))

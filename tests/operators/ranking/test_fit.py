@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.ranking.candidate import Leg
+from operators.ranking.coverage import Relevance
 from operators.ranking.pipeline import Ranked
-from operators.ranking.relevance import Relevance
 from operators.ranking.run import Facts, Matches, ModelScores
 from schemas.pool import ScoreMeasure
 from schemas.recipes import SHIPPED

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.ranking.content import STOP_WORDS, keywords, words
+from operators.ranking.content import STOP_WORDS, distinct_words, keywords
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from operators.ranking.content import STOP_WORDS, keywords, words
 )
 def test_words_by_hand(text: str, expected: set[str]) -> None:
     """Words are case-folded NFKC of two characters or more, each once, and nothing else parts them than non-words."""
-    assert words(text) == expected
+    assert distinct_words(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_words_by_hand(text: str, expected: set[str]) -> None:
 )
 def test_words_of_other_scripts_by_hand(text: str, expected: set[str]) -> None:
     """Scripts that write spaces give whole words, marks kept; those that write none give bigrams of characters."""
-    assert words(text) == expected
+    assert distinct_words(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_words_of_other_scripts_by_hand(text: str, expected: set[str]) -> None:
 )
 def test_spellings_of_one_word(one: str, other: str) -> None:
     """Case and compatibility forms don't tell words apart."""
-    assert words(one) == words(other) != frozenset()
+    assert distinct_words(one) == distinct_words(other) != frozenset()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_spellings_of_one_word(one: str, other: str) -> None:
 )
 def test_different_words(one: str, other: str) -> None:
     """Marks and letters tell words apart, and only a whole word matches."""
-    assert words(one).isdisjoint(words(other))
+    assert distinct_words(one).isdisjoint(distinct_words(other))
 
 
 def test_stop_words_are_no_keywords() -> None:
@@ -169,7 +169,7 @@ def test_stop_words_are_folded_as_texts_are(text: str, stop: str) -> None:
 
 def test_stop_words_stop_words_of_a_query_alone() -> None:
     """A text's words are not thinned: its stop words are among them."""
-    assert "the" in words("the cat")
+    assert "the" in distinct_words("the cat")
 
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=60)
@@ -178,8 +178,8 @@ any_text = st.text(st.characters(exclude_categories=()), max_size=60)
 @given(any_text)
 def test_any_text_has_words_of_a_length(text: str) -> None:
     """Any text, lone surrogates too, has the same words each time: of two characters or more, or Han or Hangul."""
-    found = words(text)
-    assert found == words(text)
+    found = distinct_words(text)
+    assert found == distinct_words(text)
     alone = [word for word in found if len(word) == 1]
     assert all(unicodedata.name(word).startswith(("CJK ", "HANGUL SYLLABLE", "IDEOGRAPHIC ")) for word in alone)
     assert "" not in found
@@ -188,21 +188,21 @@ def test_any_text_has_words_of_a_length(text: str) -> None:
 @given(any_text)
 def test_keywords_are_words(text: str) -> None:
     """A query's keywords are its words but for stop words, so that a text holds all of its own."""
-    assert keywords(text, []) == words(text)
-    assert keywords(text) == words(text) - STOP_WORDS
+    assert keywords(text, []) == distinct_words(text)
+    assert keywords(text) == distinct_words(text) - STOP_WORDS
 
 
 @given(st.text(max_size=40))
 def test_equivalent_spellings_have_the_same_words(text: str) -> None:
     """A text taken apart or put together by Unicode's rules says the same words."""
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
-        assert words(unicodedata.normalize(form, text)) == words(text)
+        assert distinct_words(unicodedata.normalize(form, text)) == distinct_words(text)
 
 
 @given(st.text("abcde XYZ Ä ß é", max_size=40))
 def test_case_says_nothing(text: str) -> None:
     """A text in capitals holds the same words."""
-    assert words(text.upper()) == words(text) == words(text.lower())
+    assert distinct_words(text.upper()) == distinct_words(text) == distinct_words(text.lower())
 
 
 @given(st.lists(st.text("abcdef", min_size=1, max_size=6), max_size=8), st.randoms())
@@ -210,4 +210,4 @@ def test_the_order_of_words_says_nothing(parts: list[str], shuffle: random.Rando
     """Spaced words in any order and number are the same set."""
     moved = [*parts, *parts]
     shuffle.shuffle(moved)
-    assert words(" ".join(moved)) == {part for part in parts if len(part) >= 2}
+    assert distinct_words(" ".join(moved)) == {part for part in parts if len(part) >= 2}

@@ -108,7 +108,7 @@ def test_words_that_weigh_nothing_are_no_divisor() -> None:
 )
 def test_the_bound_is_the_smallest_cosine(cosines: list[float], least: float) -> None:
     """A document that the vector leg didn't return cannot exceed its last; below 0 counts 0, and nothing found is 0."""
-    assert bound(vector(*((str(place), cosine) for place, cosine in enumerate(cosines)))) == least
+    assert bound({str(place): cosine for place, cosine in enumerate(cosines)}) == least
 
 
 def test_an_id_that_a_leg_repeats_counts_at_its_first_rank() -> None:

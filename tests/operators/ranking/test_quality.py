@@ -87,14 +87,14 @@ def test_a_salience_that_is_no_number_is_derived(value: object) -> None:
 )
 def test_importance_by_hand(value: float, by_5: float, by_1: float) -> None:
     """Importance / scale, within 0 and 1, on either scale."""
-    assert importance({"importance": value}, 5) == pytest.approx(by_5)
-    assert importance({"importance": value}, 1) == pytest.approx(by_1)
+    assert importance({"importance": value}, 5, run()) == pytest.approx(by_5)
+    assert importance({"importance": value}, 1, run()) == pytest.approx(by_1)
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
 def test_importance_that_is_no_number_is_missing(value: object) -> None:
     """Missing importance is 0, and so is what isn't a number; True isn't 1."""
-    assert importance({"importance": value}, 1) == importance({}, 1) == 0
+    assert importance({"importance": value}, 1, run()) == importance({}, 1, run()) == 0
 
 
 def test_the_default_scale_is_five() -> None:

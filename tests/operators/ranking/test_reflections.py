@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from operators.ranking import reflections
+from operators.ranking import blend
 from operators.ranking.candidate import Candidate, Leg
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, ModelScores
@@ -85,7 +85,7 @@ def test_only_the_type_reflection_is_one(kind: object) -> None:
 
 def boosted(*candidates: Candidate, by: float) -> list[tuple[str, float]]:
     """These candidates with the boost."""
-    return scores(reflections.boost(candidates, Reflections(reflection_boost=by), run()))
+    return scores(blend.boost_reflections(candidates, Reflections(reflection_boost=by), run()))
 
 
 def test_a_boost_multiplies_the_final_score() -> None:
@@ -111,7 +111,7 @@ def test_a_boost_never_lowers_what_is_below_zero() -> None:
     """By hand: a reflection in the tail behind a model, at -0.5, is at -0.25 with factor 2 and at -1 with a half."""
     for factor, score in ((2.0, -0.25), (0.5, -1.0), (1e6, -5e-7), (0.0, -5e5)):
         given = [Candidate("sum", -0.5, {"type": "reflection"}), Candidate("other", -0.3, {})]
-        boosted = reflections.boost(given, Reflections(reflection_boost=factor), run())
+        boosted = blend.boost_reflections(given, Reflections(reflection_boost=factor), run())
         assert {each.id: each.score for each in boosted} == {"sum": pytest.approx(score), "other": -0.3}
         assert [each.id for each in boosted] == (["sum", "other"] if factor > 1 else ["other", "sum"])
 

@@ -8,7 +8,7 @@ import pytest
 from operators.evaluation import comparison, metrics, search
 from operators.evaluation import comparison as bootstrap
 from operators.evaluation import comparison as sign_test
-from operators.ranking import candidate, decay, distance, pipeline, reflections
+from operators.ranking import blend, candidate, decay, distance, pipeline
 from operators.ranking import composite as quality
 from operators.ranking import content as keywords
 from operators.ranking import fusion as linear
@@ -30,7 +30,7 @@ FORMULAS: set[Callable[..., Any]] = {
         distance.rank_by_distance,
         distance.pick,
     ),
-    *(keywords.keywords, keywords.overlap, linear.bound, reflections.only, quality.proximity),
+    *(keywords.keywords, keywords.overlap, linear.bound, blend.rank_reflections, quality.proximity),
     *(pipeline.keep_order, pipeline.first_phase, pipeline.second_phase),
     *(quality.importance, quality.weekly_recency, quality.quality, quality.salience, quality.confidence),
     *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate_run),
@@ -54,7 +54,7 @@ def test_columns_are_read_for_explanations_only() -> None:
         yield from (1, 2)
 
     read: list[bool] = []
-    Run(Facts()).explain(Dedupe(), candidates, None, {"column": column()}, {"shared": 0})
+    Run(Facts()).explain(Dedupe(), candidates, (3.0, 4.0), {"column": column()}, {"shared": 0})
     assert not read
     run = Run(Facts(), ScoreExplanations({}))
     run.explain(Dedupe(), candidates, (3.0, 4.0), {"column": column()}, {"shared": 0})
@@ -63,4 +63,4 @@ def test_columns_are_read_for_explanations_only() -> None:
         (id_, step["input"], step["output"], step["values"])
         for id_, explanation in run.explanations.by_id.items()
         for step in explanation.stages
-    ] == [("a", 3.0, 2.0, {"column": 1, "shared": 0}), ("b", 4.0, 1.0, {"column": 2, "shared": 0})]
+    ] == [("a", 2.0, 3.0, {"column": 1, "shared": 0}), ("b", 1.0, 4.0, {"column": 2, "shared": 0})]

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.qdrant.programs import Runner
 from operators.clients.rerankers import Capacity, Reads
 from operators.query.backend_answers import Embedding
 from operators.query.in_flight import InFlight
@@ -120,7 +119,7 @@ def test_nobody_searches_for_it(caplog: pytest.LogCaptureFixture) -> None:
     """Qdrant isn't called: the leg is lost, and with it the query."""
     asked = late(vector=[1.0, 0.0, 0.0])
     nobody: Any = Nobody()
-    leg = SearchLeg("vector", Runner(nobody), BOUNDS)
+    leg = SearchLeg("vector", nobody, BOUNDS)
 
     def retrieve(up: Batches, calls: EventLoopThread) -> Batches:
         searched = sync_stage("searches", up, searches())

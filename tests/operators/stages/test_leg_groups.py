@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.access.filters import Ask
-from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.query.backend_answers import Hits
@@ -49,7 +48,7 @@ def search(limit: int, wanted: int, most: int = 1000) -> Search:
 def asked(transport: httpx.AsyncBaseTransport, wanted: Search) -> Found | BackendError:
     """The answer to one search of the vector leg."""
     client = qdrant(transport)
-    leg = SearchLeg("vector", Runner(client), Bounds(10, 8, 1))
+    leg = SearchLeg("vector", client, Bounds(10, 8, 1))
     [found] = asyncio.run(leg.call(("vector", "documents"), [wanted], 10))
     return found
 

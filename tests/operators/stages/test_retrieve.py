@@ -10,7 +10,6 @@ import numpy as np
 import orjson
 import pytest
 
-from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant.requests import UNLIMITED
 from operators.query.backend_answers import Embedding, Hits
 from operators.query.in_flight import InFlight
@@ -117,7 +116,7 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
     open_ended.retrieval.parsed = parse('"deep lea"*', {})
     client = qdrant(Faulty(answer))
     client.limits["documents"] = UNLIMITED
-    leg = SearchLeg("keyword", Runner(client), Bounds(1, 9, 1))
+    leg = SearchLeg("keyword", client, Bounds(1, 9, 1))
     asked = [embedded(), open_ended, embedded()]
     for each in asked:
         SEARCHES(each)

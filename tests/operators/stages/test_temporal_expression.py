@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from operators.clients.chat.temporal_expressions import ChatTemporalExtractor
+from operators.clients.chat.completions import ChatModel
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.query.result import status_of
@@ -54,16 +54,14 @@ def query(offset: int = 0, **event: Any) -> InFlight:
 
 
 @contextmanager
-def chatting(server: Handler) -> Iterator[tuple[EventLoopThread, ChatTemporalExtractor]]:
+def chatting(server: Handler) -> Iterator[tuple[EventLoopThread, ChatModel]]:
     """A thread for calls, and a client of this chat server on it."""
     with looping() as calls:
         stack = AsyncExitStack()
 
-        async def opened() -> ChatTemporalExtractor:
+        async def opened() -> ChatModel:
             url = await stack.enter_async_context(answering(server))
-            return ChatTemporalExtractor(
-                openai(await stack.enter_async_context(backend(f"{url}/v1", headers=HEADERS[openai])))
-            )
+            return openai(await stack.enter_async_context(backend(f"{url}/v1", headers=HEADERS[openai])))
 
         chat = calls.run(opened(), 10)
         try:
@@ -72,9 +70,7 @@ def chatting(server: Handler) -> Iterator[tuple[EventLoopThread, ChatTemporalExt
             calls.run(stack.aclose(), 10)
 
 
-def through(
-    asked: list[InFlight], calls: EventLoopThread, chat: ChatTemporalExtractor | None, timeout: float = 10
-) -> None:
+def through(asked: list[InFlight], calls: EventLoopThread, chat: ChatModel | None, timeout: float = 10) -> None:
     """Run the queries through the stage: all of them go on."""
     part = ByChatModel(chat, Bounds(timeout, max_batch=1, max_concurrency=4), "openai") if chat is not None else None
     left = items([asked], lambda up: temporal_expression("t", up, part, calls))

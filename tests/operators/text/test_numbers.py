@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.text.numbers import NUMBER, UNITS, normal_number, sizes
+from operators.text.folding import NUMBER, UNITS, normal_number, sizes
 
 UNIT = st.sampled_from(sorted(UNITS))
 METRIC = {"mm": "m", "cm": "m", "dm": "m", "mg": "kg", "g": "kg", "ml": "l", "cl": "l", "dl": "l"}

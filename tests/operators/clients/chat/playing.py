@@ -6,8 +6,7 @@ from typing import Any, Final, Literal
 
 from aiohttp import web
 
-from operators.clients.chat.apis import APIS, Structured
-from operators.clients.chat.completions import HttpChat
+from operators.clients.chat.completions import APIS, ChatModel, Structured
 from operators.clients.http.backend import Resilient
 from operators.clients.http.dialect import MODEL
 from operators.clients.http.transport import CONTROL, Endpoint, http_transport
@@ -51,12 +50,12 @@ class Manner:
         """Server and case."""
         return f"{self.server}: {self.case}"
 
-    def chat(self, url: str) -> HttpChat:
+    def chat(self, url: str) -> ChatModel:
         """The client of a server with this manner at `url`."""
         headers = HEADERS[anthropic if self.kind == "anthropic" else openai]
         endpoint = Endpoint("chat", f"{url}/v1", http_transport(), headers, dialect=MODEL)
         backend = Resilient(endpoint)
-        return HttpChat(backend, "m", APIS[self.kind], structured=self.structured, parameters=self.parameters)
+        return ChatModel(backend, "m", APIS[self.kind], structured=self.structured, parameters=self.parameters)
 
 
 class Playing:

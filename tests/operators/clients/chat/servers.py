@@ -8,9 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from operators.clients.chat import ChatModel
-from operators.clients.chat.apis import APIS
-from operators.clients.chat.completions import HttpChat
+from operators.clients.chat.completions import APIS, ChatModel
 from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers.listwise import FORM
@@ -168,12 +166,12 @@ def anthropic_error(kind: str, message: str, status: int) -> web.Response:
 
 def openai(endpoint: Endpoint) -> ChatModel:
     """The OpenAI-compatible chat model."""
-    return HttpChat(Resilient(endpoint), "gpt-4.1-mini", APIS["openai"])
+    return ChatModel(Resilient(endpoint), "gpt-4.1-mini", APIS["openai"])
 
 
 def anthropic(endpoint: Endpoint) -> ChatModel:
     """The chat model of the Messages API."""
-    return HttpChat(Resilient(endpoint), "claude-haiku-4-5", APIS["anthropic"])
+    return ChatModel(Resilient(endpoint), "claude-haiku-4-5", APIS["anthropic"])
 
 
 HEADERS: dict[Make, Mapping[str, str]] = {

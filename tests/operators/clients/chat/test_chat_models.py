@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from operators.clients.chat.apis import APIS as KINDS
-from operators.clients.chat.completions import HttpChat
+from operators.clients.chat.completions import APIS as KINDS
+from operators.clients.chat.completions import ChatModel
 from operators.clients.http.backend import Resilient
 from operators.clients.rerankers.listwise import FORM
 from schemas.errors import BackendBadResponse, BackendUnavailable
@@ -49,7 +49,7 @@ def test_openai_request_is_as_documented() -> None:
     """A request holds the model, both messages, the limit of tokens, temperature 0 and the JSON schema, and no more."""
     server = OpenAI(echo)
     complete(
-        lambda endpoint: HttpChat(Resilient(endpoint), "m", KINDS["openai"], max_tokens=7),
+        lambda endpoint: ChatModel(Resilient(endpoint), "m", KINDS["openai"], max_tokens=7),
         server,
         headers=HEADERS[openai],
     )
@@ -64,7 +64,7 @@ def test_anthropic_request_is_as_documented() -> None:
     """A request holds the model, the texts, the limit of tokens, temperature 0 and the JSON schema, and no more."""
     server = Anthropic(echo)
     complete(
-        lambda endpoint: HttpChat(Resilient(endpoint), "m", KINDS["anthropic"], max_tokens=7),
+        lambda endpoint: ChatModel(Resilient(endpoint), "m", KINDS["anthropic"], max_tokens=7),
         server,
         headers=HEADERS[anthropic],
     )

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from operators.clients.chat.apis import APIS
+from operators.clients.chat.completions import APIS
 from operators.clients.http.transport import CONTROL
 from operators.clients.rerankers import RerankRequest
 from operators.clients.rerankers.listwise import ChatSelector, Orderer

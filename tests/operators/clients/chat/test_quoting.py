@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.chat import quote
+from operators.clients.chat.completions import quote
 
 ANY = st.text(st.characters(exclude_categories=()))
 """Any characters, lone surrogates included."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.clients.chat.temporal_expressions import MAX_DAYS, MAX_TOLERANCE, SYSTEM, ChatTemporalExtractor
+from operators.clients.chat.temporal_expressions import MAX_DAYS, MAX_TOLERANCE, SYSTEM, extract_time
 from operators.clients.chat.temporal_expressions import read_temporal_expression as read
 from operators.text.dates import TemporalExpression
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
@@ -40,11 +40,11 @@ def extractor(
 
     async def scenario() -> list[Outcome]:
         async with answering(server) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
-            asked = ChatTemporalExtractor(make(endpoint))
+            chat = make(endpoint)
 
             async def outcome(query: str) -> Outcome:
                 try:
-                    return await asked.temporal_expression(query, now, timeout=timeout)
+                    return await extract_time(chat, query, now, timeout=timeout)
                 except BackendError as error:
                     return error
 
@@ -175,15 +175,15 @@ def test_a_failure_is_an_error_and_no_verdict(server: Handler, kind: type[Backen
 
 
 def test_closing_it_closes_the_chat_model() -> None:
-    """Whoever closes the anchors leaves no connection open: a later query is BackendUnavailable."""
+    """Whoever closes the chat model leaves no connection open: a later query is BackendUnavailable."""
 
     async def scenario() -> None:
         async with answering(OpenAI(obeying)) as url, backend(f"{url}/v1", headers=HEADERS[openai]) as endpoint:
-            asked = ChatTemporalExtractor(openai(endpoint))
-            await asked.temporal_expression("3 days ago", NOW, timeout=5)
-            await asked.aclose()
+            chat = openai(endpoint)
+            await extract_time(chat, "3 days ago", NOW, timeout=5)
+            await chat.aclose()
             with pytest.raises(BackendUnavailable):
-                await asked.temporal_expression("3 days ago", NOW, timeout=5)
+                await extract_time(chat, "3 days ago", NOW, timeout=5)
 
     asyncio.run(scenario())
 

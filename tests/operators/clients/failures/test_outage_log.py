@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from operators.clients.failures import INTERVAL
 from operators.clients.http.backend import Backend, Resilient
-from operators.clients.http.transport import Endpoint, http_transport
+from operators.clients.http.transport import Call, Endpoint, http_transport
 from operators.clients.qdrant.answers import QDRANT
 from schemas.errors import BackendError
 from tests.operators.clients.http.resilience import BREAK, Clock, Scripted, ask, guarding
@@ -101,9 +101,8 @@ def test_a_key_for_one_of_two_collections() -> None:
             for _ in range(20):
                 for collection in ("mine", "theirs"):
                     try:
-                        await qdrant.ask(
-                            f"/collections/{collection}/points", {}, lambda _: None, timeout=10, repeatable=True
-                        )
+                        path = f"/collections/{collection}/points"
+                        await qdrant.ask(Call(path, {}, lambda _: None, repeatable=True), timeout=10)
                     except BackendError:
                         assert collection == "theirs"
             await qdrant.aclose()

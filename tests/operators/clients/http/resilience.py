@@ -11,6 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from operators.clients.http.backend import Backend, Resilient
+from operators.clients.http.transport import Call
 from schemas.errors import BackendBadResponse, BackendError
 from tests.operators.clients.http.serving import Handler, answering, backend, json_response
 
@@ -123,7 +124,7 @@ def read(answer: Any) -> str:
 async def ask(guarded: Backend, *, timeout: float = 30.0, body: object = "question") -> str | BackendError:
     """The outcome of one request: a time-out that doesn't matter is long."""
     try:
-        return await guarded.ask("/path", body, read, timeout=timeout)
+        return await guarded.ask(Call("/path", body, read), timeout=timeout)
     except BackendError as error:
         return error
 

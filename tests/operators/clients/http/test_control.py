@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from operators.clients.admission import OPENS_AFTER
 from operators.clients.failures import bisect
 from operators.clients.http.backend import Backend
-from operators.clients.http.transport import Control
+from operators.clients.http.transport import Call
 from schemas.errors import BackendBadResponse, BackendError, Blame
 from tests.operators.clients.http.resilience import guarding
 from tests.operators.clients.http.serving import json_response
@@ -27,7 +27,7 @@ def read(answer: Any) -> list[int]:
     return answer
 
 
-CONTROL = Control("/path", [GOOD], read)
+CONTROL = Call("/path", [GOOD], read)
 
 FORMS = ["status 500", "status 424", "nulls", "no JSON", "another shape"]
 """Answers to a call with a text that the server cannot digest."""
@@ -60,7 +60,7 @@ class Server:
 
 async def ask(guarded: Backend, texts: Sequence[str], timeout: float = 30.0) -> list[int]:
     """Ask for the lengths of texts."""
-    return await guarded.ask("/path", list(texts), read, timeout=timeout, control=CONTROL)
+    return await guarded.ask(Call("/path", list(texts), read, control=CONTROL), timeout=timeout)
 
 
 @pytest.mark.parametrize("form", FORMS)

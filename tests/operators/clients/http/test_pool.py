@@ -9,7 +9,7 @@ import pytest
 
 from operators.clients.admission import OPENS_AFTER
 from operators.clients.http.backend import TRIES, Resilient
-from operators.clients.http.transport import Endpoint, http_transport
+from operators.clients.http.transport import Call, Endpoint, http_transport
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.closing import Close, Closing
 from tests.operators.clients.http.serving import speaking
@@ -145,7 +145,8 @@ def test_an_old_connection_costs_no_retry_and_counts_for_no_breaker() -> None:
 
     async def scenario(endpoint: Endpoint) -> list[Any]:
         layers = Resilient(endpoint)
-        return [await layers.ask("/", {}, lambda answer: answer, timeout=10, repeatable=True) for _ in range(reads)]
+        call: Call[Any] = Call("/", {}, lambda answer: answer, repeatable=True)
+        return [await layers.ask(call, timeout=10) for _ in range(reads)]
 
     assert on(server, scenario) == [{}] * reads
 

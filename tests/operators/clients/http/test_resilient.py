@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.clients.http.backend import Resilient, full_jitter, longest_pause
+from operators.clients.http.transport import Call
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.resilience import BREAK, GARBAGE, Pauses, Scripted, ask, guarding, read, unused_port
 from tests.operators.clients.http.serving import backend
@@ -78,7 +79,7 @@ def test_what_read_raises_is_not_tried_again(error: BackendError) -> None:
             raise error
 
         async with guarding(server) as guarded:
-            await guarded.ask("/path", {}, refuse, timeout=30)
+            await guarded.ask(Call("/path", {}, refuse), timeout=30)
 
     server = Scripted([200])
     with pytest.raises(type(error)) as caught:
@@ -166,7 +167,7 @@ def test_it_outlives_its_loop() -> None:
                 kept[0].endpoint = fresh.endpoint
             else:
                 kept.append(fresh)
-            outcomes = await asyncio.gather(*(kept[0].ask("/", {}, read, timeout=30) for _ in range(4)))
+            outcomes = await asyncio.gather(*(kept[0].ask(Call("/", {}, read), timeout=30) for _ in range(4)))
             return str(outcomes[0])
 
     assert [asyncio.run(scenario()), asyncio.run(scenario())] == ["right", "right"]

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from operators.clients.http.backend import Backend, Resilient
+from operators.clients.http.transport import Call
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Reason
 from tests.operators.clients.http.resilience import (
     BREAK,
@@ -83,7 +84,7 @@ def test_answers_that_read_refuses_open_it() -> None:
         async with guarding(server, clock=Clock()) as guarded:
             for _ in range(5):
                 with pytest.raises(BackendBadResponse, match="wrong scores"):
-                    await guarded.ask("/path", {}, refuse, timeout=30)
+                    await guarded.ask(Call("/path", {}, refuse), timeout=30)
             assert refused([await ask(guarded)]) == 1
 
     asyncio.run(scenario())
@@ -218,7 +219,7 @@ async def probe_for_nothing(how: str, guarded: Backend, server: Scripted) -> Non
 
         server.then(200)
         with pytest.raises(ZeroDivisionError):
-            await guarded.ask("/path", {}, fail, timeout=30)
+            await guarded.ask(Call("/path", {}, fail), timeout=30)
 
 
 @pytest.mark.parametrize("how", ["cancelled", "hopeless", "unwritten", "defect"])
@@ -237,6 +238,6 @@ def test_a_probe_that_tells_nothing_gives_its_place_back(how: str) -> None:
             clock.pass_by(1.0)
             await probe_for_nothing(how, guarded, server)
             server.then(200)
-            assert await guarded.ask("/path", {}, read, timeout=30) == "right"
+            assert await guarded.ask(Call("/path", {}, read), timeout=30) == "right"
 
     asyncio.run(scenario())

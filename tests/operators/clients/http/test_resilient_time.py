@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from operators.clients.http.backend import SILENCE, Backend
+from operators.clients.http.transport import Call
 from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.resilience import (
     BREAK,
@@ -130,7 +131,7 @@ def test_a_cancelled_request_ends_at_once(where: str) -> None:
 
     async def scenario() -> tuple[int, float, str | BackendError]:
         async with guarding(server, jitter=pause) as guarded:
-            task = asyncio.create_task(guarded.ask("/path", {}, lambda answer: answer, timeout=30.0))
+            task = asyncio.create_task(guarded.ask(Call("/path", {}, lambda answer: answer), timeout=30.0))
             await (server.arrived if where == "call" else pausing).wait()
             started = time.monotonic()
             task.cancel()

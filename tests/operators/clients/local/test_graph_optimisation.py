@@ -11,8 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench import random_bert
 from operators.clients.local import inference
-from operators.clients.local.graph_optimisation import compute_one_token, divide_norms
-from operators.clients.local.quantisation import FUSED
+from operators.clients.local.quantisation import FUSED, compute_one_token, divide_norms
 
 WIDTH: Final = 8
 

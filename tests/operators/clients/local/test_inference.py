@@ -17,7 +17,17 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from structlog.testing import capture_logs
 
-from operators.clients.local.inference import Abandoned, Cores, Worker, batches, mask, pad, passes, readable, session
+from operators.clients.local.inference import (
+    Abandoned,
+    Cores,
+    Worker,
+    batches,
+    mask,
+    pad,
+    plan_passes,
+    readable,
+    session,
+)
 from schemas.errors import BackendTimeout, BackendUnavailable
 from tests.operators.delivery.scripted import until
 
@@ -71,8 +81,8 @@ def test_batches_go_from_long_to_short_and_none_could_take_the_next(lengths: lis
 @given(st.lists(st.integers(2, 256)), st.integers(1, 8))
 def test_texts_that_go_alone_have_a_pass_each(lengths: list[int], cores: int) -> None:
     """None of them is padded; others fill the cores with passes of which none is over the budget."""
-    assert sorted(passes(lengths, cores, alone=True)) == [[index] for index in range(len(lengths))]
-    shared = passes(lengths, cores, alone=False)
+    assert sorted(plan_passes(lengths, cores, alone=True)) == [[index] for index in range(len(lengths))]
+    shared = plan_passes(lengths, cores, alone=False)
     assert sorted(index for group in shared for index in group) == list(range(len(lengths)))
     assert all(len(group) * max(lengths[index] for index in group) <= 270 for group in shared if len(group) > 1)
 

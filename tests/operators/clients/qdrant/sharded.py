@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.programs import Runner
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import ensure
 from operators.indexing.apply import Writer
@@ -65,7 +64,7 @@ class Searched:
         """The keyword leg's answers, in one batch: each a Ranking, or the error."""
         names = self.settings.vectors
         written = searches(vectors={"vector": names.dense}, idf_of_namespace=self.settings.idf == "namespace")
-        leg = SearchLeg(KEYWORD, Runner(self.qdrant), Bounds(TIMEOUT, 64, 1))
+        leg = SearchLeg(KEYWORD, self.qdrant, Bounds(TIMEOUT, 64, 1))
         asked: list[Search] = []
         for text in texts:
             each = query(**{"namespace": "public", "limit": 100, **event, "text": text})

@@ -3,13 +3,13 @@
 import asyncio
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.shards import Engine
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.query.lookup import REQUESTS, look_up
@@ -70,7 +70,7 @@ def test_open_phrases_have_a_bound_of_facets_and_take_turns(wide: tuple[Searched
     columns = {"title": "title", "text": "text"}
 
     async def scenario() -> None:
-        runner = Runner(searched.qdrant, Turns(2))
+        client = replace(searched.qdrant, facets=Turns(2))
 
         async def ask(text: str, space: str) -> None:
             expression = parse(text, columns).expression
@@ -81,7 +81,7 @@ def test_open_phrases_have_a_bound_of_facets_and_take_turns(wide: tuple[Searched
             }
             found = {"filter": where, "limit": 1}
             search = Search(lambda: with_endings(wanted, 9, lambda _: nearest([found])), query().trace, space)
-            await runner.run(searched.collection, [search], 30)
+            await client.run(searched.collection, [search], 30)
 
         transport.hold("/facet")
         widest = " OR ".join(f'"deep{number} lea"*' for number in range(MOST_OPEN))
@@ -116,7 +116,7 @@ def test_a_lookup_has_a_bound_of_scrolls(wide: tuple[Searched, Held]) -> None:
 
         async def found(limit: int) -> Any:
             search = Search(lambda: look_up({**body, "limit": limit}, 1, equal), query().trace)
-            [answer] = await Runner(searched.qdrant).run(searched.collection, [search], 30)
+            [answer] = await searched.qdrant.run(searched.collection, [search], 30)
             return answer
 
         few, many = await found(20), await found(REQUESTS)

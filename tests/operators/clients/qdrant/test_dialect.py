@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from operators.clients.admission import OPENS_AFTER
 from operators.clients.http.backend import Resilient
-from operators.clients.http.transport import Endpoint
+from operators.clients.http.transport import Call, Endpoint
 from operators.clients.qdrant.answers import QDRANT, collection_of, error_of
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Blame, Reason
 
@@ -138,7 +138,7 @@ def test_a_bounded_collection_takes_nothing_from_another(calls: int) -> None:
         path = "/collections/{}/points/count"
 
         async def ask(collection: str) -> Any:
-            return await backend.ask(path.format(collection), {}, lambda each: each["result"], timeout=30)
+            return await backend.ask(Call(path.format(collection), {}, lambda each: each["result"]), timeout=30)
 
         waiting = [asyncio.create_task(ask("bounded")) for _ in range(calls)]
         await asyncio.sleep(0)

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.clients.qdrant.programs import Runner
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.making import ensure
@@ -62,7 +61,7 @@ async def pages(
         asked.asked = replace(
             asked.asked, canonical=replace(asked.asked.canonical, cursor=Cursor(b"", None, 0.0, following))
         )
-        [answer] = await Runner(client).run("documents", [written.write(asked)["structured"]], 30)
+        [answer] = await client.run("documents", [written.write(asked)["structured"]], 30)
         assert not isinstance(answer, BackendError)
         page = find_page(answer.values, asked.asked.canonical.after, asked.asked.canonical.limit)
         found.append([answer.hits.ids[index] for index in page.indexes])
@@ -147,5 +146,5 @@ def test_a_lookup_that_fails_is_an_error(tmp_path: Path) -> None:
     with Engine(tmp_path) as engine:
         body = {"order_by": {"key": "x"}, "filter": {"must": []}, "with_payload": False, "limit": 1}
         search = Search(lambda: look_up(body, 1), query().trace)
-        [found] = asyncio.run(Runner(EngineClient(engine)).run("nowhere", [search], 30))
+        [found] = asyncio.run(EngineClient(engine).run("nowhere", [search], 30))
         assert isinstance(found, BackendError)

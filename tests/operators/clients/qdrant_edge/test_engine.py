@@ -18,8 +18,7 @@ from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.requests import Change
 from operators.clients.qdrant.server import ServerClient
 from operators.clients.qdrant_edge.engine import EngineClient
-from operators.clients.qdrant_edge.hit_payloads import HitPayloads
-from operators.clients.qdrant_edge.shards import Engine
+from operators.clients.qdrant_edge.shards import Engine, HitPayloads
 from operators.query.backend_answers import Hits
 from schemas.errors import ConfigError
 from tests.operators.clients.qdrant_edge.engine_requests import CREATED, UUID, done, refusal

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-from operators.clients.chat import ChatModel
+from operators.clients.chat.completions import ChatModel
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.listwise import ChatSelector, Orderer
 from operators.query.backend_answers import Scores

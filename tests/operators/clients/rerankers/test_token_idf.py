@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from operators.clients.qdrant.counts import REST, TIME_TO_LIVE
 from operators.clients.qdrant_edge.shards import Engine
-from operators.clients.rerankers.token_idf import NAMESPACES, VOCABULARY, Frequencies, TokenIdf
+from operators.clients.rerankers.token_idf import NAMESPACES, REST, TIME_TO_LIVE, VOCABULARY, Frequencies, TokenIdf
 from operators.collections.requirements import indexes
 from schemas.document import TOKEN_IDS
 from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailable
