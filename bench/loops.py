@@ -15,7 +15,7 @@ from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 from operators.query.in_flight import InFlight
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import Wakeup
 from operators.stages.backend_stage import Queries
 from operators.wire.message import Rejected
 

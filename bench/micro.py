@@ -36,12 +36,10 @@ from operators.query.in_flight import InFlight
 from operators.ranking.candidate import Leg
 from operators.ranking.pipeline import Vectors, first_phase, second_phase
 from operators.ranking.run import ModelScores
-from operators.runtime.batching.backlog import Backlog
-from operators.runtime.batching.request import PendingRequest
+from operators.runtime.batching.backlog import Backlog, PendingRequest
 from operators.runtime.dispatcher import BatchKey, Bounds
-from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from operators.runtime.stage import async_stage, key
-from operators.runtime.wakeup import Wakeup
 from operators.stages.backend_stage import QueryStage
 from operators.stages.decode import Decoder
 from operators.stages.publish import Finaliser, Publisher

@@ -33,9 +33,8 @@ from operators.clients.rerankers.cross_encoders import APIS, HttpReranker
 from operators.query.in_flight import InFlight
 from operators.query.result import status_of
 from operators.runtime.dispatcher import Bounds
-from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from operators.runtime.stage import async_stage, key
-from operators.runtime.wakeup import Wakeup
 from operators.stages.rerank import Reranking
 from schemas.settings import RerankSettings
 

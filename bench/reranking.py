@@ -41,9 +41,8 @@ from operators.query.in_flight import InFlight
 from operators.query.outcome import Results
 from operators.ranking.candidate import Candidate
 from operators.runtime.dispatcher import Bounds
-from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from operators.runtime.stage import async_stage, key
-from operators.runtime.wakeup import Wakeup
 from operators.stages.backend_stage import Queries
 from operators.stages.rerank import Reranking
 from operators.wire.message import Message, Origin

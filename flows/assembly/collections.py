@@ -23,8 +23,7 @@ from operators.collections.requirements import (
     vectors,
 )
 from operators.collections.survey import Choice, survey
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from schemas.errors import BackendError
 from schemas.settings import KafkaSettings, Settings
 

@@ -21,8 +21,7 @@ from operators.delivery.schema_registry import Deserialiser, SchemaRegistry
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
 from operators.delivery.way_out import WayOut
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from operators.telemetry.metrics import FlowMetrics
 from operators.telemetry.traces import Signals
 from schemas.settings import KafkaSettings, Settings

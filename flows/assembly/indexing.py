@@ -14,8 +14,7 @@ from operators.indexing.apply import DocumentEmbedder, DocumentEncoder, Document
 from operators.indexing.context import ContextWriter
 from operators.indexing.copying import Copier
 from operators.indexing.deletion import EVERY, Deletion, Expiry
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from schemas.settings import DocumentSettings, Settings
 
 _TIMEOUT: Final = 60.0

@@ -25,8 +25,7 @@ from operators.caching.bounded import BoundedCache
 from operators.delivery import credentials
 from operators.delivery.avro import MAX_SCHEMA, AvroSchema, NotAvro
 from operators.delivery.librdkafka.connection import locations
-from operators.runtime.dispatcher import BatchKey, Bounds
-from operators.runtime.stage import AsyncStage
+from operators.runtime.dispatcher import AsyncStage, BatchKey, Bounds
 from operators.wire.message import Message
 from schemas.errors import BackendError, ConfigError, DeadLetterClass, InputError, RetriableDelivery
 from schemas.event import PREFIX, schema_id
@@ -237,10 +236,6 @@ class Deserialiser(AsyncStage[int | None, WriterSchema | None]):
     @override
     def wants(self, item: Message) -> bool:
         return self._ordered or _id_of(item) is not None
-
-    @override
-    def deadline(self, item: Message) -> float:
-        return math.inf
 
     @override
     def request(self, item: Message) -> tuple[BatchKey, int | None]:

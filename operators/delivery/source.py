@@ -32,7 +32,7 @@ from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from operators.delivery.client import Consumer, ConsumerRecord, Rebalance, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.tracker import Commit, RepeatedOffset
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import Wakeup
 from operators.telemetry.metrics import FlowMetrics
 from operators.wire.message import Message, Origin
 from schemas.errors import FatalDelivery, RetriableDelivery

@@ -48,8 +48,7 @@ from operators.indexing.point import (
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import is_blank
 from operators.ranking.run import stamp
-from operators.runtime.dispatcher import BatchKey, Bounds
-from operators.runtime.stage import AsyncStage
+from operators.runtime.dispatcher import AsyncStage, BatchKey, Bounds
 from operators.text.terms import SparseVector
 from schemas.document import EXPIRES_AT, PATCHED, PATCHES, VERSION
 from schemas.errors import BackendError, Blame, DeadLetterClass, InputError, invalid
@@ -149,10 +148,6 @@ class DocumentStage(AsyncStage[EventInFlight, Outcome]):
     # One call at a time; small ones, for a model in this process serves queries, too.
     bounds = Bounds(timeout=math.inf, max_batch=64, max_concurrency=1)
     refused: ClassVar = "refused"
-
-    @override
-    def deadline(self, item: EventInFlight) -> float:
-        return math.inf
 
     @override
     def request(self, item: EventInFlight) -> tuple[BatchKey, EventInFlight]:

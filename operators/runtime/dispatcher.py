@@ -19,21 +19,21 @@ Rules
 """
 
 import asyncio
+import math
 import traceback
-from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from abc import ABC, abstractmethod
+from collections import defaultdict, deque
+from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import structlog
 
-from operators.runtime.batching.backlog import Backlog
-from operators.runtime.batching.policy import BatchingPolicy
-from operators.runtime.batching.request import PendingRequest, Slice
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import PAUSE
+from operators.runtime.batching.backlog import Backlog, PendingRequest, Slice
+from operators.runtime.batching.policy import BatchingPolicy, Whole
+from operators.runtime.event_loop import PAUSE, EventLoopThread
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadlinePassed
 
 log = structlog.stdlib.get_logger(__name__)
@@ -87,6 +87,84 @@ class Finished(Generic[Outcome]):
     outcome: Outcome | BackendError | None = None
     asked: bool = True
     defect: Exception | None = None
+
+    def reject(self, *refusal: Any) -> Any:
+        """The refusal of the item's message."""
+        return self.item.reject(*refusal)
+
+
+class AsyncStage(ABC, Generic[Request, Outcome]):
+    """The hooks of `async_stage`, which a subclass types by its items.
+
+    `step` names the stage in dead letters. A `branch` is one of several stages that take the same stream: it passes on
+    its own items only.
+
+    Threads: `request`, `call`, `around`, `deadline`, `wakes`, `batching` and `load` are called on the event-loop thread
+    only, so none of them may block, and they need no locks among themselves. The engine's worker calls the others. What
+    `request` raises rejects the item as what `on_result` raises does.
+
+    >>> import asyncio
+    >>> class Shout(AsyncStage[str, str]):
+    ...     step, bounds = "shout", Bounds(timeout=1.0, max_batch=8, max_concurrency=2)
+    ...     def request(self, item): return "all texts", item.text
+    ...     async def call(self, batch_key, requests, timeout): return [text.upper() for text in requests]
+    ...     def on_result(self, item, outcome): return f"{item.text} {outcome}"
+    >>> asyncio.run(Shout().call("all texts", ["a", "b"], 1.0))
+    ['A', 'B']
+    """
+
+    branch: ClassVar[bool] = False
+    bounds: Bounds
+    load: Load | None = None
+    """Callbacks for measuring the load on the backend."""
+
+    @property
+    @abstractmethod
+    def step(self) -> str:
+        """The name of the stage."""
+
+    @property
+    def batching(self) -> BatchingPolicy[Request, Outcome]:
+        """The choice of the requests that a call carries."""
+        return Whole(self.bounds.max_batch)
+
+    def takes(self, item: Any) -> bool:
+        """True if the stage has something to do for the item; the others pass by."""
+        return not item.answered
+
+    def wants(self, item: Any) -> bool:  # noqa: ARG002  for stages that can tell
+        """True if the item may have a request; the others go on at once."""
+        return True
+
+    def deadline(self, item: Any) -> float:  # noqa: ARG002  for stages whose items have one
+        """The item's deadline on the monotonic clock."""
+        return math.inf
+
+    @abstractmethod
+    def request(self, item: Any) -> tuple[BatchKey, Request] | None:
+        """The item's request and its batch key, if it has one."""
+
+    def wakes(self, item: Any) -> bool:  # noqa: ARG002  for stages whose items wait for others
+        """True if the engine is to be woken for the item, whose request has ended."""
+        return True
+
+    def around(self, items: Sequence[Any]) -> AbstractContextManager[Any]:  # noqa: ARG002  for stages with traces
+        """The context in which one call for these items is made."""
+        return nullcontext()
+
+    @abstractmethod
+    async def call(
+        self, batch_key: BatchKey, requests: Sequence[Request], timeout: float
+    ) -> Sequence[Outcome | BackendError]:
+        """Make one call for many requests of a batch key, within `timeout` seconds; an outcome each."""
+
+    @abstractmethod
+    def on_result(self, item: Any, outcome: Any) -> Any:
+        """The item after its outcome, or BackendError; None if it waits elsewhere. Raises InputError to reject it."""
+
+    def on_unasked(self, item: Any) -> Any:
+        """The item without a request; None if it waits elsewhere. Raises InputError to reject it."""
+        return item
 
 
 @dataclass(slots=True, eq=False)
@@ -145,44 +223,23 @@ def defect_of_call(error: BaseException) -> BackendBadResponse:
 
 
 class Dispatcher(Generic[Request, Outcome]):
-    """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's.
+    """One stage's calls: `submit` and `drain` on the worker's thread, everything else on the loop's."""
 
-    `request` maps an item to its batch key and request, None if it has none. `call` makes one call for many requests of
-    a batch key, within the given seconds. `deadline` gives an item's deadline on the monotonic clock. `wakes` says
-    whether the engine is to be woken for an item that has finished. A call for some items is made within `around` them.
-    """
-
-    def __init__(
-        self,
-        calls: EventLoopThread,
-        request: Callable[[Any], tuple[BatchKey, Request] | None],
-        call: Callable[[BatchKey, Sequence[Request], float], Awaitable[Sequence[Outcome | BackendError]]],
-        deadline: Callable[[Any], float],
-        bounds: Bounds,
-        batching: BatchingPolicy[Request, Outcome],
-        load: Load | None = None,
-        wakes: Callable[[Any], bool] = lambda _: True,
-        around: Callable[[Sequence[Any]], AbstractContextManager[Any]] = lambda _: nullcontext(),
-    ) -> None:
+    def __init__(self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread) -> None:
+        self._stage = stage
         self._calls = calls
-        self._request = request
-        self._call = call
-        self._deadline = deadline
-        self._bounds = bounds
-        self._batching = batching
-        self._load = load
-        self._wakes = wakes
-        self._around = around
-        self._backlogs: dict[BatchKey, Backlog[Request, Outcome]] = {}
+        self._batching = stage.batching
+        self._load = stage.load
+        self._backlogs: defaultdict[BatchKey, Backlog[Request, Outcome]] = defaultdict(
+            lambda: Backlog(self._batching, stage.bounds.max_concurrency)
+        )
         self._live: dict[PendingRequest[Request, Outcome], _Live] = {}
+        self._under_way = 0
         self._timer: asyncio.TimerHandle | None = None
         self._finished: deque[Finished[Outcome]] = deque()
         self._submitted = 0
         self._drained = 0
         self._now = calls.loop.time
-
-    def __repr__(self) -> str:
-        return f"<Dispatcher: {self.outstanding} items, {len(self._live)} requests of {len(self._backlogs)} batch keys>"
 
     @property
     def outstanding(self) -> int:
@@ -192,7 +249,7 @@ class Dispatcher(Generic[Request, Outcome]):
     def submit(self, items: Sequence[Any]) -> None:
         """Send items to the event-loop thread."""
         self._submitted += len(items)
-        room = self._bounds.max_pending - (self.outstanding - len(items))
+        room = self._stage.bounds.max_pending - (self.outstanding - len(items))
         self._calls.submit(self._accept, items[: max(0, room)], items[max(0, room) :])
 
     def drain(self) -> list[Finished[Outcome]]:
@@ -205,14 +262,22 @@ class Dispatcher(Generic[Request, Outcome]):
 
     def _accept(self, items: Sequence[Any], refused: Sequence[Any]) -> None:
         now = self._now()
-        latest = now + self._bounds.timeout
-        deadlines = [min(self._deadline(item), latest) for item in items]
+        latest = now + self._stage.bounds.timeout
+        deadlines = [min(self._stage.deadline(item), latest) for item in items]
         for item, deadline in zip(items, deadlines, strict=True):
-            if (asked := self._make_request(item)) is not None:
-                self._enqueue(item, *asked, deadline, now)
+            if (asked := self._make_request(item)) is None:
+                continue
+            batch_key, query = asked
+            tenant, units = self._batching.tenant(query), self._batching.units(query)
+            request: PendingRequest[Request, Outcome] = PendingRequest(query, deadline, units, tenant)
+            self._live[request] = _Live(item, batch_key, now)
+            if units:
+                self._backlogs[batch_key].put(request)
+            else:
+                self._complete(request, self._batching.combine(query, ()))
         for item in refused:
             if self._make_request(item) is not None:
-                error = BackendUnavailable(f"the stage already has {self._bounds.max_pending} items in flight")
+                error = BackendUnavailable(f"the stage already has {self._stage.bounds.max_pending} items in flight")
                 self._finish(Finished(item, error))
         for batch_key in list(self._backlogs):
             self._fill(batch_key)
@@ -221,25 +286,13 @@ class Dispatcher(Generic[Request, Outcome]):
 
     def _make_request(self, item: Any) -> tuple[BatchKey, Request] | None:
         try:
-            asked = self._request(item)
+            asked = self._stage.request(item)
         except Exception as error:  # noqa: BLE001  it is raised where the item's outcome is read
             self._finish(Finished(item, defect=error))
             return None
         if asked is None:
             self._finish(Finished(item, asked=False))
         return asked
-
-    def _enqueue(self, item: Any, batch_key: BatchKey, query: Request, deadline: float, now: float) -> None:
-        tenant, units = self._batching.tenant(query), self._batching.units(query)
-        request: PendingRequest[Request, Outcome] = PendingRequest(query, deadline, units, tenant)
-        self._live[request] = _Live(item, batch_key, now)
-        if not request.units:
-            self._complete(request, self._batching.combine(query, ()))
-            return
-        backlog = self._backlogs.get(batch_key)
-        if backlog is None:
-            backlog = self._backlogs[batch_key] = Backlog(self._batching, self._bounds.max_concurrency)
-        backlog.put(request)
 
     def _fill(self, batch_key: BatchKey) -> None:
         backlog = self._backlogs[batch_key]
@@ -251,37 +304,33 @@ class Dispatcher(Generic[Request, Outcome]):
             slices = backlog.take(now)
             if not slices:
                 break
-            call = _Call(now, len(slices), sum(slice_.stop - slice_.start for slice_ in slices))
+            call = _Call(now, len(slices), sum([slice_.stop - slice_.start for slice_ in slices]))
+            longest = 0.0
             for slice_ in slices:
                 live = self._live[slice_.request]
                 live.calls[slice_.start] = call
                 live.waited = now - live.since
+                longest = max(longest, live.waited)
             call.task = self._calls.loop.create_task(self._run(batch_key, call, slices))
             # Not at the end of the call: a call that is cancelled before it begins never reaches its end.
             call.task.add_done_callback(partial(self._on_call_end, batch_key, call))
-            self._began(slices, now)
+            self._under_way += 1
+            if self._load is not None:
+                self._load.began(call.units, longest)
+                self._load.under_way(self._under_way)
 
     def _too_late(self, request: PendingRequest[Request, Outcome], what: str) -> BackendTimeout:
         """The error of a request that has too little time: whose time it is says which of the two."""
-        its_own = self._deadline(self._live[request].item) <= request.deadline
+        its_own = self._stage.deadline(self._live[request].item) <= request.deadline
         return DeadlinePassed(what) if its_own else BackendTimeout(what)
 
     def _on_call_end(self, batch_key: BatchKey, call: _Call, _: asyncio.Task[None]) -> None:
-        backlog = self._backlogs[batch_key]
-        backlog.on_call_end(call.units, call.took, answered=call.answered)
-        self._report()
+        self._backlogs[batch_key].on_call_end(call.units, call.took, answered=call.answered)
+        self._under_way -= 1
+        if self._load is not None:
+            self._load.under_way(self._under_way)
         if not self._calls.closing:
             self._fill(batch_key)
-
-    def _began(self, slices: Sequence[Slice[Request, Outcome]], now: float) -> None:
-        if self._load is not None:
-            since = min(self._live[slice_.request].since for slice_ in slices)
-            self._load.began(sum(slice_.stop - slice_.start for slice_ in slices), now - since)
-            self._report()
-
-    def _report(self) -> None:
-        if self._load is not None:
-            self._load.under_way(sum(backlog.in_flight for backlog in self._backlogs.values()))
 
     async def _run(self, batch_key: BatchKey, call: _Call, slices: Sequence[Slice[Request, Outcome]]) -> None:
         outcomes: Sequence[Outcome | BackendError] = ()
@@ -326,8 +375,8 @@ class Dispatcher(Generic[Request, Outcome]):
     ) -> Sequence[Outcome | BackendError]:
         left = max([slice_.request.deadline for slice_ in slices]) - self._now()
         parts = [self._batching.part(each.request.query, each.start, each.stop) for each in slices]
-        with self._around([self._live[each.request].item for each in slices if each.request in self._live]):
-            outcomes = await self._call(batch_key, parts, max(left, 0.001))
+        with self._stage.around([self._live[each.request].item for each in slices if each.request in self._live]):
+            outcomes = await self._stage.call(batch_key, parts, max(left, 0.001))
         if len(outcomes) != len(slices):
             raise RuntimeError(f"{len(outcomes)} outcomes for {len(slices)} requests")
         return outcomes
@@ -367,7 +416,7 @@ class Dispatcher(Generic[Request, Outcome]):
             self._complete(request, self._batching.combine(request.query, request.outcomes))
             return
         lost = request.lost if request.lost is not None else self._too_late(request, _SHORT)
-        if isinstance(lost, BackendTimeout) and self._deadline(self._live[request].item) <= self._now():
+        if isinstance(lost, BackendTimeout) and self._stage.deadline(self._live[request].item) <= self._now():
             lost = DeadlinePassed(str(lost))
         outcome = self._batching.partial(request.query, request.units, request.outcomes, lost)
         self._complete(request, lost if outcome is None else outcome)
@@ -380,7 +429,7 @@ class Dispatcher(Generic[Request, Outcome]):
 
     def _finish(self, finished: Finished[Outcome], pause: float = PAUSE) -> None:
         self._finished.append(finished)
-        if self._wakes(finished.item):
+        if self._stage.wakes(finished.item):
             self._calls.wakeup.set(pause)
 
     def _arm(self, earliest: float) -> None:
@@ -394,8 +443,7 @@ class Dispatcher(Generic[Request, Outcome]):
     def _expire(self) -> None:
         self._timer = None
         now = self._now()
-        late = [request for request in self._live if request.deadline <= now]
-        for request in late:
+        for request in [each for each in self._live if each.deadline <= now]:
             self._truncate(request, request.answered, BackendTimeout(_LATE))
         if self._live:
             self._arm(min(request.deadline for request in self._live))

@@ -9,25 +9,21 @@ a flow sets the key, and the last one takes it off.
 """
 
 import traceback
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 from bytewax import operators as op
 from bytewax.dataflow import operator
 from bytewax.operators import KeyedStream, StatefulBatchLogic
 
-from operators.runtime.batching.policy import BatchingPolicy, Whole
-from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher, Finished, Load
+from operators.runtime.dispatcher import AsyncStage, Dispatcher, Finished
 from operators.runtime.event_loop import EventLoopThread
-from schemas.errors import BackendError, DeadLetterClass, InputError
+from schemas.errors import DeadLetterClass, InputError
 
 log = structlog.stdlib.get_logger(__name__)
 
-Item = TypeVar("Item")
 Request = TypeVar("Request")
 Outcome = TypeVar("Outcome")
 
@@ -74,16 +70,8 @@ def split(items: Iterable[Any]) -> tuple[Batch, Batch]:
     return live, passing
 
 
-def _itself(item: Any) -> Any:
-    return item
-
-
-def run_step(
-    name: str, items: Iterable[Item], step: Callable[[Item], Any], source: Callable[[Item], Rejectable] = _itself
-) -> Batch:
+def run_step(name: str, items: Iterable[Any], step: Callable[[Any], Any]) -> Batch:
     """Apply a step to each item; an item for which it raises is rejected alone. None: the item waits elsewhere.
-
-    `source` gives the message to reject, by default the item itself.
 
     An InputError says what is wrong with the message. Any other exception is a defect: the message becomes a dead
     letter of class `internal`, so that it doesn't block the messages behind it, and the traceback is logged.
@@ -93,9 +81,9 @@ def run_step(
         try:
             done = step(item)
         except InputError as error:
-            out.append(source(item).reject(name, error.kind, str(error), error.field))
+            out.append(item.reject(name, error.kind, str(error), error.field))
         except Exception as error:  # noqa: BLE001  reported and accounted for
-            out.append(defect(name, source(item), error))
+            out.append(defect(name, item, error))
         else:
             if done is not None:
                 out.append(done)
@@ -142,84 +130,6 @@ def sync_stage(step_id: str, up: Batches, step: Callable[[Any], Any], name: str 
     return op.flat_map_batch("step", up, process_batch)
 
 
-class AsyncStage(ABC, Generic[Request, Outcome]):
-    """The hooks of `async_stage`, which a subclass types by its items.
-
-    `step` names the stage in dead letters. A `branch` is one of several stages that take the same stream: it passes on
-    its own items only.
-
-    Threads: `request`, `call`, `around`, `deadline`, `wakes`, `batching` and `load` are called on the event-loop thread
-    only, so none of them may block, and they need no locks among themselves. The engine's worker calls the others. What
-    `request` raises rejects the item as what `on_result` raises does.
-
-    >>> import asyncio
-    >>> class Shout(AsyncStage[str, str]):
-    ...     step, bounds = "shout", Bounds(timeout=1.0, max_batch=8, max_concurrency=2)
-    ...     def deadline(self, item): return item.deadline
-    ...     def request(self, item): return "all texts", item.text
-    ...     async def call(self, batch_key, requests, timeout): return [text.upper() for text in requests]
-    ...     def on_result(self, item, outcome): return f"{item.text} {outcome}"
-    >>> asyncio.run(Shout().call("all texts", ["a", "b"], 1.0))
-    ['A', 'B']
-    """
-
-    branch: ClassVar[bool] = False
-    bounds: Bounds
-
-    @property
-    @abstractmethod
-    def step(self) -> str:
-        """The name of the stage."""
-
-    @property
-    def batching(self) -> BatchingPolicy[Request, Outcome]:
-        """The choice of the requests that a call carries."""
-        return Whole(self.bounds.max_batch)
-
-    @property
-    def load(self) -> Load | None:
-        """Callbacks for measuring the load on the backend."""
-        return None
-
-    def takes(self, item: Any) -> bool:
-        """True if the stage has something to do for the item; the others pass by."""
-        return not item.answered
-
-    def wants(self, item: Any) -> bool:  # noqa: ARG002  for stages that can tell
-        """True if the item may have a request; the others go on at once."""
-        return True
-
-    @abstractmethod
-    def deadline(self, item: Any) -> float:
-        """The item's deadline on the monotonic clock."""
-
-    @abstractmethod
-    def request(self, item: Any) -> tuple[BatchKey, Request] | None:
-        """The item's request and its batch key, if it has one."""
-
-    def wakes(self, item: Any) -> bool:  # noqa: ARG002  for stages whose items wait for others
-        """True if the engine is to be woken for the item, whose request has ended."""
-        return True
-
-    def around(self, items: Sequence[Any]) -> AbstractContextManager[Any]:  # noqa: ARG002  for stages with traces
-        """The context in which one call for these items is made."""
-        return nullcontext()
-
-    @abstractmethod
-    async def call(
-        self, batch_key: BatchKey, requests: Sequence[Request], timeout: float
-    ) -> Sequence[Outcome | BackendError]:
-        """Make one call for many requests of a batch key, within `timeout` seconds; an outcome each."""
-
-    @abstractmethod
-    def on_result(self, item: Any, outcome: Any) -> Any:
-        """The item after its outcome, or BackendError; None if it waits elsewhere. Raises InputError to reject it."""
-
-    def on_unasked(self, item: Any) -> Any:
-        """The item without a request; None if it waits elsewhere. Raises InputError to reject it."""
-        return item
-
-
 @operator
 def async_stage(
     step_id: str, up: Batches, stage: AsyncStage[Request, Outcome] | None, calls: EventLoopThread
@@ -238,32 +148,21 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
 
     def __init__(self, stage: AsyncStage[Request, Outcome], calls: EventLoopThread) -> None:
         self._stage = stage
-        self._dispatcher: Dispatcher[Request, Outcome] = Dispatcher(
-            calls,
-            stage.request,
-            stage.call,
-            stage.deadline,
-            stage.bounds,
-            stage.batching,
-            stage.load,
-            stage.wakes,
-            stage.around,
-        )
+        self._dispatcher = Dispatcher(stage, calls)
 
     def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
         stage = self._stage
         out: Batch = []
         with_request: Batch = []
         unasked: Batch = []
-        for items in batches:
-            for item in items:
-                if not stage.takes(item):
-                    if not stage.branch:
-                        out.append(item)
-                elif stage.wants(item):
-                    with_request.append(item)
-                else:
-                    unasked.append(item)
+        for item in chain.from_iterable(batches):
+            if not stage.takes(item):
+                if not stage.branch:
+                    out.append(item)
+            elif stage.wants(item):
+                with_request.append(item)
+            else:
+                unasked.append(item)
         if with_request:
             self._dispatcher.submit(with_request)
         if unasked:
@@ -286,7 +185,7 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
 
     def _finish(self) -> Batch:
         finished = self._dispatcher.drain()
-        return run_step(self._stage.step, finished, self._end, _item) if finished else []
+        return run_step(self._stage.step, finished, self._end) if finished else []
 
     def _end(self, finished: Finished[Outcome]) -> Any:
         if finished.defect is not None:
@@ -294,7 +193,3 @@ class _AsyncLogic(StatefulBatchLogic[Batch, Batch, None]):
         if not finished.asked:
             return self._stage.on_unasked(finished.item)
         return self._stage.on_result(finished.item, finished.outcome)
-
-
-def _item(finished: Finished[Any]) -> Any:
-    return finished.item

@@ -2,7 +2,7 @@
 
 In `Turns`, each call that ends gives its place to the tenant with the fewest calls under way; of several, to the one
 that has waited longest since it was served. So each tenant has an equal part of the places, or fewer if it needs fewer:
-max-min fairness, as in `operators.runtime.batching.fair_shares`, by places and without deadlines. A tenant waits for
+max-min fairness, as in `operators.runtime.batching.backlog`, by places and without deadlines. A tenant waits for
 one call of another at most, however many calls that one wants. Used on one event loop.
 """
 

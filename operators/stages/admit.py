@@ -74,14 +74,11 @@ class Admission:
                 raise invalid(f"{place}.field", reason, each.field)
         if capabilities.indexed is not None:
             check_indexes(event.filters, capabilities.indexed)
-        conditions = (
-            sum(count_conditions(condition(each)) for each in event.filters)
-            if capabilities.conditions is not None
-            else 0
-        )
-        if capabilities.conditions is not None and conditions > capabilities.conditions:
-            most = f"the collection's strict mode allows {capabilities.conditions} conditions (filter_max_conditions)"
-            raise invalid("filters", most, conditions)
+        if (most := capabilities.conditions) is not None:
+            conditions = sum(count_conditions(condition(each)) for each in event.filters)
+            if conditions > most:
+                allowed = f"the collection's strict mode allows {most} conditions (filter_max_conditions)"
+                raise invalid("filters", allowed, conditions)
         if asked.text is not None:
             self._read(query, asked.text)
             if not capabilities.keywords:
@@ -105,11 +102,10 @@ class Admission:
     def _check_neighbours(self, query: InFlight) -> None:
         returned = query.asked.plan.returned
         wanted = returned.neighbours or 0 if returned is not None else 0
-        if wanted and not self.neighbours:
-            cure = "documents have no neighbours here: set qdrant.context.order_by, and index again"
-            raise invalid("return.neighbours", cure, wanted)
         if wanted > self.neighbours:
             cure = f"at most {self.neighbours}, as qdrant.context says: set its before or after higher, and index again"
+            if not self.neighbours:
+                cure = "documents have no neighbours here: set qdrant.context.order_by, and index again"
             raise invalid("return.neighbours", cure, wanted)
 
     def _expire(self, query: InFlight) -> None:

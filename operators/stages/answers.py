@@ -178,21 +178,17 @@ class Answers:
         return timely and not _is_past(_first_expiry(leader))
 
     def _try_serve(self, query: InFlight, stage: RetrievalStage, cached: bytes | None) -> bool:
-        hit = cached is not None and self._serve(query, stage, cached)
+        hit = False
+        if cached is not None:
+            answer, until = _read(cached, stage)
+            records = answer.records
+            # A cached answer with a record that the query may not see is as good as none.
+            seen = query.asked.access_filter
+            hit = not _is_past(until) and not find_forbidden(seen, map(str, range(len(records))), records)
+            if hit:
+                query.cache.cached, query.answered = answer, True
         query.trace.looked_up(_CACHES[stage], hit, not hit)
         return hit
-
-    def _serve(self, query: InFlight, stage: RetrievalStage, cached: bytes) -> bool:
-        answer, until = _read(cached, stage)
-        if _is_past(until):
-            return False
-        access_filter = query.asked.access_filter
-        # A cached answer with a record that the query may not see is as good as none.
-        if find_forbidden(access_filter, map(str, range(len(answer.records))), answer.records):
-            return False
-        query.cache.cached = answer
-        query.answered = True
-        return True
 
     def _check(self, query: InFlight) -> None:
         cache = query.cache
@@ -265,18 +261,11 @@ def _likeness(query: InFlight) -> Likeness | None:
     if expert or dated or query.outcome.degraded:
         return None
     where = direction(vector)
-    return Likeness(where, _fingerprint(asked), same=asked.event.vector is not None) if where is not None else None
-
-
-def _fingerprint(asked: CanonicalQuery) -> bytes:
-    text = asked.text or ""
-    if asked.event.vector is None:
-        return digest_parts(*(_bytes(word) for word in wording(text)))
-    return digest_parts(_bytes(text))
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    if where is None:
+        return None
+    own, text = asked.event.vector is not None, asked.text or ""
+    words = [text] if own else wording(text)
+    return Likeness(where, digest_parts(*(word.encode("utf-8", "surrogatepass") for word in words)), same=own)
 
 
 def _first_expiry(query: InFlight) -> int | None:

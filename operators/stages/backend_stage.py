@@ -6,7 +6,7 @@ results with `debug` and the span for the trace. A stage whose backend is not co
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from time import monotonic
 from typing import Any, ClassVar, TypeVar
@@ -15,8 +15,7 @@ from opentelemetry.trace import SpanKind
 from typing_extensions import override
 
 from operators.query.in_flight import InFlight
-from operators.runtime.dispatcher import BatchKey
-from operators.runtime.stage import AsyncStage
+from operators.runtime.dispatcher import AsyncStage, BatchKey
 from operators.wire.message import Attributes, Rejected
 from schemas.errors import BackendError
 
@@ -47,7 +46,7 @@ class QueryStage(AsyncStage[Request, Outcome]):
     def around(self, items: Sequence[InFlight]) -> AbstractContextManager[Any]:
         """The span of the call, if one of the queries is traced; the call's requests hand it on."""
         traces = [each.trace for each in items if each.trace.recording]
-        return traces[0].calling(*self.call_span(items[0]), traces) if traces else super().around(items)
+        return traces[0].calling(*self.call_span(items[0]), traces) if traces else nullcontext()
 
     def call_span(self, query: InFlight) -> tuple[str, Attributes]:  # noqa: ARG002  for stages with attributes
         """The name and the attributes of the span of a call that carries this query."""
@@ -96,6 +95,11 @@ class BackendStage(QueryStage[Request, Outcome]):
         return query
 
 
+def model_attributes(operation: str, model: str, provider: str) -> Attributes:
+    """Attributes of the span of a model's call, by OpenTelemetry's conventions for generative AI."""
+    return {"gen_ai.operation.name": operation, "gen_ai.provider.name": provider, "gen_ai.request.model": model}
+
+
 Value = TypeVar("Value")
 
 
@@ -116,6 +120,10 @@ class PointStage(BackendStage[list[str], Mapping[str, Value]]):
     @abstractmethod
     def missing(self, query: InFlight) -> list[str]:
         """The ids of the points that the query needs."""
+
+    @override
+    def wants(self, item: InFlight) -> bool:
+        return bool(self.missing(item))
 
     @override
     def ask(self, query: InFlight) -> tuple[BatchKey, list[str]] | None:

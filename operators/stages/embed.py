@@ -20,7 +20,7 @@ from operators.query.in_flight import InFlight
 from operators.query.legs import reads_of
 from operators.ranking.content import is_blank
 from operators.runtime.dispatcher import BatchKey, Bounds, Load
-from operators.stages.backend_stage import BackendStage
+from operators.stages.backend_stage import BackendStage, model_attributes
 from operators.text.terms import SparseVector
 from operators.wire.message import Attributes
 from schemas.errors import BackendBadResponse, BackendError
@@ -31,7 +31,6 @@ _UNREADABLE: Final = (
     "unknown_script: the embedding model does not know the letters of the text, so it is searched for by its"
     " words alone"
 )
-
 
 _UNKNOWN_SIGNS: Final = (
     "unknown_script: the embedding model does not know some signs of the text, so they are searched for as words alone"
@@ -47,14 +46,6 @@ def needs_embedding(query: InFlight, *, tokens: bool) -> bool:
         return False
     searched = reads_of(Embeddings.name, plan.recipe.fusion.legs)
     return asked.event.reflections_only or searched or (tokens and plan.reranks(asked) > 0)
-
-
-def needs_encoding(query: InFlight) -> bool:
-    """True if the query has a text, and its plan gives weight to a leg that reads it encoded, in this collection."""
-    asked, plan = query.asked.canonical, query.asked.plan
-    if asked.text is None or is_blank(asked.text) or asked.event.reflections_only or not plan.profile.semantic:
-        return False
-    return reads_of(Encodings.name, plan.recipe.fusion.legs, query.retrieval.capabilities)
 
 
 Asked = tuple[str, str]
@@ -125,12 +116,7 @@ class TextStage(BackendStage[Asked, Vector]):
 
     @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:
-        """Attributes by the conventions for generative AI."""
-        return self.name, {
-            "gen_ai.operation.name": "embeddings",
-            "gen_ai.provider.name": self.provider,
-            "gen_ai.request.model": self.encoder.model,
-        }
+        return self.name, model_attributes("embeddings", self.encoder.model, self.provider)
 
 
 @dataclass(frozen=True)
@@ -178,9 +164,12 @@ class Encodings(TextStage[SparseVector]):
     name: ClassVar = "encode"
     cache: ClassVar = "encoding"
 
-    @override
     def wants(self, item: InFlight) -> bool:
-        return needs_encoding(item)
+        """True if the query has a text, and its plan weighs a leg of this collection that reads it encoded."""
+        asked, plan = item.asked.canonical, item.asked.plan
+        if asked.text is None or is_blank(asked.text) or asked.event.reflections_only or not plan.profile.semantic:
+            return False
+        return reads_of(self.name, plan.recipe.fusion.legs, item.retrieval.capabilities)
 
     @override
     def vector(self, query: InFlight) -> SparseVector | None:

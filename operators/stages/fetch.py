@@ -4,7 +4,7 @@
 candidates with each other, `Neighbouring` the neighbours of the results.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic, time
 from typing import Any, ClassVar, Final
@@ -80,34 +80,33 @@ class Fetching(PointStage[Mapping[str, Any]]):
         """
         expired = _expired(query, answer)
         payloads = query.check_fetched({id_: each for id_, each in answer.items() if id_ not in expired})
+        outcome, missing = query.outcome, self._missing(query)
         if self.cache is not None:
-            self.cache.add(_making(query), _seen(query, self._missing(query)), payloads, monotonic())
-        outcome = query.outcome
+            self.cache.add(_making(query), _seen(query, missing), payloads, monotonic())
         outcome.payloads |= payloads
-        if gone := {each.id for each in self._missing(query)}:
+        if gone := {each.id for each in missing} - payloads.keys():
             outcome.results = replace(outcome.results, gone=outcome.results.gone | gone)
 
     def _missing(self, query: InFlight) -> list[Candidate]:
         """The first candidates whose payload isn't there; none if an earlier fetch was lost."""
         outcome = query.outcome
-        if any(stage == self.name for stage, _ in outcome.degraded):
+        if self.name in dict(outcome.degraded):
             return []
         return [each for each in outcome.results.first(self.depth(query)) if each.id not in outcome.payloads]
 
 
 @dataclass(frozen=True)
 class Comparing(PointStage[NDArray[np.float16]]):
-    """Reads the vectors `dense` of each query's first candidates; as unit vectors of 16 bits, which pools record."""
+    """Reads the vectors `dense` of each query's first candidates if its recipe compares candidates, and there are two.
+
+    They become unit vectors of 16 bits, which pools record.
+    """
 
     name: ClassVar = "similarity"
 
     qdrant: QdrantClient
     dense: str
     bounds: Bounds
-
-    def wants(self, item: InFlight) -> bool:
-        """True if the recipe compares candidates, and there are two."""
-        return bool(self.missing(item))
 
     async def read(self, target: str, ids: Sequence[str], timeout: float) -> Vectors:
         """The vectors of these points, each of length 1."""
@@ -120,11 +119,11 @@ class Comparing(PointStage[NDArray[np.float16]]):
 
     @override
     def missing(self, query: InFlight) -> list[str]:
-        asked = query.asked.canonical
-        first = query.outcome.candidates[: query.asked.plan.recipe.compared]
-        if asked.shape is not QueryShape.SEARCH or asked.event.reflections_only or len(first) <= 1:
+        asked, compared = query.asked.canonical, query.asked.plan.recipe.compared
+        if not compared or asked.shape is not QueryShape.SEARCH or asked.event.reflections_only:
             return []
-        return [candidate.id for candidate in first]
+        first = query.outcome.candidates[:compared]
+        return [candidate.id for candidate in first] if len(first) > 1 else []
 
 
 @dataclass(frozen=True)
@@ -139,10 +138,6 @@ class Neighbouring(PointStage[Mapping[str, Any]]):
 
     qdrant: QdrantClient
     bounds: Bounds
-
-    def wants(self, item: InFlight) -> bool:
-        """True if the query asks for neighbours, and a result has some."""
-        return bool(self.missing(item))
 
     @override
     def target(self, query: InFlight) -> tuple[str, frozenset[str]]:
@@ -172,9 +167,8 @@ class Neighbouring(PointStage[Mapping[str, Any]]):
     def _results(self, query: InFlight) -> list[tuple[str, Mapping[str, Any]]]:
         """The documents of the page that have a place in an order, with what the index keeps of them."""
         outcome = query.outcome
-        known = (
-            (each.id, outcome.payloads.get(each.id, {})) for each in documents_of(page(query.asked, outcome), outcome)
-        )
+        documents = documents_of(page(query.asked, outcome), outcome)
+        known = ((each.id, outcome.payloads.get(each.id, {})) for each in documents)
         return [(id_, payload) for id_, payload in known if isinstance(payload.get(NEIGHBOURS), list)]
 
 
@@ -196,7 +190,7 @@ def _making(query: InFlight) -> Making:
     return capabilities.name, capabilities.making
 
 
-def _seen(query: InFlight, candidates: Sequence[Candidate]) -> Iterable[Seen]:
+def _seen(query: InFlight, candidates: Sequence[Candidate]) -> list[Seen]:
     """The legs' view of these points; where one saw a later version than another, that one.
 
     A search by a filter alone gives every point the version 0, which says nothing.
@@ -208,9 +202,7 @@ def _seen(query: InFlight, candidates: Sequence[Candidate]) -> Iterable[Seen]:
         # Nearly always: no write came between the two searches.
         agreed = not latest or both == {**found, **latest}
         latest = both if agreed else {id_: max(latest.get(id_, version), version) for id_, version in both.items()}
-    ids = [candidate.id for candidate in candidates]
-    versions = [latest.get(id_) or None for id_ in ids]
-    return zip(ids, versions, [candidate.payload.get(CONTENT) for candidate in candidates], strict=True)
+    return [(each.id, latest.get(each.id) or None, each.payload.get(CONTENT)) for each in candidates]
 
 
 def _unit(vector: Sequence[float]) -> NDArray[np.float16]:

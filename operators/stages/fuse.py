@@ -11,7 +11,7 @@ the leg had been asked.
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain, repeat
 from time import monotonic
 from typing import Any, ClassVar, Final
 
@@ -66,24 +66,20 @@ class Fusion(StatefulBatchLogic[Batch, Batch, None]):
     def on_batch(self, batches: list[Batch]) -> tuple[Iterable[Batch], bool]:
         out: Batch = []
         complete: list[InFlight] = []
-        for items in batches:
-            for item in items:
-                if not is_searched(item):
-                    out.append(item)
-                elif self._count(item):
-                    complete.append(item)
+        for item in chain.from_iterable(batches):
+            if not is_searched(item):
+                out.append(item)
+                continue
+            missing = self._missing.pop(id(item), self._legs) - 1
+            if missing:
+                self._missing[id(item)] = missing
+            else:
+                complete.append(item)
         return [[*out, *run_step("fuse", complete, complete_legs)]], self.RETAIN
 
     def snapshot(self) -> None:
         """Keep nothing: the next owner of a partition reads its unanswered queries from Kafka again."""
         return
-
-    def _count(self, query: InFlight) -> bool:
-        """Count a leg's item; true if it was the last one of its query."""
-        missing = self._missing.pop(id(query), self._legs) - 1
-        if missing:
-            self._missing[id(query)] = missing
-        return not missing
 
 
 def complete_legs(query: InFlight) -> InFlight:
@@ -143,7 +139,7 @@ class Fuzzy(SearchLeg):
 
     @override
     def takes(self, item: Any) -> bool:
-        return super().takes(item) and not item.answered
+        return not item.answered
 
     @override
     def wants(self, item: InFlight) -> bool:
@@ -248,7 +244,7 @@ def fuse_legs(query: InFlight) -> InFlight:
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     legs = _answered(query)
     if asked.shape is QueryShape.SEARCH:
-        fuzzy = any(leg.name == FUZZY for leg in legs)
+        fuzzy = FUZZY in [leg.name for leg in legs]
         reads = MARKS in plan.recipe.reads or asked.event.record
         if fuzzy or (reads and outcome.matches is None):
             outcome.matches = _matches(query, legs)

@@ -91,10 +91,8 @@ class SearchLeg(QueryStage[Search, Found]):
     def batching(self) -> BatchingPolicy[Search, Found]:
         return Together(self.bounds.max_batch)
 
-    @override
-    def takes(self, item: Any) -> bool:
-        # Not by `answered`: a query may be answered before all branches have seen it.
-        return is_searched(item)
+    # Not by `answered`: a query may be answered before all branches have seen it.
+    takes = staticmethod(is_searched)
 
     @override
     def wants(self, item: InFlight) -> bool:

@@ -19,7 +19,7 @@ from operators.query.in_flight import InFlight
 from operators.query.result import documents_of, page
 from operators.query.returned import is_hidden, share_of, wants_words
 from operators.runtime.dispatcher import BatchKey, Bounds
-from operators.stages.backend_stage import BackendStage
+from operators.stages.backend_stage import BackendStage, model_attributes
 from operators.text.passages import Hint
 from operators.wire.message import Attributes
 from schemas.document import TEXT
@@ -108,11 +108,7 @@ class Locating(BackendStage[tuple[str, ...], Sequence[Embedding]]):
 
     @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:
-        return self.name, {
-            "gen_ai.operation.name": "embeddings",
-            "gen_ai.provider.name": "rankstream",
-            "gen_ai.request.model": self.embedder.model,
-        }
+        return self.name, model_attributes("embeddings", self.embedder.model, "rankstream")
 
     def _texts(self, query: InFlight) -> Mapping[str, str]:
         """The texts that are read, by the point's id."""

@@ -59,6 +59,8 @@ class Lookup(QueryStage[Namespace, Marked]):
     waits for another's answer leaves the flow. A cursor that has expired is rejected as `cursor_expired`.
     """
 
+    step = "lookup"
+
     answers: Answers
     watermarks: Watermarks
     timeout: float
@@ -67,11 +69,6 @@ class Lookup(QueryStage[Namespace, Marked]):
     def __post_init__(self) -> None:
         # The reader of watermarks has its own timeout; this is a safety net.
         object.__setattr__(self, "bounds", Bounds(2 * self.timeout, _MOST, _CALLS))
-
-    @property
-    @override
-    def step(self) -> str:
-        return "lookup"
 
     def wants(self, item: InFlight) -> bool:
         """True if the query must wait for the watermarks to be read as far as they were when it came: mostly they are,

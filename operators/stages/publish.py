@@ -65,7 +65,7 @@ class Publisher:
         if outcome.run.off_scale and recipe not in self.off_scale:
             self.off_scale.add(recipe)
             log.warning("importance outside importance_scale is clamped", recipe=recipe)
-        legs = ((leg["name"], leg["status"]) for leg in event["legs"])
+        legs = [(leg["name"], leg["status"]) for leg in event["legs"]]
         query.trace.answered(legs, removed=event["removed_by_firewall"], aged=outcome.run.aged)
         ends = [retrieval.ends[candidate.id] for candidate in results] if retrieval.ends else ()
         records = records_of(results, outcome, asked.access_filter)
@@ -109,7 +109,7 @@ class Publisher:
         bound = binding(cache.scope, asked.text, asked.event.vector)
         known = state(cache.scope) if cache.scope.watermark is not None else None
         earlier, continued = (asked.cursor.given, asked.cursor.continued) if asked.cursor is not None else ((), False)
-        results = *earlier, *(result_digest(hit["id"]) for hit in answer.event["results"][:given])
+        results = *earlier, *[result_digest(hit["id"]) for hit in answer.event["results"][:given]]
         return self.cursors.write(Cursor(bound, known, answer.now, position, results[-MOST_GIVEN:], continued))
 
 

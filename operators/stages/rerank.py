@@ -127,12 +127,13 @@ class Reranking(BackendStage[RerankRequest, Scores]):
         """Why the reranker cannot read this query or its candidates, if it cannot."""
         lost = dict(query.outcome.degraded)
         embedding = query.retrieval.embedding
-        if self.reads_tokens and embedding is None:
-            return lost.get("embed", Reason.NO_VECTOR)
-        if self.reads_tokens and embedding is not None and not embedding.readable:
-            return Reason.NO_VECTOR
-        if self.reads_tokens and embedding is not None and embedding.tokens is not None and not len(embedding.tokens):
-            return Reason.NO_TERMS
+        if self.reads_tokens:
+            if embedding is None:
+                return lost.get("embed", Reason.NO_VECTOR)
+            if not embedding.readable:
+                return Reason.NO_VECTOR
+            if embedding.tokens is not None and not len(embedding.tokens):
+                return Reason.NO_TERMS
         if self.reranker.reads == "stored_tokens" and not query.retrieval.capabilities.has("tokens"):
             return Reason.NO_TOKEN_VECTORS
         if "fetch" in lost:
@@ -241,15 +242,15 @@ class Reranking(BackendStage[RerankRequest, Scores]):
 
     def _read(self, query: InFlight, outcome: Scores) -> int:
         """The number of candidates that the reranker has read, from the first on without a gap."""
-        asked = [each.id for each in query.outcome.candidates[: self.top(query)]]
-        return asked.index(outcome.unread) if isinstance(outcome, PartialScores) else len(asked)
+        first = query.outcome.candidates[: self.top(query)]
+        return [each.id for each in first].index(outcome.unread) if isinstance(outcome, PartialScores) else len(first)
 
     def _keep(self, query: InFlight, outcome: Scores) -> None:
-        text, top = query.asked.canonical.text, self.top(query)
+        text = query.asked.canonical.text
         # A text that was refused may be read another time.
         if self.verdicts is None or text is None or refused_of(outcome):
             return
-        documents = self._documents(query, text, top)
+        documents = self._documents(query, text, self.top(query))
         if self.compares or (self.omits and len(outcome) < len(documents)):
             self.verdicts.put(query.asked.canonical.namespace, text, documents, outcome)
 

@@ -16,7 +16,7 @@ from operators.query.in_flight import InFlight
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.runtime.stage import Batches, async_stage, sync_stage
-from operators.stages.backend_stage import BackendStage
+from operators.stages.backend_stage import BackendStage, model_attributes
 from operators.text import times as rules
 from operators.text.dates import TemporalExpression
 from operators.wire.message import Attributes
@@ -75,12 +75,7 @@ class ByChatModel(BackendStage[Asked, TemporalExpression | None]):
 
     @override
     def span(self, query: InFlight) -> tuple[str, Attributes]:
-        """Attributes by the conventions for generative AI."""
-        return self.name, {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": self.provider,
-            "gen_ai.request.model": self.chat.model,
-        }
+        return self.name, model_attributes("chat", self.chat.model, self.provider)
 
 
 @operator

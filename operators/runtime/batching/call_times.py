@@ -41,15 +41,21 @@ class CallTimes:
         self.rate = math.inf
         """Units a second of one call after another, each as large as the largest of the latest; infinity if unknown."""
 
-    def answered(self, units: int, took: float) -> None:
-        """A call brought an answer after `took` seconds."""
-        self._quick.append(took)
-        self._note(units, took)
-
-    def unanswered(self, units: int, after: float) -> None:
-        """A call was given up after so long; it only counts if it was expected to be answered by then."""
-        if after > self.takes(units):
-            self._note(units, _LONGER * after)
+    def note(self, units: int, took: float, *, answered: bool = True) -> None:
+        """A call ended after `took` seconds. One that was given up only counts if an answer was expected by then."""
+        if answered:
+            self._quick.append(took)
+        elif took > self.takes(units):
+            took *= _LONGER
+        else:
+            return
+        self._moments.note(units, took)
+        self._sizes.append(units)
+        if len(self._sizes) >= _FEWEST:
+            self._fit = self._moments.fit()
+            most = max(self._sizes)
+            takes = self.takes(most)
+            self.rate = most / takes if takes else math.inf
 
     @property
     def quickest(self) -> float:
@@ -69,15 +75,6 @@ class CallTimes:
         left = (seconds - fixed) / each if each else math.inf
         # A hair more, so that what takes exactly as long fits.
         return math.inf if math.isinf(left) else math.floor(left * (1 + 1e-9))
-
-    def _note(self, units: int, took: float) -> None:
-        self._moments.note(units, took)
-        self._sizes.append(units)
-        if len(self._sizes) >= _FEWEST:
-            self._fit = self._moments.fit()
-            most = max(self._sizes)
-            takes = self.takes(most)
-            self.rate = most / takes if takes else math.inf
 
 
 class _Moments:

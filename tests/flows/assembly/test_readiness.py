@@ -15,8 +15,7 @@ from flows.assembly import Resources
 from flows.assembly.clients import Clients, InProcess, Ping
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import configuration
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from schemas.settings import Settings, load
 from tests.operators.clients.http.resilience import unused_port
 from tests.operators.clients.http.serving import json_response

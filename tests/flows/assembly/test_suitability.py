@@ -15,8 +15,7 @@ from flows.cli.check.qdrant import check_qdrant
 from operators.clients.local.minilm import NAMES
 from operators.collections.analysers import CURRENT
 from operators.collections.catalogue import Catalogue
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from schemas.settings import Settings, load
 from tests.operators.clients.http.resilience import unused_port
 from tests.operators.indexing.asking import PLAIN, Server

@@ -9,8 +9,7 @@ from flows.assembly import Resources
 from flows.process.replica import Replica
 from operators.delivery.ledger import Ledger
 from operators.delivery.source import ConsumerLoop
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until
 from tests.operators.samples import METRICS
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from operators.delivery.client import Consumer, TopicPartition
 from operators.delivery.ledger import Ledger
 from operators.delivery.source import ConsumerLoop
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import Wakeup
 from operators.wire.message import Message
 from tests.operators.delivery.scripted import WITHIN, ScriptedConsumer, until
 from tests.operators.samples import METRICS, output_record

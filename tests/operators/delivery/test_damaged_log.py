@@ -14,7 +14,7 @@ from operators.delivery import topics
 from operators.delivery.ledger import Ledger
 from operators.delivery.source import ConsumerLoop
 from operators.delivery.tracker import Commit
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import Wakeup
 from schemas.errors import FatalDelivery
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.members import WITHIN, Make, first, member, polled, produce

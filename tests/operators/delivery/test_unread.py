@@ -12,7 +12,7 @@ from operators.delivery.ledger import Ledger
 from operators.delivery.producers import AcknowledgedProducer
 from operators.delivery.sink import Delivery
 from operators.delivery.source import ConsumerLoop
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import Wakeup
 from schemas.settings import KafkaSettings
 from tests.operators.delivery.members import MAX_BATCH, Make, fenced, first, member
 from tests.operators.delivery.transactions import indexing

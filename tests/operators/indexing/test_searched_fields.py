@@ -19,8 +19,7 @@ from operators.query.backend_answers import Hits
 from operators.query.search_bodies import keyword_conditions
 from operators.ranking.content import content, field_texts, fingerprint
 from operators.ranking.marks import find_matches
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from operators.text.expression import parse
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings, Vectors

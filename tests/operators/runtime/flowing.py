@@ -13,8 +13,8 @@ from bytewax.run import cli_main
 from bytewax.testing import TestingSink
 
 from operators.runtime.batching.policy import BatchingPolicy, Whole
-from operators.runtime.dispatcher import BatchKey, Bounds, Finished, Load
-from operators.runtime.stage import AsyncStage, Batches, key
+from operators.runtime.dispatcher import AsyncStage, BatchKey, Bounds, Finished, Load
+from operators.runtime.stage import Batches, key
 
 _TURN = 0.001
 
@@ -68,7 +68,7 @@ class Asking(AsyncStage[Any, Any]):
     until: Callable[[Any], float]
     wanted: Callable[[Any], bool] = lambda _: True
     policy: BatchingPolicy[Any, Any] | None = None
-    measures: Load | None = None
+    load: Load | None = None
 
     @property
     def step(self) -> str:
@@ -79,11 +79,6 @@ class Asking(AsyncStage[Any, Any]):
     def batching(self) -> BatchingPolicy[Any, Any]:
         """The one that is given."""
         return self.policy if self.policy is not None else Whole(self.bounds.max_batch)
-
-    @property
-    def load(self) -> Load | None:
-        """The one that is given."""
-        return self.measures
 
     def wants(self, item: Any) -> bool:
         """As it is given."""

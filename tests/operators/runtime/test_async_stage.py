@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from operators.runtime.dispatcher import BatchKey, Bounds, Finished
-from operators.runtime.event_loop import EventLoopThread
+from operators.runtime.event_loop import PAUSE, EventLoopThread, Wakeup
 from operators.runtime.stage import async_stage, key
-from operators.runtime.wakeup import PAUSE, Wakeup
 from operators.wire.message import Rejected
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, DeadLetterClass
 from tests.operators.runtime.flowing import Asking

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.runtime.batching.policy import Whole
 from operators.runtime.dispatcher import LONGEST_PAUSE, BatchKey, Bounds, Dispatcher, Finished, pause_of
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import PAUSE, Wakeup
+from operators.runtime.event_loop import PAUSE, EventLoopThread, Wakeup
 from tests.operators.delivery.scripted import WITHIN, until
+from tests.operators.runtime.flowing import Asking
 
 WIDE = Bounds(timeout=30, max_batch=64, max_concurrency=1)
 
@@ -58,9 +57,7 @@ def test_requests_gather_while_their_lane_is_busy() -> None:
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
     lane_of = {1: "a", 2: "a", 3: "b", 4: "a", 5: "b", 6: "b"}
-    dispatcher: Dispatcher[int, int] = Dispatcher(
-        calls, lambda item: (lane_of[item], item), gate, lambda _: math.inf, WIDE, Whole(64)
-    )
+    dispatcher = Dispatcher(Asking(lambda item: (lane_of[item], item), gate, WIDE, lambda _: math.inf), calls)
     for item in lane_of:
         dispatcher.submit([item])
     until(lambda: len(gate.calls) == 2)
@@ -85,14 +82,10 @@ def test_whatever_finishes_wakes_the_process() -> None:
     deadlines = {2: -1.0}
 
     def dispatching(*, asks: bool = True) -> Dispatcher[int, int]:
-        return Dispatcher(
-            calls,
-            lambda item: ("a", item) if asks else None,
-            gate,
-            lambda item: deadlines.get(item, math.inf),
-            WIDE,
-            Whole(64),
+        stage = Asking(
+            lambda item: ("a", item) if asks else None, gate, WIDE, lambda item: deadlines.get(item, math.inf)
         )
+        return Dispatcher(stage, calls)
 
     def woken(dispatcher: Dispatcher[int, int], item: int) -> None:
         before = wakeup.times
@@ -122,9 +115,7 @@ def test_what_waited_for_its_call_leaves_with_others() -> None:
     """An item that was called at once is passed on as soon as may be; one that waited for that call may wait on."""
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
-    dispatcher: Dispatcher[int, int] = Dispatcher(
-        calls, lambda item: ("a", item), gate, lambda _: math.inf, WIDE, Whole(64)
-    )
+    dispatcher = Dispatcher(Asking(lambda item: ("a", item), gate, WIDE, lambda _: math.inf), calls)
     dispatcher.submit([1])
     dispatcher.submit([2])
     until(lambda: gate.calls)
@@ -149,9 +140,7 @@ def test_outstanding_is_what_was_not_drained() -> None:
     """An item counts until it is picked up, finished or not."""
     wakeup = CountedWakeup()
     calls, gate = EventLoopThread(wakeup), Gate()
-    dispatcher: Dispatcher[int, int] = Dispatcher(
-        calls, lambda item: ("a", item), gate, lambda _: math.inf, WIDE, Whole(64)
-    )
+    dispatcher = Dispatcher(Asking(lambda item: ("a", item), gate, WIDE, lambda _: math.inf), calls)
     dispatcher.submit([1, 2])
     until(lambda: gate.calls)
     assert (dispatcher.drain(), dispatcher.outstanding) == ([], 2)
@@ -172,9 +161,7 @@ def test_outstanding_is_what_was_not_drained() -> None:
 def test_closing_cancels_what_is_under_way() -> None:
     """The loop's thread ends at once, with a call that would never end."""
     calls, gate = EventLoopThread(CountedWakeup()), Gate()
-    dispatcher: Dispatcher[int, int] = Dispatcher(
-        calls, lambda item: ("a", item), gate, lambda _: math.inf, WIDE, Whole(64)
-    )
+    dispatcher = Dispatcher(Asking(lambda item: ("a", item), gate, WIDE, lambda _: math.inf), calls)
     dispatcher.submit([1])
     until(lambda: gate.calls)
     calls.close()
@@ -197,9 +184,8 @@ def test_a_call_that_is_cancelled_before_it_began_gives_its_slot_back() -> None:
 
     setattr(calls.loop, "time", lambda: now)  # noqa: B010  the clock of the loop is the test's
     deadlines = {1: 1.0, 2: 2.0, 3: math.inf}
-    dispatcher: Dispatcher[int, int] = Dispatcher(
-        calls, lambda item: ("b" if item == 1 else "a", item), gate, deadlines.__getitem__, WIDE, Whole(64)
-    )
+    asking = Asking(lambda item: ("b" if item == 1 else "a", item), gate, WIDE, deadlines.__getitem__)
+    dispatcher = Dispatcher(asking, calls)
     dispatcher.submit([1])
     until(lambda: gate.calls)
     # The loop is held until the second item has come. It and the first one's timer are of one turn, in which the second

@@ -121,7 +121,7 @@ def ran(
             Bounds(timeout, 1, max_concurrency),
             lambda item: item.deadline,
             policy=Slices(size, least=least),
-            measures=reports,
+            load=reports,
         )
         finished = items(noted(), lambda up: async_stage("asking", up, asking, calls))
     assert sorted(each.item.text for each in finished) == sorted(seen)

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from operators.runtime import wakeup
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import LONGEST_WAIT, PAUSE, Wakeup
+from operators.runtime import event_loop
+from operators.runtime.event_loop import LONGEST_WAIT, PAUSE, EventLoopThread, Wakeup
 
 PATIENCE = 20.0
 
@@ -106,7 +105,7 @@ def test_one_that_is_patient_waits_for_the_next(calls: EventLoopThread, monkeypa
         ran.append("impatient")
         calls.wakeup.set()
 
-    monkeypatch.setattr(wakeup, "LONGEST_WAIT", PATIENCE)
+    monkeypatch.setattr(event_loop, "LONGEST_WAIT", PATIENCE)
     with calls.attend():
         assert calls.wakeup.wait()
         calls.submit(patient)

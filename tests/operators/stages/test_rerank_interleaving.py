@@ -16,9 +16,9 @@ from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.candidates import Candidates
 from operators.query.backend_answers import PartialScores, Scores
 from operators.runtime.dispatcher import BatchKey, Bounds, Dispatcher
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
+from tests.operators.runtime.flowing import Asking
 
 pytestmark = pytest.mark.slow
 
@@ -76,14 +76,14 @@ class AnyInterleaving(RuleBasedStateMachine):
         self.left: dict[str, Any] = {}
         self.requests: dict[str, RerankRequest] = {}
         capacity = Capacity(queries=3, documents=4, apart="namespace")
-        self.dispatcher: Dispatcher[RerankRequest, Scores] = Dispatcher(
-            cast("EventLoopThread", self.turned),
+        asking = Asking(
             lambda name: ("rerank", self.requests[name]),
             self.call,
-            self.deadlines.__getitem__,
             Bounds(1000, 1, 2),
-            Candidates(capacity),
+            self.deadlines.__getitem__,
+            policy=Candidates(capacity),
         )
+        self.dispatcher = Dispatcher(asking, cast("EventLoopThread", self.turned))
 
     async def call(self, _: BatchKey, requests: Sequence[RerankRequest], timeout: float) -> list[Scores | BackendError]:
         """One call, which ends when the test says so."""

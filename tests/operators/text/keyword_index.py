@@ -18,8 +18,7 @@ from operators.indexing.point import point
 from operators.query.backend_answers import Hits
 from operators.query.search import Endings, count_endings
 from operators.query.search_bodies import ENDINGS, keyword_conditions, open_endings
-from operators.runtime.event_loop import EventLoopThread
-from operators.runtime.wakeup import Wakeup
+from operators.runtime.event_loop import EventLoopThread, Wakeup
 from operators.text.expression import Expression, Parsed
 from schemas.document import COLUMNS, DocumentEvent, point_id
 from schemas.settings import QdrantSettings

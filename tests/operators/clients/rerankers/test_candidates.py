@@ -13,9 +13,8 @@ from operators.query.backend_answers import Scores
 from operators.ranking.candidate import Candidate
 from operators.ranking.head import rerank
 from operators.ranking.run import Facts, ModelScores, Run
-from operators.runtime.batching.backlog import Backlog
+from operators.runtime.batching.backlog import Backlog, PendingRequest
 from operators.runtime.batching.policy import Waiting
-from operators.runtime.batching.request import PendingRequest
 from schemas.errors import BackendUnavailable
 from schemas.recipes.stages import Rerank
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from operators.runtime.batching.backlog import Backlog
-from operators.runtime.batching.request import PendingRequest, Slice
+from operators.runtime.batching.backlog import Backlog, PendingRequest, Slice
 from schemas.errors import BackendTimeout
 
 LATE = BackendTimeout("late")

@@ -9,10 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from operators.runtime.batching.backlog import Backlog
+from operators.runtime.batching.backlog import Backlog, PendingRequest, Slice
 from operators.runtime.batching.call_times import LATEST_CALLS
 from operators.runtime.batching.policy import Waiting, Whole
-from operators.runtime.batching.request import PendingRequest, Slice
 from schemas.errors import BackendError, BackendUnavailable
 
 One = PendingRequest[str, str]

@@ -16,7 +16,7 @@ def learnt(*answered: tuple[int, float]) -> CallTimes:
     """The estimate that these calls teach."""
     times = CallTimes()
     for units, took in answered:
-        times.answered(units, took)
+        times.note(units, took)
     return times
 
 
@@ -82,9 +82,9 @@ def test_only_the_latest_calls_count() -> None:
 def test_a_call_that_was_given_up_early_says_nothing() -> None:
     """One that was given up after more than it was expected to take does: the next is expected to take longer."""
     times = learnt(*[(50, 0.5)] * 4)
-    times.unanswered(50, 0.4)
+    times.note(50, 0.4, answered=False)
     assert times.takes(50) == pytest.approx(0.5)
-    times.unanswered(50, 0.6)
+    times.note(50, 0.6, answered=False)
     assert times.takes(50) > 0.7
     assert times.quickest == 0.5
 

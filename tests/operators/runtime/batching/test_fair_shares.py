@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.runtime.batching.fair_shares import Demands, fits, max_min, needed_rate, shares_in_time
+from operators.runtime.batching.backlog import Demands, fits, max_min, needed_rate, shares_in_time
 
 needs = st.lists(st.floats(0, 1000), min_size=1, max_size=8)
 rates = st.floats(0.1, 5000)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.runtime.batching.backlog import Backlog
-from operators.runtime.batching.request import PendingRequest, Slice
+from operators.runtime.batching.backlog import Backlog, PendingRequest, Slice
 from tests.operators.runtime.batching.simulation import LATE, Arrival, Simulation
 from tests.operators.runtime.batching.test_backlog import Slices
 
