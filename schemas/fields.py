@@ -255,7 +255,7 @@ Newer = Annotated[T, _NEWER]
 """Its default does not count, so that digests are those of releases without the setting."""
 
 
-def values_with_effect(section: BaseModel, effect: Effect, inherited: Effect = Effect.NONE) -> dict[str, Any]:
+def by_effect(section: BaseModel, effect: Effect, inherited: Effect = Effect.NONE) -> dict[str, Any]:
     """The values, as JSON, of the settings in a section that have this effect; `inherited` is the section's own."""
     found: dict[str, Any] = {}
     dumped = section.model_dump(mode="json")
@@ -265,13 +265,11 @@ def values_with_effect(section: BaseModel, effect: Effect, inherited: Effect = E
         if _NEWER in field.metadata and value == field.get_default():
             continue
         if isinstance(value, BaseModel):
-            if inside := values_with_effect(value, effect, own):
+            if inside := by_effect(value, effect, own):
                 found[name] = inside
         elif own is effect:
             sections = value.items() if isinstance(value, dict) else ()
-            inside = {
-                key: values_with_effect(each, effect, own) for key, each in sections if isinstance(each, BaseModel)
-            }
+            inside = {key: by_effect(each, effect, own) for key, each in sections if isinstance(each, BaseModel)}
             found[name] = inside or dumped[name]
     return found
 

@@ -10,7 +10,7 @@ import orjson
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from schemas.errors import MAX_WORDED, ConfigError, explain_problem
-from schemas.fields import Answer, Effect, Newer, NoEffect, hash_values, values_with_effect
+from schemas.fields import Answer, Effect, Newer, NoEffect, by_effect, hash_values
 from schemas.filters import FieldName, Filters
 from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
@@ -106,7 +106,7 @@ class SourcePolicy(Section):
     @cached_property
     def hash(self) -> str:
         """SHA-256 of all that can change an answer."""
-        return hash_values(values_with_effect(self, Effect.ANSWER, Effect.ANSWER))
+        return hash_values(by_effect(self, Effect.ANSWER, Effect.ANSWER))
 
 
 class IdentitySettings(Section):
