@@ -264,7 +264,7 @@ def _tracker() -> None:
     for offset in range(_OFFSETS):
         tracker.see(offset)
     for end in range(_OFFSETS, 0, -16):
-        tracker.apply(tracker.plan(range(end - 16, end)))
+        tracker.apply_commit(tracker.plan_commit(range(end - 16, end)))
     assert tracker.position == _OFFSETS
 
 

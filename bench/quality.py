@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 from rich.console import Console
 
-from flows.assembly.clients import qdrant
+from flows.assembly.clients import make_qdrant_client
 from flows.cli.evaluate import evaluation
 from flows.cli.evaluate.evaluation import Variant
 from flows.cli.ingestion import read_jsonl
@@ -98,7 +98,7 @@ async def _size(running: Embedded, variant: Variant, documents: Path) -> float:
     """Bytes of the vectors of a document that the recipe searches or its model reads, as the index stores them."""
     settings, in_process = running.settings, running.in_process
     names = settings.qdrant.vectors
-    client = qdrant(settings, in_process, in_process.metrics("size"))
+    client = make_qdrant_client(settings, in_process, in_process.metrics("size"))
     legs = {
         VECTOR: names.dense,
         KEYWORD: names.sparse,

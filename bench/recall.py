@@ -21,7 +21,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.making import ensure
-from operators.query.backend_answers import Hits, point_id
+from operators.query.backend_answers import Hits, parse_point_id
 from schemas.document import NAMESPACE, TYPE
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Vectors
@@ -141,7 +141,7 @@ async def _filled(client: QdrantClient, engine: Engine, model: MiniLM, texts: Se
             embeddings = await model.embed(some, purpose="document", timeout=_TIMEOUT)
             written = [
                 {
-                    "id": point_id(str(start + offset)),
+                    "id": parse_point_id(str(start + offset)),
                     "vector": {settings.vectors.dense: embedding.vector},
                     "payload": {NAMESPACE: f"{_OWN}{(start + offset) % namespaces}"},
                 }

@@ -176,7 +176,7 @@ _QUERY_ID: Final[TypeAdapter[str]] = TypeAdapter(QueryId, config=_STRICT)
 _METADATA: Final[TypeAdapter[dict[str, Any]]] = TypeAdapter(Metadata, config=_STRICT)
 
 
-def query_id(value: object) -> str | None:
+def valid_query_id(value: object) -> str | None:
     """The value, if it is a `query_id`."""
     try:
         return _QUERY_ID.validate_python(value)
@@ -184,7 +184,7 @@ def query_id(value: object) -> str | None:
         return None
 
 
-def metadata(value: object) -> dict[str, Any] | None:
+def valid_metadata(value: object) -> dict[str, Any] | None:
     """The value, if it is `metadata` that JSON carries unchanged."""
     try:
         valid = _METADATA.validate_python(value)
@@ -227,12 +227,12 @@ def _members(value: Any) -> Iterator[Any]:
             yield from _members(each)
 
 
-def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge_objects(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Both objects as one, member by member; `over` decides unless both values are objects."""
     merged = dict(under)
     for name, value in over.items():
         beneath = merged.get(name)
-        merged[name] = merge(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
+        merged[name] = merge_objects(beneath, value) if isinstance(beneath, dict) and isinstance(value, dict) else value
     return merged
 
 
@@ -255,7 +255,7 @@ Newer = Annotated[T, _NEWER]
 """Its default does not count, so that digests are those of releases without the setting."""
 
 
-def content(section: BaseModel, effect: Effect, inherited: Effect = Effect.NONE) -> dict[str, Any]:
+def by_effect(section: BaseModel, effect: Effect, inherited: Effect = Effect.NONE) -> dict[str, Any]:
     """The values, as JSON, of the settings in a section that have this effect; `inherited` is the section's own."""
     found: dict[str, Any] = {}
     dumped = section.model_dump(mode="json")
@@ -265,15 +265,15 @@ def content(section: BaseModel, effect: Effect, inherited: Effect = Effect.NONE)
         if _NEWER in field.metadata and value == field.get_default():
             continue
         if isinstance(value, BaseModel):
-            if inside := content(value, effect, own):
+            if inside := by_effect(value, effect, own):
                 found[name] = inside
         elif own is effect:
             sections = value.items() if isinstance(value, dict) else ()
-            inside = {key: content(each, effect, own) for key, each in sections if isinstance(each, BaseModel)}
+            inside = {key: by_effect(each, effect, own) for key, each in sections if isinstance(each, BaseModel)}
             found[name] = inside or dumped[name]
     return found
 
 
-def digest(values: Mapping[str, Any]) -> str:
+def hash_values(values: Mapping[str, Any]) -> str:
     """SHA-256 of the values."""
     return hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -117,7 +117,7 @@ def _scalar(value: object) -> object:
 # A plain union would report one message per member for a single problem.
 Discrete = Annotated[str | bool | int, BeforeValidator(_discrete)]
 Scalar = Annotated[str | bool | int | float, BeforeValidator(_scalar)]
-Values = Annotated[list[Discrete], Field(min_length=1, max_length=MAX_VALUES, fail_fast=True)]
+DiscreteValues = Annotated[list[Discrete], Field(min_length=1, max_length=MAX_VALUES, fail_fast=True)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -172,14 +172,14 @@ class AnyOf(_OnField):
     """The field equals one of these values."""
 
     op: Literal["any_of"]
-    value: Values
+    value: DiscreteValues
 
 
 class NoneOf(_OnField):
     """The field equals none of these values, or is missing."""
 
     op: Literal["none_of"]
-    value: Values
+    value: DiscreteValues
 
 
 class Range(_OnField):

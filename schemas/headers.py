@@ -15,7 +15,7 @@ from typing import Final
 _LOWER: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
-def fold(name: str) -> str:
+def fold_name(name: str) -> str:
     """The name with ASCII's letters in lower case, and all others as they are."""
     return name.lower() if name.isascii() else name.translate(_LOWER)
 

@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field, JsonValue, PlainSerializer, PlainVal
 from schemas.fields import MAX_FLOAT32, DocumentId, Name, Strict, Timestamp
 from schemas.query import QueryEvent
 
-Score = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
+LegScore = Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
 
 
-def encode(vector: NDArray[np.float16]) -> str:
+def encode_vector(vector: NDArray[np.float16]) -> str:
     """The components as little-endian floats of 16 bits, in base64."""
     return base64.b64encode(vector.astype("<f2").tobytes()).decode("ascii")
 
@@ -35,12 +35,12 @@ def _of_one_length(vectors: dict[str, NDArray[np.float16]]) -> dict[str, NDArray
 
 
 Float16s = Annotated[
-    NDArray[np.float16], PlainValidator(_read), PlainSerializer(encode), WithJsonSchema({"type": "string"})
+    NDArray[np.float16], PlainValidator(_read), PlainSerializer(encode_vector), WithJsonSchema({"type": "string"})
 ]
-"""A vector as `encode` writes it."""
+"""A vector as `encode_vector` writes it."""
 
 
-Measure = Literal["share", "similarity", "logit", "order"]
+ScoreMeasure = Literal["share", "similarity", "logit", "order"]
 """The kind of a reranker's scores."""
 
 
@@ -48,7 +48,7 @@ class PoolHit(Strict):
     """One document that a leg returned."""
 
     id: DocumentId
-    score: Score
+    score: LegScore
     payload: dict[str, JsonValue] = Field(default={})
 
 
@@ -81,11 +81,11 @@ class CandidatePool(Strict):
     alike: dict[str, dict[str, Annotated[float, Field(ge=0, le=1)]]] = Field(default={})
     """Document id -> id of a document behind it -> the similarity of their terms, of the candidates that the recipe
     compared."""
-    rerank: dict[str, Score] | None = Field(default=None, description="Document id -> rerank score.")
+    rerank: dict[str, LegScore] | None = Field(default=None, description="Document id -> rerank score.")
     reranked_candidates: Annotated[int, Field(ge=0)] | None = None
     """Candidates that the reranker read; missing: as many as the profile has reranked."""
 
-    measure: Measure | None = None
+    measure: ScoreMeasure | None = None
     """The scores' kind: share is from 0 to 1, similarity is late interaction's, order says only who is better; missing:
     as the configured reranker's."""
     unscored: list[str] = Field(default=[])

@@ -117,14 +117,14 @@ def test_a_stage_is_in_few_rooms() -> None:
 def test_the_way_out_is_short() -> None:
     """An answered query becomes its record, and reaches the delivery, in at most twenty stops, pure rooms included."""
     stops = trip_of_an_answer()
-    assert {"way_out.WayOut.answer", "cloud_event.result_message", "sink.Delivery.put"} <= {stop for _, stop in stops}
+    assert {"way_out.WayOut.answer", "cloud_event.result_message", "sink.Delivery.enqueue"} <= {stop for _, stop in stops}
     assert len(stops) <= MOST_STOPS, stops
 
 
 def test_a_shortened_answer_takes_no_longer() -> None:
     """One that its topic doesn't take whole reaches the delivery in as many stops from where its event is written."""
     stops = trip_of_a_shortened_answer()
-    assert {"shortening.shorten", "sink.Delivery.put"} <= {stop for _, stop in stops}
+    assert {"shortening.shorten", "sink.Delivery.enqueue"} <= {stop for _, stop in stops}
     assert len(stops) <= MOST_STOPS, stops
 
 

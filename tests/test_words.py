@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import pytest
@@ -48,6 +48,17 @@ FIELD: Final = {"committed", "expired"}
 
 TWINS: Final = "operators.delivery.librdkafka."
 """Both Kafka clients keep one promise, under the same names: one of them is enough."""
+
+
+SEVERAL: Final = {
+    **dict.fromkeys(("Bounds", "Group", "Limits", "Passage", "Prefix"), "a published JSON Schema has one of them"),
+    "Unit": "of a measure; of a query that is ranked",
+    "rank": "the step; the command",
+    "rerank": "the step; the stage of a recipe",
+    "split": "the items of a batch; the words of a text",
+    "temporal_expression": "the step; the time that a text names",
+}
+"""Names of functions and classes that two rooms define, each with its meanings. The list may only get shorter."""
 
 
 class Named(NamedTuple):
@@ -100,15 +111,15 @@ def participles(modules: dict[str, str]) -> list[str]:
     ]
 
 
-def ambiguous(modules: dict[str, str]) -> list[str]:
-    """Public functions and classes whose name a room defines twice."""
+def ambiguous(modules: dict[str, str], scope: Callable[[str], str | None] = room) -> list[str]:
+    """Public functions and classes whose name is defined twice in a scope, which is that of each module."""
     found: dict[tuple[str | None, str], list[str]] = defaultdict(list)
     for module, source in modules.items():
         for node in ast.parse(source).body:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name.startswith("_"):
                 continue
             if not module.endswith("__main__") and not module.startswith(TWINS):
-                found[room(module), node.name].append(module)
+                found[scope(module), node.name].append(module)
     return [f"{name}: {', '.join(where)}" for (_, name), where in found.items() if len(where) > 1]
 
 
@@ -127,6 +138,17 @@ def test_a_name_has_one_meaning_in_a_room() -> None:
     assert ambiguous(sources(*PRODUCT)) == []
 
 
+def of_product(_: str) -> None:
+    """The scope of every module: the whole product."""
+
+
+def test_a_name_has_one_meaning_in_the_product() -> None:
+    """No two rooms define a public function or class of the same name, apart from those of SEVERAL."""
+    found = {each.partition(":")[0]: each for each in ambiguous(sources(*PRODUCT), of_product)}
+    assert [each for name, each in found.items() if name not in SEVERAL] == []
+    assert SEVERAL.keys() - found.keys() == set()
+
+
 @pytest.mark.parametrize(
     "planted",
     ["class Told: ...", "def f(held): ...", "class A:\n    _place: int", "def _parts(): ...", "x._told_of = 1"],
@@ -138,14 +160,16 @@ def test_a_word_that_was_given_up_is_seen(planted: str) -> None:
 
 
 def test_a_participle_and_a_second_meaning_are_seen() -> None:
-    """A function `retrieved` is reported, a property isn't; so is a second class of a name in one room alone."""
+    """A function `retrieved` is reported, a property isn't; so is a second class of a name, in one room or in two."""
     planted = (
         "def retrieved(): ...\nclass A:\n    @property\n    def fused(self): ...\n    async def _written(self): ..."
     )
     assert participles({"planted": planted}) == ["planted:1: retrieved", "planted:5: _written"]
     twice = {"operators.query.one": "class A: ...", "operators.query.two": "def A(): ..."}
     assert ambiguous(twice) == ["A: operators.query.one, operators.query.two"]
-    assert ambiguous({"operators.query.one": "class A: ...", "operators.access.two": "class A: ..."}) == []
+    rooms = {"operators.query.one": "class A: ...", "operators.access.two": "class A: ..."}
+    assert ambiguous(rooms) == []
+    assert ambiguous(rooms, of_product) == ["A: operators.query.one, operators.access.two"]
 
 
 def test_the_glossary_has_each_word_once_in_order() -> None:

@@ -154,11 +154,11 @@ class Clients:
     @classmethod
     def of(cls, settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> Self:
         """The clients that the settings ask for. Raises ConfigError."""
-        client = qdrant(settings, in_process, metrics)
-        embeds = embedder(settings, in_process, metrics)
-        chat = chat_model(settings.chat, metrics)
+        client = make_qdrant_client(settings, in_process, metrics)
+        embeds = make_embedder(settings, in_process, metrics)
+        chat = make_chat_model(settings.chat, metrics)
         reranks = _reranker(settings, in_process, metrics, client, embeds, chat)
-        return cls(client, embeds, sparse_encoder(settings.sparse_encoder, metrics), reranks, chat)
+        return cls(client, embeds, make_sparse_encoder(settings.sparse_encoder, metrics), reranks, chat)
 
     @property
     def connections(self) -> dict[str, Closable]:
@@ -179,7 +179,7 @@ class Clients:
         needed = vectors(settings)
 
         async def infos() -> list[CollectionInfo]:
-            used = map(catalogue.of, settings.physical)
+            used = map(catalogue.capabilities_of, settings.physical)
             asked = (self.qdrant.collection_info(each.alias or each.name, timeout=_PROBE_TIMEOUT) for each in used)
             return await asyncio.gather(*asked)
 
@@ -241,7 +241,7 @@ def _server(name: str, section: ModelServer, metrics: FlowMetrics, headers: Mapp
     return Resilient(endpoint, metrics=metrics.backend(name))
 
 
-def qdrant(settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> QdrantClient:
+def make_qdrant_client(settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> QdrantClient:
     """The client of the server at `url`, or of the engine in this process."""
     section, fields = settings.qdrant, field_map(settings)
     if section.url is None:
@@ -252,7 +252,7 @@ def qdrant(settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> Q
     return ServerClient(Resilient(endpoint, metrics=metrics.backend("qdrant")), fields=fields)
 
 
-def embedder(settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> Embedder | None:
+def make_embedder(settings: Settings, in_process: InProcess, metrics: FlowMetrics) -> Embedder | None:
     """The embedder that the settings name."""
     section = settings.embedder
     if section.kind == "none":
@@ -277,7 +277,7 @@ def embedder_model(section: EmbedderSettings) -> str | None:
     return section.model if section.served else None
 
 
-def sparse_encoder(section: SparseEncoderSettings, metrics: FlowMetrics) -> SparseEncoder | None:
+def make_sparse_encoder(section: SparseEncoderSettings, metrics: FlowMetrics) -> SparseEncoder | None:
     """The sparse encoder that the settings name."""
     if section.kind == "none":
         return None
@@ -285,7 +285,7 @@ def sparse_encoder(section: SparseEncoderSettings, metrics: FlowMetrics) -> Spar
     return BiEncoder(server, section.model, sparse, SPARSE_APIS[section.kind], max_batch=section.max_batch)
 
 
-def chat_model(settings: ChatSettings, metrics: FlowMetrics) -> ChatModel | None:
+def make_chat_model(settings: ChatSettings, metrics: FlowMetrics) -> ChatModel | None:
     """The chat model that the settings name."""
     if settings.kind == "none":
         return None

@@ -12,8 +12,16 @@ from flows.assembly import clients
 from flows.assembly.clients import InProcess
 from operators.clients.qdrant.client import Filter, QdrantClient
 from operators.collections.gaps import find_gaps
-from operators.collections.notes import Generation, generation_of, metadata
-from operators.collections.requirements import SEARCHED, Requirement, Severity, Surveyed, index_needs, merge, vectors
+from operators.collections.notes import Generation, collection_metadata, generation_of
+from operators.collections.requirements import (
+    SEARCHED,
+    Requirement,
+    Severity,
+    Surveyed,
+    index_needs,
+    merge_gaps,
+    vectors,
+)
 from operators.collections.survey import Choice, survey
 from operators.runtime.event_loop import EventLoopThread, Wakeup
 from schemas.errors import BackendError
@@ -62,7 +70,7 @@ def requirements(settings: Settings, name: str) -> list[Requirement]:
         Requirement("expiry", bool(settings.documents.expire_after)),
         *vectors(index, late_interaction=late_interaction),
         Requirement("prompts", settings.embedder.purposes),
-        Requirement("terms", (index.analyser(name), index.search_fields)),
+        Requirement("terms", (index.bm25_settings(name), index.search_fields)),
         Requirement("shards", name=index.vectors.sparse or ""),
         *index_needs(index),
         *(Requirement("limit", wanted, limit) for limit, wanted in limits.items()),
@@ -85,7 +93,7 @@ class CollectionLog:
     def seen(self, collection: str, found: Surveyed) -> None:
         """Take note of what Qdrant says that a collection is."""
         gaps = find_gaps(requirements(self._settings, collection), found)
-        lines = merge(gap for gap in gaps if gap.kind in self._kinds and gap.severity > Severity.NONE)
+        lines = merge_gaps(gap for gap in gaps if gap.kind in self._kinds and gap.severity > Severity.NONE)
         before = self._logged.get(collection, set())
         self._logged[collection] = {str(gap) for gap in lines}
         for gap in lines:
@@ -136,8 +144,8 @@ def ensure_collections(
 
 def _notes(settings: Settings, generation: Generation | None, name: str) -> dict[str, Any]:
     index, model = settings.qdrant, clients.embedder_model(settings.embedder)
-    given = index.analyser(name), settings.embedder.purposes, index.search_fields, model
-    return metadata(*given, settings.making_hash(name), generation)
+    given = index.bm25_settings(name), settings.embedder.purposes, index.search_fields, model
+    return collection_metadata(*given, settings.making_hash(name), generation)
 
 
 def survey_collections(settings: Settings, in_process: InProcess, timeout: float) -> list[Surveyed]:
@@ -194,7 +202,7 @@ def count_points(settings: Settings, in_process: InProcess, wheres: Mapping[str,
 def open_client(settings: Settings, in_process: InProcess) -> Iterator[AskQdrant]:
     """Have a client of Qdrant asked on a loop of its own, until the block ends."""
     calls = EventLoopThread(Wakeup())
-    client = clients.qdrant(settings, in_process, in_process.metrics("indexing"))
+    client = clients.make_qdrant_client(settings, in_process, in_process.metrics("indexing"))
     try:
         yield lambda work, timeout: calls.run(work(client), timeout)
     finally:

@@ -57,16 +57,16 @@ class IndexingParts:
         seen = CollectionLog(settings, {"alias", "terms"}).seen
         self.catalogue = catalogue = Catalogue(made.qdrant, settings.qdrant, seen, choice=choice(settings, group))
         _start(settings, made, catalogue, member.calls)
-        member.calls.keep("catalogue", lambda: catalogue.follow(_TIMEOUT))
+        member.calls.keep("catalogue", lambda: catalogue.refresh_periodically(_TIMEOUT))
         self.stages = DocumentStages(settings, made, catalogue, member.signals.metrics.unreadable.inc)
         deletion = Deletion(made.qdrant, self.stages.context, _TIMEOUT)
         expiry = Expiry(deletion, catalogue, tuple(settings.qdrant.physical))
-        member.calls.keep("expiry", expiry.follow, pause=EVERY)
+        member.calls.keep("expiry", expiry.delete_periodically, pause=EVERY)
 
 
 def _start(settings: Settings, made: Clients, catalogue: Catalogue, calls: EventLoopThread) -> None:
     """Read what the collections are, and try the embedder. Raises BackendError."""
-    for error in calls.run(catalogue.read(_TIMEOUT), _TIMEOUT).values():
+    for error in calls.run(catalogue.refresh(_TIMEOUT), _TIMEOUT).values():
         raise error
     if made.embedder is not None:
         try_embedder(made.embedder, settings, calls)

@@ -13,7 +13,7 @@ from operators.stages.decode import Decoder
 from operators.telemetry.traces import Signals
 from operators.wire.reply import Replies
 from schemas.errors import ConfigError
-from schemas.pool import Measure
+from schemas.pool import ScoreMeasure
 from schemas.result import FUZZY, KEYWORD, KEYWORD_CONTEXT, LEARNED, VECTOR, VECTOR_CONTEXT
 from schemas.settings import QdrantSettings, RerankSettings, Settings
 from schemas.settings.root import MIN_SECRET
@@ -85,7 +85,7 @@ def replies(settings: Settings) -> Replies:
     return Replies(chosen, settings.delivery.replies, settings.policies)
 
 
-def score_measure(settings: RerankSettings) -> Measure:
+def score_measure(settings: RerankSettings) -> ScoreMeasure:
     """The measure of the reranker's scores."""
     if settings.kind == "chat":
         return "order"

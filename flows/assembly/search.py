@@ -25,7 +25,7 @@ from operators.clients.rerankers.listwise import ChatSelector
 from operators.collections.catalogue import Catalogue
 from operators.query.field_map import FieldMap
 from operators.query.in_flight import InFlight
-from operators.query.legs import LEGS, Searches
+from operators.query.legs import LEG_SPECS, Searches
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.event_loop import EventLoopThread
 from operators.stages.admit import Admission
@@ -52,7 +52,7 @@ from schemas.settings import (
     SourcePolicy,
     SparseEncoderSettings,
 )
-from schemas.settings.policies import Check
+from schemas.settings.policies import PolicyCheck
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -75,16 +75,16 @@ class Parts:
         seen, hides = CollectionLog(settings).seen, settings.firewall.enabled
         catalogue = Catalogue(clients.qdrant, index, seen, hides=hides, choice=choice(settings))
         known = _read(catalogue, self.calls, index.timeout)
-        able = [catalogue.of(name) for name in index.physical]
+        able = [catalogue.capabilities_of(name) for name in index.physical]
         context = any(each.has(vector) for each in able for vector in ("dense_context", "sparse_context"))
         configured = dict.fromkeys(CONTEXT_LEGS, nearby.on or not known or context)
         configured |= {LEARNED: encoder is not None, FUZZY: index.vectors.fuzzy is not None}
-        built = [leg for leg in LEGS.values() if configured.get(leg.name, True)]
+        built = [leg for leg in LEG_SPECS.values() if configured.get(leg.name, True)]
         if embedder is not None:
             try_embedder(embedder, settings, self.calls)
         policy_files = PolicyFiles(settings.policies, _policy_check(settings, clients.qdrant.fields), metrics)
         if settings.policies.files:
-            self.calls.keep("policies", partial(asyncio.to_thread, policy_files.read))
+            self.calls.keep("policies", partial(asyncio.to_thread, policy_files.reload))
         payloads = PayloadCache(settings.cache.payload_mib * MIB) if settings.cache.payload_mib else None
         if payloads is not None:
             metrics.table("payloads", payloads.__len__)
@@ -242,13 +242,13 @@ def _warn(settings: Settings) -> None:
 class PolicyFiles:
     """Reads the files of policies again when they have changed; those that can't be used change nothing."""
 
-    def __init__(self, policies: PolicySettings, check: Check, metrics: FlowMetrics) -> None:
+    def __init__(self, policies: PolicySettings, check: PolicyCheck, metrics: FlowMetrics) -> None:
         self._policies = policies
         self._check = check
         self._refused = metrics.policies_refused
         self._reason: str | None = None
 
-    def read(self) -> None:
+    def reload(self) -> None:
         """Read them if they are others than before; say so, or why not, once."""
         reason = None
         try:
@@ -262,7 +262,7 @@ class PolicyFiles:
         self._refused.set(reason is not None)
 
 
-def _policy_check(settings: Settings, fields: FieldMap) -> Check:
+def _policy_check(settings: Settings, fields: FieldMap) -> PolicyCheck:
     """The check of a policy, and the first of all that there are. Raises ConfigError.
 
     A collection of another tool may not be able to answer a policy's filter.
@@ -282,7 +282,7 @@ def _policy_check(settings: Settings, fields: FieldMap) -> Check:
         for path, policy in policies.by_path.items():
             check(f"policies.{path}", policy)
         for source in listed:
-            check(f"policies.files: {source}", policies.of(source))
+            check(f"policies.files: {source}", policies.policy_for(source))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     return check
@@ -291,9 +291,9 @@ def _policy_check(settings: Settings, fields: FieldMap) -> Check:
 def _read(catalogue: Catalogue, calls: EventLoopThread, timeout: float) -> bool:
     """Read the collections now, and again behind the queries. True if Qdrant has described all of them in time."""
     try:
-        return not calls.run(catalogue.read(timeout), timeout)
+        return not calls.run(catalogue.refresh(timeout), timeout)
     except TimeoutError:
         log.warning("Qdrant did not say in time what its collections are: taken as configured")
         return False
     finally:
-        calls.keep("catalogue", lambda: catalogue.follow(timeout))
+        calls.keep("catalogue", lambda: catalogue.refresh_periodically(timeout))

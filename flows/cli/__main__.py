@@ -21,9 +21,9 @@ def main() -> None:
             # A terminal that is not of UTF-8 gets question marks for what it has no characters for.
             stream.reconfigure(errors="replace")
     try:
-        from flows.cli.main import main as command_line
+        from flows.cli.main import run_command_line
 
-        command_line()
+        run_command_line()
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
 

@@ -12,7 +12,7 @@ from flows.cli.output import Config, Json, emit, out, say
 from flows.process import logs
 from schemas import contracts
 from schemas.settings import Settings, TelemetrySettings, load
-from schemas.settings.reading import Value, effective
+from schemas.settings.reading import EffectiveValue, effective
 from schemas.texts import json_line
 
 _INDENT: Final = "  "
@@ -47,7 +47,7 @@ def config(config: Config = None, as_json: Json = False) -> None:
             say(out, line)
 
 
-def yaml_lines(values: Iterable[Value]) -> Iterator[str]:
+def yaml_lines(values: Iterable[EffectiveValue]) -> Iterator[str]:
     """The values as YAML of a configuration file; secrets, and sections of nothing else, are comments."""
     values = list(values)
     shown = {each.path[:depth] for each in values if not each.secret for depth in range(len(each.path))}

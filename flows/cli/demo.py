@@ -153,7 +153,7 @@ class Corpus:
     namespace: str | None
 
     @classmethod
-    def own(cls, path: Path, namespace: str | None) -> Self:
+    def of_file(cls, path: Path, namespace: str | None) -> Self:
         """A JSON Lines file. What it held before it was changed is no part of its index."""
         version = file_version(path)
         return cls(path.name, lambda: read_jsonl(path), version, f"own-{version[:_DIGITS]}", namespace)
@@ -201,7 +201,7 @@ def demo(
         raise typer.BadParameter("own documents need a --query, or --serve", param_hint="--documents")
     if judgements is not None and not serve_on:
         raise typer.BadParameter("judgements are made in the console: add --serve", param_hint="--judgements")
-    corpus = Corpus.load_shipped() if documents is None else Corpus.own(documents, namespace)
+    corpus = Corpus.load_shipped() if documents is None else Corpus.of_file(documents, namespace)
     directory, console = corpus.directory_in(cache_dir.expanduser()), stderr if as_json else out
     spans = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "rankstream"}))

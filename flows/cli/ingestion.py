@@ -190,7 +190,7 @@ def _key(document: Mapping[str, Any]) -> bytes:
     return str(document.get("id", "")).encode()
 
 
-Corpus = Callable[[], Iterable[Mapping[str, Any]]]
+DocumentReader = Callable[[], Iterable[Mapping[str, Any]]]
 
 SHOWN: Final = 10
 """The number of rejected documents that are shown."""
@@ -235,7 +235,9 @@ def index_file(settings: KafkaSettings, path: Path, console: Console) -> Ingeste
     return ingest_with_bar(settings, path.name, numbered_jsonl(path), total, console, _TIMEOUT)
 
 
-def index_once(running: Embedded, name: str, corpus: Corpus, version: str, directory: Path, console: Console) -> None:
+def index_once(
+    running: Embedded, name: str, corpus: DocumentReader, version: str, directory: Path, console: Console
+) -> None:
     """Index `corpus` into the embedded engine, unless `directory` has this `version` under the same configuration.
 
     Raises InputError if a document is rejected: figures about the others alone would mislead.

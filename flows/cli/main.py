@@ -92,7 +92,7 @@ def command_line(commands: Iterable[str] = COMMANDS, load: Callable[[str], Calla
     return app
 
 
-def main() -> None:
+def run_command_line() -> None:
     """Run the command line; a failure is one line, not a traceback."""
     remove_invalid(os.environ)
     # To import a command takes longer than many commands take.

@@ -34,7 +34,7 @@ _ENDS_TIMEOUT: Final = 10.0
 """Seconds for the broker to name the ends of the results topic."""
 
 Event = Mapping[str, Any]
-Ends = Mapping[int, int]
+ResultEnds = Mapping[int, int]
 """By partition of the results topic: the offset after the last record, committed or not."""
 
 
@@ -54,7 +54,7 @@ class QueryClient:
     producer: PlainProducer
     reader: TopicReader
     letters: TopicReader
-    read_ends: Callable[[], Ends]
+    read_ends: Callable[[], ResultEnds]
     queries: str
     tracer: Tracer
 
@@ -68,7 +68,7 @@ class QueryClient:
             closing(client.plain_producer()) as producer,
         ):
 
-            def read_ends() -> Ends:
+            def read_ends() -> ResultEnds:
                 with closing(client.tail(topics.results)) as tail:
                     return tail.ends(_ENDS_TIMEOUT)
 
@@ -82,7 +82,7 @@ class QueryClient:
         """
         waiting: set[str] = set()
         rest = iter(events)
-        letters: dict[str, tuple[Ends, dict[str, Any]]] = {}
+        letters: dict[str, tuple[ResultEnds, dict[str, Any]]] = {}
         heard = time.monotonic()
         while True:
             if sent := list(islice(rest, most - len(waiting))):
@@ -109,7 +109,7 @@ class QueryClient:
             if waiting and not letters and time.monotonic() - heard > timeout:
                 raise NoAnswer(f"no answer to {len(waiting)} queries in {timeout:g} s: is the search flow running?")
 
-    def _has_read(self, ends: Ends) -> bool:
+    def _has_read(self, ends: ResultEnds) -> bool:
         positions = self.reader.positions()
         return all(positions.get(partition, 0) >= end for partition, end in ends.items())
 
@@ -131,7 +131,7 @@ class QueryClient:
 
     def _refusals(self) -> Iterator[dict[str, Any]]:
         for record in self.letters.poll(0.0):
-            letter = DeadLetter.read(record.key, record.value, record.headers or (), 0)
+            letter = DeadLetter.of_record(record.key, record.value, record.headers or (), 0)
             if letter is not None and letter.position.topic == self.queries and letter.key is not None:
                 yield refusal(letter.key.decode("utf-8", "replace"), letter.kind, letter.message)
 
@@ -147,24 +147,24 @@ EXAMPLE: Final = '{"field": "price", "op": "range", "value": {"lt": 50}}'
 """A filter as a command takes it."""
 
 
-class Condition(dict[str, Any]):
+class FilterOption(dict[str, Any]):
     """A filter of a query event."""
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str) -> FilterOption:
     """Read a JSON object as in a query event, or FIELD=VALUE. Raises typer.BadParameter."""
     if text.lstrip().startswith("{"):
         try:
-            return Condition(orjson.loads(text))
+            return FilterOption(orjson.loads(text))
         except orjson.JSONDecodeError as error:
             raise typer.BadParameter(f"not JSON: {error.msg}") from None
     field, equals, value = text.partition("=")
     if not (field and equals):
         raise typer.BadParameter(f"{text!r} is neither FIELD=VALUE nor a JSON object, such as {EXAMPLE}")
     try:
-        return Condition(field=field, op="eq", value=orjson.loads(value))
+        return FilterOption(field=field, op="eq", value=orjson.loads(value))
     except orjson.JSONDecodeError:
-        return Condition(field=field, op="eq", value=value)
+        return FilterOption(field=field, op="eq", value=value)
 
 
 def filter_option(said: str) -> Any:
@@ -181,7 +181,7 @@ def query(
         str | None, typer.Option(help="Namespace (tenant) to search. Default: defaults.namespace.")
     ] = None,
     filters: Annotated[
-        list[Condition] | None,
+        list[FilterOption] | None,
         filter_option(
             f"Condition on a field of the payload, or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
             " hold."

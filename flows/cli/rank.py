@@ -13,9 +13,9 @@ import typer
 from flows.assembly import query as query_assembly
 from flows.cli.output import Config, emit, say, stderr
 from operators.collections.analysers import CURRENT, Bm25
-from operators.query.canonical import CanonicalQuery, Shape, canonicalise
+from operators.query.canonical import CanonicalQuery, QueryShape, canonicalise
 from operators.query.collection import MOST, ORDERED
-from operators.query.cursor import Cursor, Offset, result_digest
+from operators.query.cursor import Cursor, PoolSlice, result_digest
 from operators.query.in_flight import Query
 from operators.query.outcome import Outcome, Results
 from operators.query.plan import Planner
@@ -30,7 +30,7 @@ from operators.text.times import temporal_expression
 from schemas.errors import ConfigError, DeadLetterClass, InputError, Reason, invalid
 from schemas.event import json_object, validate
 from schemas.fields import rfc3339
-from schemas.pool import CandidatePool, Measure, PoolLeg
+from schemas.pool import CandidatePool, PoolLeg, ScoreMeasure
 from schemas.recipes import Recipe, RecipeError
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY, KEYWORD, LEGS, STRUCTURED, VECTOR, WEIGHED_LEGS, LegStatus, Status
@@ -73,7 +73,7 @@ class PoolRanker:
     planner: Planner
     limits: Limits
     selects: bool = False
-    measure: Measure = "similarity"
+    measure: ScoreMeasure = "similarity"
     config_hash: str | None = None
     recipe: Recipe | None = None
     explain: bool = False
@@ -92,11 +92,11 @@ class PoolRanker:
 
     def __call__(self, line: bytes) -> dict[str, Any]:
         """The result event of one pool, written as JSON, with the pool if it asks so. Raises InputError."""
-        read = self.read(line)
+        read = self.read_pool(line)
         answer = self.rank(read)
         return {**answer, "pool": _pool_json(line)} if read.pool.query.record else answer
 
-    def read(self, line: bytes) -> ReadPool:
+    def read_pool(self, line: bytes) -> ReadPool:
         """One pool, written as JSON, or the result that carries it. Raises InputError."""
         document = _pool_json(line)
         if isinstance(asked := document.get("query"), dict):
@@ -120,7 +120,7 @@ class PoolRanker:
         matcher = partial(Matcher, words, Bm25(analysis=CURRENT).terms_of)
         return result(asked, outcome, read.identity, page(asked, outcome), provenance, matcher)
 
-    def order(self, read: ReadPool) -> RankedPool:
+    def rank_all(self, read: ReadPool) -> RankedPool:
         """All candidates of one pool, best first, whatever page its query asked for. Raises InputError."""
         asked, outcome = self.run(read.pool)
         ranked = [(_judged_id(candidate, outcome), candidate.score) for candidate in outcome.candidates]
@@ -139,7 +139,7 @@ class PoolRanker:
             outcome.failed = True
             return asked, outcome
         outcome.payloads = union(found)
-        if canonical.shape is not Shape.SEARCH:
+        if canonical.shape is not QueryShape.SEARCH:
             outcome.rank(keep_order(found, explain=canonical.event.explain))
             return asked, outcome
         at = None
@@ -181,7 +181,7 @@ class PoolRanker:
 
     def _canonicalise(self, pool: CandidatePool) -> CanonicalQuery:
         now = pool.clock if pool.clock is not None else 0.0
-        given, at = tuple(map(result_digest, pool.given)), Offset(pool.skip, MOST)
+        given, at = tuple(map(result_digest, pool.given)), PoolSlice(pool.skip, MOST)
         earlier = Cursor(b"", None, now, at, given, bool(given)) if pool.skip or given else None
         destination = self.planner.defaults.destination
         return canonicalise(pool.query, pool.query.source, destination, _NAMESPACE, now, earlier)
@@ -235,7 +235,7 @@ def _take_legs(asked: Query, outcome: Outcome, pool: CandidatePool) -> None:
     order_by = asked.canonical.event.order_by
     key = ORDERED.get(order_by.field) if order_by is not None else None
     times = {id_: {key: time} for id_, time in pool.times.items()} if key is not None else {}
-    if asked.canonical.shape is not Shape.SEARCH:
+    if asked.canonical.shape is not QueryShape.SEARCH:
         legs.update((name, _leg(leg, times)) for name, leg in offered.items() if name == STRUCTURED)
         return
     reflections = (VECTOR,) if VECTOR in offered else (STRUCTURED,)

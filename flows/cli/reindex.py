@@ -261,7 +261,7 @@ class _Run:
             before = sum(reader.committed().values())
             while not self.stopping.wait(_TURN):
                 ends, committed, now = reader.ends(), reader.committed(), time.monotonic()
-                if catching_up.look(ends, committed, now):
+                if catching_up.observe(ends, committed, now):
                     return True
                 if now - told >= _QUIET:
                     read = sum(committed.values()) - before
@@ -284,7 +284,7 @@ class _Run:
                     return False
                 read, read_before = reader.committed(), reader_before.committed()
                 now = time.time()
-                count = partial(reindexing.count, now=now, timeout=_TIMEOUT)
+                count = partial(reindexing.count_documents, now=now, timeout=_TIMEOUT)
                 counts = [[ask(partial(count, collection=each), _TIMEOUT) for each in pair] for pair in compared]
                 both = {number: min(offset, read_before.get(number, 0)) for number, offset in read.items()}
                 slack = unread(reader.ends(), both)

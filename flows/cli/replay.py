@@ -29,7 +29,7 @@ from flows.assembly.delivery import connect
 from flows.cli.config import begin
 from flows.cli.output import Config, Json, emit, out, say, stderr
 from operators.delivery.client import ConsumerRecord, KafkaClient, ProducerRecord, RecordRefused, TopicReader
-from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, find_futile, to_record
+from operators.delivery.replay import DeadLetter, DeadLetterFilter, Position, Skip, Throttle, find_futile, to_record
 from operators.delivery.way_out import short_key
 from schemas.errors import DeadLetterClass
 from schemas.fields import unix_seconds
@@ -56,7 +56,7 @@ def dead_letters(reader: TopicReader, report: Moved) -> Iterator[DeadLetter | No
             number = record.partition.partition
             if record.offset < ends[number]:
                 headers, timestamp_ms = record.headers, round(record.timestamp * 1000)
-                yield None if headers is None else DeadLetter.read(record.key, record.value, headers, timestamp_ms)
+                yield None if headers is None else DeadLetter.of_record(record.key, record.value, headers, timestamp_ms)
                 positions[number] = record.offset + 1
                 tell()
         # A transaction's end is an offset without a record: only the position says that it is behind.
@@ -177,7 +177,7 @@ class Replay:
 
     client: KafkaClient
     topics: Topics
-    wanted: Filter
+    wanted: DeadLetterFilter
     limit: int | None
     again: bool
     tally: Tally = field(default_factory=Tally)
@@ -330,9 +330,9 @@ def replay(
     sent again.
     """
     settings = begin(config)
-    wanted = Filter(frozenset(kinds or ()), stage, topic, frozenset(positions or ()), since, until)
+    wanted = DeadLetterFilter(frozenset(kinds or ()), stage, topic, frozenset(positions or ()), since, until)
     done = Replay(connect(settings.kafka), settings.kafka.topics, wanted, limit, again)
-    if wanted == Filter() and not (everything or dry_run):
+    if wanted == DeadLetterFilter() and not (everything or dry_run):
         kinds_sent = Counter(row["class"] for row in done.rehearse())
         would = ", ".join(f"{count} of class {printable(kind)}" for kind, count in sorted(kinds_sent.items()))
         raise typer.BadParameter(

@@ -18,7 +18,7 @@ from flows.assembly.delivery import kafka_client
 from flows.cli.config import begin
 from flows.cli.ingestion import SHOWN, Ingested, index_file, ingest
 from flows.cli.output import Config, Json, emit, input_file, out, say, stderr
-from flows.cli.query import EXAMPLE, Condition, filter_option
+from flows.cli.query import EXAMPLE, FilterOption, filter_option
 from flows.process import logs
 from flows.process.replica import Build, indexing_replica, search_replica
 from flows.process.serve import serve
@@ -144,7 +144,7 @@ def forget(
     namespace: Annotated[str, typer.Option(help="Namespace (tenant) whose documents are deleted.")],
     config: Config = None,
     filters: Annotated[
-        list[Condition] | None,
+        list[FilterOption] | None,
         filter_option(
             f"Delete only documents that match it; or a filter as JSON, such as '{EXAMPLE}'; may be repeated: all must"
             " hold. Default: the whole namespace."

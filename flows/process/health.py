@@ -18,8 +18,8 @@ from schemas.errors import ConfigError
 
 log = structlog.stdlib.get_logger(__name__)
 
-Check = Callable[[], bool]
-Encoder = Callable[[CollectorRegistry], bytes]
+Probe = Callable[[], bool]
+MetricsEncoder = Callable[[CollectorRegistry], bytes]
 
 _REFUSED: Final = re.compile(r";\s*q\s*=\s*0(\.0*)?\s*(;|$)", re.IGNORECASE)
 """The weight of a type that is not accepted."""
@@ -37,7 +37,7 @@ class Health:
 
         Raises ConfigError if there is none.
         """
-        self._paths: Mapping[str, Mapping[str, Check]] = {"/livez": {}, "/readyz": {"started": lambda: False}}
+        self._paths: Mapping[str, Mapping[str, Probe]] = {"/livez": {}, "/readyz": {"started": lambda: False}}
         self._say_ready: Callable[[], None] = lambda: None
         self._registry = registry
         for each in range(port, port + tries):
@@ -58,7 +58,7 @@ class Health:
         self._thread.start()
 
     def begin(
-        self, live: Mapping[str, Check], ready: Mapping[str, Check], say_ready: Callable[[], None] = lambda: None
+        self, live: Mapping[str, Probe], ready: Mapping[str, Probe], say_ready: Callable[[], None] = lambda: None
     ) -> None:
         """Answer by these checks from now on; call `say_ready` when a probe finds that all hold."""
         self._say_ready = say_ready
@@ -95,7 +95,7 @@ class Health:
         return 200 if all(results.values()) else 503, "application/json", body
 
 
-def _choose_encoder(accept: Iterable[str]) -> tuple[Encoder, str]:
+def _choose_encoder(accept: Iterable[str]) -> tuple[MetricsEncoder, str]:
     """The library's choice of a format, with its type. It reads no weights, and some versions make it raise."""
     accepted = (each for line in accept for each in line.split(","))
     wanted = ",".join(each for each in accepted if not _REFUSED.search(each))
@@ -105,7 +105,7 @@ def _choose_encoder(accept: Iterable[str]) -> tuple[Encoder, str]:
         return choose_encoder("")
 
 
-def _holds(name: str, check: Check) -> bool:
+def _holds(name: str, check: Probe) -> bool:
     try:
         return check()
     except Exception as error:  # noqa: BLE001  a probe must have an answer
@@ -119,7 +119,7 @@ _LAST_WORDS: Final = 5.0
 """Seconds that the log has to take the last lines."""
 
 
-def watch(checks: Mapping[str, Check]) -> None:
+def watch(checks: Mapping[str, Probe]) -> None:
     """Look at these checks from a thread of its own until one does not hold; then end the process with 1."""
 
     def look() -> None:
@@ -137,7 +137,7 @@ def watch(checks: Mapping[str, Check]) -> None:
     threading.Thread(target=look, name="watchdog", daemon=True).start()
 
 
-def announce(checks: Mapping[str, Check]) -> Callable[[], None]:
+def announce(checks: Mapping[str, Probe]) -> Callable[[], None]:
     """Log `ready` once: from a thread of its own when all these checks hold, or at a call of the returned function."""
     said = threading.Event()
     first = threading.Lock()
@@ -156,7 +156,7 @@ def announce(checks: Mapping[str, Check]) -> Callable[[], None]:
     return say
 
 
-def lasting(check: Check, seconds: float) -> Check:
+def lasting(check: Probe, seconds: float) -> Probe:
     """The check that holds until the given one has not held for `seconds`."""
     held = time.monotonic()
 

@@ -12,7 +12,7 @@ from opentelemetry.trace import TracerProvider
 from prometheus_client import disable_created_metrics
 
 from flows.assembly.clients import InProcess
-from flows.process.health import Check, Health, announce, end_process, lasting, watch
+from flows.process.health import Health, Probe, announce, end_process, lasting, watch
 from flows.process.replica import Build, Replica, freeze_heap
 from flows.process.supervision import StopSignals
 from operators.telemetry.export import close_traces, metric_export
@@ -54,9 +54,9 @@ def serve(settings: Settings, flows: Mapping[str, Build], port: int | None) -> i
             replica.stop()
 
     StopSignals(stop)
-    live: dict[str, Check] = {}
-    ready: dict[str, Check] = {}
-    joined: dict[str, Check] = {}
+    live: dict[str, Probe] = {}
+    ready: dict[str, Probe] = {}
+    joined: dict[str, Probe] = {}
     for name, replica in replicas.items():
         # A process of one flow needn't say which.
         of = f"{name}." if len(replicas) > 1 else ""

@@ -101,10 +101,10 @@ def condition(wanted: AnyFilter, *, of_object: bool = False) -> Condition:
             return {"nested": {"key": field, "filter": {"must": [condition(each, of_object=True) for each in filters]}}}
 
 
-def passes(wanted: AnyFilter, payload: Mapping[str, Any], *, of_object: bool = False) -> bool:
+def matches_filter(wanted: AnyFilter, payload: Mapping[str, Any], *, of_object: bool = False) -> bool:
     """True if a payload matches the filter, as if its fields had no index; `of_object`: an object of an array."""
     if isinstance(wanted, Group):
-        found = (passes(each, payload, of_object=of_object) for each in wanted.filters)
+        found = (matches_filter(each, payload, of_object=of_object) for each in wanted.filters)
         return all(found) if wanted.kind == "all_of" else any(found) is (wanted.kind == "any_of")
     value = value_at(payload, wanted.field)
     elements = value if isinstance(value, list) else [value]
@@ -127,7 +127,7 @@ def passes(wanted: AnyFilter, payload: Mapping[str, Any], *, of_object: bool = F
             return any(isinstance(each, str) and each.startswith(begins) for each in elements)
         case Nested(value=filters):
             objects = [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
-            return any(all(passes(each, one, of_object=True) for each in filters) for one in objects)
+            return any(all(matches_filter(each, one, of_object=True) for each in filters) for one in objects)
 
 
 def fields_of(filters: Sequence[AnyFilter]) -> Iterator[str]:
@@ -166,12 +166,12 @@ def on_index(wanted: Wanted, indexed: Mapping[str, object] | None) -> Wanted:
     return wanted.model_copy(update={"field": WHOLE_TITLE})
 
 
-def count(where: Mapping[str, Any]) -> int:
+def count_conditions(where: Mapping[str, Any]) -> int:
     """The number of a filter's conditions, as Qdrant counts them: those at its leaves."""
     if "nested" in where:
-        return count(where["nested"]["filter"])
+        return count_conditions(where["nested"]["filter"])
     clauses = [name for name in ("must", "must_not", "should") if name in where]
-    return sum(count(inner) for name in clauses for inner in where[name]) if clauses else 1
+    return sum(count_conditions(inner) for name in clauses for inner in where[name]) if clauses else 1
 
 
 def _forms(wanted: FieldFilter, values: Sequence[Value], of_object: bool) -> Sequence[Value]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
-from operators.access.filters import condition, fields_of, on_index, passes
+from operators.access.filters import condition, fields_of, matches_filter, on_index
 from schemas.document import CLASSIFICATION, LABELS, NAMESPACE
 from schemas.filters import AnyFilter
 from schemas.settings.policies import TIERS, FirewallSettings, SourcePolicy, Tier
@@ -79,7 +79,7 @@ class AccessFilter:
 
     def permits(self, payload: Mapping[str, Any]) -> bool:
         """True if the query may see a record with this payload, which must hold the fields `reads`."""
-        if payload.get(NAMESPACE) != self.namespace or not all(passes(each, payload) for each in self.filters):
+        if payload.get(NAMESPACE) != self.namespace or not all(matches_filter(each, payload) for each in self.filters):
             return False
         if self.tiers is None:
             return True

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from operators.access.firewall import visible
 from schemas.errors import DeadLetterClass, InputError
-from schemas.headers import fold
+from schemas.headers import fold_name
 from schemas.result import Denial, DenialCode
 from schemas.settings.policies import TIERS, FirewallSettings, IdentitySettings, SourcePolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedAccess:
     """The fields of a query that policies decide on, with defaults filled in.
 
     A `source` of None is unknown. A `collection` of None stands for the whole destination.
@@ -44,13 +44,13 @@ def identify(
     return _from_header(identity.header or "", headers)
 
 
-def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Denial | None:
+def judge(policy: SourcePolicy, firewall: FirewallSettings, asked: RequestedAccess) -> Denial | None:
     """The first reason to deny the query, in the order of the codes; None if it is permitted."""
     return next(_denials(policy, firewall, asked), None)
 
 
 def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | None:
-    values = [value for name, value in headers if fold(name) == fold(header)]
+    values = [value for name, value in headers if fold_name(name) == fold_name(header)]
     if len(values) > 1:
         raise InputError(DeadLetterClass.INVALID, f"header {header}: expected once, found {len(values)} times", header)
     try:
@@ -61,7 +61,7 @@ def _from_header(header: str, headers: Sequence[tuple[str, bytes]]) -> str | Non
         raise InputError(DeadLetterClass.INVALID, wrong, header) from None
 
 
-def _denials(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Iterator[Denial]:
+def _denials(policy: SourcePolicy, firewall: FirewallSettings, asked: RequestedAccess) -> Iterator[Denial]:
     deny = policy.deny
     if not policy.read:
         yield Denial(DenialCode.SOURCE_NOT_PERMITTED_TO_READ, "this source may not read")
@@ -84,7 +84,7 @@ def _denials(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> 
         yield from _check_clearance(policy, firewall, asked)
 
 
-def _check_clearance(policy: SourcePolicy, firewall: FirewallSettings, asked: Asked) -> Iterator[Denial]:
+def _check_clearance(policy: SourcePolicy, firewall: FirewallSettings, asked: RequestedAccess) -> Iterator[Denial]:
     code = DenialCode.RETRIEVAL_FIREWALL_DENIED
     if policy.clearance is not None and policy.clearance not in TIERS:
         yield Denial(code, "the clearance of this source is not a known tier")

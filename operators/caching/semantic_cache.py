@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from operators.caching.bounded import LARGEST
 
-Row = NDArray[np.float32]
+VectorRow = NDArray[np.float32]
 _BucketKey = tuple[bytes, int]
 """A scope, and the length of its vectors."""
 
@@ -52,7 +52,7 @@ def entry_size(length: int, answer: bytes) -> int:
     return ENTRY + 5 * length + len(answer)
 
 
-def direction(vector: Sequence[float]) -> Row | None:
+def direction(vector: Sequence[float]) -> VectorRow | None:
     """The vector at length 1; None for an empty one, one of zeros, and one with a number that isn't finite."""
     numbers = np.asarray(vector, np.float64)
     largest = np.abs(numbers).max(initial=0.0)
@@ -60,7 +60,7 @@ def direction(vector: Sequence[float]) -> Row | None:
         return None
     # Squares of very large or very small numbers would leave the range of a float.
     scaled = numbers / largest
-    row: Row = (scaled / np.sqrt(scaled @ scaled)).astype(np.float32)
+    row: VectorRow = (scaled / np.sqrt(scaled @ scaled)).astype(np.float32)
     # Adding 0.0 makes one zero of both, so that equal rows are equal bytes.
     return row + np.float32(0.0)
 
@@ -72,7 +72,7 @@ class Likeness:
     `same`: only the same direction, to the rounding of float32, is similar enough.
     """
 
-    direction: Row
+    direction: VectorRow
     fingerprint: bytes
     same: bool = False
 
@@ -99,11 +99,11 @@ class _Bucket:
         self.key = key
         self.used = 0
         self._entries: list[_Entry | None] = []
-        self._rows: Row = np.empty((2, key[1]), np.float32)
+        self._rows: VectorRow = np.empty((2, key[1]), np.float32)
         self._slack = (key[1] + 8) * 2.0**-24
         """Error of a dot product of two such unit vectors in float32, in any order of its sum."""
 
-    def similar(self, row: Row, least: float) -> Iterator[_Entry]:
+    def similar(self, row: VectorRow, least: float) -> Iterator[_Entry]:
         """The entries whose cosine is at least that, the newest first."""
         rough = self._rows[: len(self._entries)] @ row
         for index in np.flatnonzero(rough >= least - self._slack)[::-1]:
@@ -115,7 +115,7 @@ class _Bucket:
         """The entry that came first."""
         return next(entry for entry in self._entries if entry is not None)
 
-    def add(self, key: bytes, row: Row, answer: bytes, expiry: float) -> _Entry:
+    def add(self, key: bytes, row: VectorRow, answer: bytes, expiry: float) -> _Entry:
         """Add an entry as the newest."""
         if len(self._entries) == len(self._rows):
             self._fit()
@@ -142,7 +142,7 @@ class _Bucket:
             entry.index = index
         self._entries, self._rows = [*entries], rows
 
-    def _cosine(self, index: int, row: Row) -> float:
+    def _cosine(self, index: int, row: VectorRow) -> float:
         return float(self._rows[index].astype(np.float64) @ row)
 
 

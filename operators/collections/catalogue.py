@@ -27,7 +27,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.collections.analysers import CURRENT, PLAIN, Bm25
 from operators.collections.notes import analysis_of, expires, mixed_contexts
 from operators.collections.requirements import Surveyed
-from operators.collections.survey import ANY, Choice, find_aliases, resolve
+from operators.collections.survey import ANY, Choice, find_aliases, resolve_collection
 from operators.query.collection import Capabilities, Modifier
 from schemas.errors import BackendBadResponse, BackendError, ConfigError
 from schemas.settings import QdrantSettings
@@ -52,7 +52,7 @@ _DISTANCES: Final = frozenset({"Euclid", "Manhattan"})
 _SOON: Final = 0.5
 """Seconds after which an outage is looked into again."""
 
-Seen = Callable[[str, Surveyed], None]
+OnReading = Callable[[str, Surveyed], None]
 """Gets a collection's description at each reading; called on the loop that reads."""
 
 
@@ -67,7 +67,7 @@ class Catalogue:
         self,
         qdrant: QdrantClient,
         settings: QdrantSettings,
-        seen: Seen = lambda *_: None,
+        seen: OnReading = lambda *_: None,
         *,
         hides: bool = False,
         choice: Choice = ANY,
@@ -88,7 +88,7 @@ class Catalogue:
         self._reading: asyncio.Task[object] | None = None
         self._began = -inf
 
-    def of(self, collection: str) -> Capabilities:
+    def capabilities_of(self, collection: str) -> Capabilities:
         """The capabilities of a collection, by the name or the alias that the configuration has for it."""
         known = self._capabilities.get(collection)
         if known is None:
@@ -105,7 +105,7 @@ class Catalogue:
         """The model that makes a collection's terms."""
         return self._models.get(collection, self._others)
 
-    async def read(self, timeout: float) -> dict[str, BackendError]:
+    async def refresh(self, timeout: float) -> dict[str, BackendError]:
         """Read the description of each collection within `timeout` seconds; return the errors of those that failed."""
         collections = self._settings.physical
         aliases = await find_aliases(self._qdrant, timeout)
@@ -141,26 +141,26 @@ class Catalogue:
         if self._physical(name) == collection:
             if (self._reading is None or self._reading.done()) and time.monotonic() >= self._began + _SOON:
                 self._began = time.monotonic()
-                self._reading = asyncio.create_task(self.read(timeout))
+                self._reading = asyncio.create_task(self.refresh(timeout))
             assert self._reading is not None
             await asyncio.wait([self._reading], timeout=timeout)
         found = self._physical(name)
         return found if found != collection else None
 
     def _physical(self, name: str) -> str:
-        capabilities = self.of(name)
+        capabilities = self.capabilities_of(name)
         return capabilities.alias or capabilities.name
 
-    async def follow(self, timeout: float) -> None:
+    async def refresh_periodically(self, timeout: float) -> None:
         """Read again and again, until cancelled; a reading may take `timeout` seconds."""
         while True:
-            errors = await self.read(timeout)
+            errors = await self.refresh(timeout)
             lasting = all(isinstance(error, BackendBadResponse) for error in errors.values())
             await asyncio.sleep(EVERY if lasting else _SOON)
 
     async def _resolve(self, collection: str, aliases: Mapping[str, str], timeout: float) -> Surveyed | BackendError:
         present, _, _ = self._described.get(collection, (None, None, 0))
-        return await attempt(resolve(self._qdrant, collection, aliases, self._choice, timeout, present))
+        return await attempt(resolve_collection(self._qdrant, collection, aliases, self._choice, timeout, present))
 
     def _capable(self, collection: str, found: Surveyed, info: CollectionInfo) -> Capabilities:
         fields, another = self._qdrant.fields, self._settings.of_another_tool
@@ -184,11 +184,11 @@ class Catalogue:
     def _analyser_of(self, collection: str) -> Bm25:
         """The analyser of a collection that says nothing of its own, or isn't there."""
         analysis = PLAIN if self._settings.of_another_tool else CURRENT
-        return Bm25(self._settings.analyser(collection), analysis, self._settings.search_fields)
+        return Bm25(self._settings.bm25_settings(collection), analysis, self._settings.search_fields)
 
     def _read_analysis(self, collection: str, metadata: Mapping[str, Any]) -> None:
         """Take the parameters in a collection's metadata, or the configured ones where they can't be used."""
-        configured = self._settings.analyser(collection)
+        configured = self._settings.bm25_settings(collection)
         try:
             own, analysis, fields = analysis_of(metadata)
             model = Bm25(own or configured, analysis, fields)

@@ -9,7 +9,7 @@ import structlog
 from qdrant_client.http import models
 
 from operators.clients.qdrant.client import QdrantClient
-from operators.collections.notes import generation_of, metadata
+from operators.collections.notes import collection_metadata, generation_of
 from operators.collections.requirements import (
     INDEXES,
     VECTORS,
@@ -178,7 +178,7 @@ async def take(
 
 
 def _notes(settings: QdrantSettings, name: str) -> Mapping[str, Any]:
-    return metadata(settings.analyser(name), fields=settings.search_fields)
+    return collection_metadata(settings.bm25_settings(name), fields=settings.search_fields)
 
 
 def _problems(surveyed: Surveyed) -> Iterator[str]:

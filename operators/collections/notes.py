@@ -43,7 +43,7 @@ class Generation:
     replaces: str | None = None
 
 
-def metadata(
+def collection_metadata(
     settings: Bm25Settings,
     purposes: Purposes | None = None,
     fields: Mapping[str, float] = DEFAULT_FIELDS,

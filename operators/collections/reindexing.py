@@ -53,7 +53,7 @@ class CatchUp:
         self._goal: Offsets | None = None
         self._set = 0.0
 
-    def look(self, ends: Offsets, committed: Offsets, now: float) -> bool:
+    def observe(self, ends: Offsets, committed: Offsets, now: float) -> bool:
         """Take note of the topic's ends and the group's offsets; True once it has caught up."""
         if self._goal is not None and unread(self._goal, committed):
             return False
@@ -121,7 +121,7 @@ async def _next(
             return name, generation
 
 
-async def count(qdrant: QdrantClient, collection: str, now: float, timeout: float) -> dict[str, int]:
+async def count_documents(qdrant: QdrantClient, collection: str, now: float, timeout: float) -> dict[str, int]:
     """The number of documents of each namespace, without those that have expired. Raises BackendError.
 
     Qdrant counts them. Where it may not, or there are too many namespaces, all documents are read.

@@ -133,7 +133,7 @@ class Surveyed:
         return self.info is not None and self.owner is None
 
 
-def merge(gaps: Iterable[Gap]) -> list[Gap]:
+def merge_gaps(gaps: Iterable[Gap]) -> list[Gap]:
     """The gaps with one line for those of the same effect and cure."""
     lines: dict[tuple[str, str], Gap] = {}
     for gap in gaps:

@@ -72,7 +72,7 @@ ANY: Final = Choice()
 """The choice of the collection that the alias has."""
 
 
-async def resolve(
+async def resolve_collection(
     qdrant: QdrantClient,
     name: str,
     aliases: Mapping[str, str],
@@ -130,7 +130,7 @@ async def survey(
         try:
             # That it isn't there is no failure of Qdrant, and is not logged as one.
             if alias is not None or await qdrant.exists(name, timeout=timeout):
-                found = await resolve(qdrant, name, aliases, choice, timeout)
+                found = await resolve_collection(qdrant, name, aliases, choice, timeout)
             if (info := found.info) is not None:
                 owner = _owner(settings, name, info)
                 if owner is not None and NAMESPACE in info.indexes:

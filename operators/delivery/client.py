@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
-from operators.delivery.error_codes import Refusal, refusal
+from operators.delivery.error_codes import RefusalCode, refusal_code
 from operators.delivery.tracker import Commit
 from operators.wire.message import Headers
 from schemas.errors import DeliveryError, RetriableDelivery
@@ -89,7 +89,7 @@ class RecordRefused(Exception):
     Of several, which a client sent in one batch, any may be the one.
     """
 
-    def __init__(self, records: Sequence[ProducerRecord], refusal: Refusal) -> None:
+    def __init__(self, records: Sequence[ProducerRecord], refusal: RefusalCode) -> None:
         super().__init__(f"{len(records)} records refused: {refusal.name}")
         self.records = records
         self.refusal = refusal
@@ -100,7 +100,7 @@ def find_refusal(failures: Iterable[tuple[ProducerRecord, int | None]]) -> Recor
 
     Of several refusals the first: the records of the others are refused again.
     """
-    refusals = [(record, found) for record, code in failures if (found := refusal(code)) is not None]
+    refusals = [(record, found) for record, code in failures if (found := refusal_code(code)) is not None]
     if not refusals:
         return None
     first = refusals[0][1]

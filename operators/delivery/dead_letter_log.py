@@ -30,7 +30,7 @@ INTERVAL: Final = 60.0
 
 _FIELDS: Final = frozenset().union(*(each.model_fields for each in (QueryEvent, DocumentEvent, DeletionEvent)))
 
-Alike = tuple[str, DeadLetterClass, str]
+DeadLetterGroup = tuple[str, DeadLetterClass, str]
 """The topic that messages came from, their class, and the stage that rejected them."""
 
 
@@ -44,7 +44,7 @@ class DeadLetterLog:
     """Logs the dead letters that one flow delivers."""
 
     def __init__(self) -> None:
-        self._counts: dict[Alike, _Count] = {}
+        self._counts: dict[DeadLetterGroup, _Count] = {}
 
     def delivered(self, records: Iterable[OutputRecord], now: float) -> None:
         """Note the dead letters among records that are durable."""
@@ -72,7 +72,7 @@ class DeadLetterLog:
                 _tell(alike, count.unlogged)
                 count.due, count.unlogged = now + INTERVAL, 0
 
-    def end(self) -> None:
+    def log_rest(self) -> None:
         """Log the counts that are left."""
         self.tell(math.inf)
         self._counts.clear()
@@ -84,6 +84,6 @@ def _own(field: str | None) -> str | None:
     return name if name in _FIELDS else None
 
 
-def _tell(alike: Alike, count: int, **first: object) -> None:
+def _tell(alike: DeadLetterGroup, count: int, **first: object) -> None:
     topic, kind, stage = alike
     log.warning("dead letters", **{"class": kind.value}, stage=stage, topic=topic, count=count, **first)

@@ -2,7 +2,7 @@
 
 Rules
 -----
-- A `Refusal` is about a record itself: the same record is refused again, another form of it may be taken.
+- A `RefusalCode` is about a record itself: the same record is refused again, another form of it may be taken.
 - What is passing ends by itself, by another producer, or by another membership: the delivery is tried again.
 - Every other code ends the process, also one that is not known here: to try again would change nothing.
 - Codes below -1 are a client's own; the client says which of them are fatal.
@@ -17,7 +17,7 @@ from kafka.errors import RetriableError, kafka_errors
 from schemas.errors import DeadLetterClass
 
 
-class Refusal(IntEnum):
+class RefusalCode(IntEnum):
     """The codes by which a broker refuses a record for itself."""
 
     MESSAGE_TOO_LARGE = 10
@@ -30,7 +30,7 @@ class Refusal(IntEnum):
     @property
     def of_size(self) -> bool:
         """True if the record is too large."""
-        return self in {Refusal.MESSAGE_TOO_LARGE, Refusal.RECORD_LIST_TOO_LARGE}
+        return self in {RefusalCode.MESSAGE_TOO_LARGE, RefusalCode.RECORD_LIST_TOO_LARGE}
 
     @property
     def remedy(self) -> str | None:
@@ -55,8 +55,10 @@ class Refusal(IntEnum):
 
 
 _REMEDIES: Final = {
-    Refusal.UNSUPPORTED_FOR_MESSAGE_FORMAT: "set kafka.compression to null if the broker takes no compressed records",
-    Refusal.POLICY_VIOLATION: "look at the policies and quotas of the service",
+    RefusalCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: (
+        "set kafka.compression to null if the broker takes no compressed records"
+    ),
+    RefusalCode.POLICY_VIOLATION: "look at the policies and quotas of the service",
 }
 
 
@@ -99,7 +101,7 @@ _CURES: Final = {
 }
 
 _NO_ERROR: Final = 0
-_REFUSALS: Final = frozenset(Refusal)
+_REFUSALS: Final = frozenset(RefusalCode)
 
 
 def curing(message: str, code: int | None) -> str:
@@ -108,9 +110,9 @@ def curing(message: str, code: int | None) -> str:
     return message if cure is None else f"{message}; {cure}"
 
 
-def refusal(code: int | None) -> Refusal | None:
-    """The refusal that the code is; None if it is none."""
-    return Refusal(code) if code in _REFUSALS else None
+def refusal_code(code: int | None) -> RefusalCode | None:
+    """The code as one of a refusal; None if it is none."""
+    return RefusalCode(code) if code in _REFUSALS else None
 
 
 def ends(code: int) -> bool:

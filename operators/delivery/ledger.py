@@ -141,7 +141,7 @@ class Ledger:
                     dropped.append(answer)
             limit = self._metadata_limit
             plans = {
-                partition: (assignment.epoch, assignment.tracker.plan(offsets.get(partition, ()), limit=limit))
+                partition: (assignment.epoch, assignment.tracker.plan_commit(offsets.get(partition, ()), limit=limit))
                 for partition, assignment in self._assignments.items()
                 if partition in offsets or assignment.tracker.advances
             }
@@ -153,7 +153,7 @@ class Ledger:
         """The committed offsets of the partitions assigned now, to be committed once more."""
         with self._lock:
             plans = {
-                partition: (assignment.epoch, assignment.tracker.plan(()))
+                partition: (assignment.epoch, assignment.tracker.plan_commit(()))
                 for partition, assignment in self._assignments.items()
             }
             return Transaction((), plans, member.group_metadata(), (), ())
@@ -164,7 +164,7 @@ class Ledger:
             for partition, (epoch, plan) in transaction.plans.items():
                 assignment = self._assignments.get(partition)
                 if assignment is not None and assignment.epoch == epoch:
-                    assignment.tracker.apply(plan)
+                    assignment.tracker.apply_commit(plan)
                     self._in_flight -= len(plan.accepted)
 
     def _drop(self, partition: TopicPartition) -> None:

@@ -21,7 +21,7 @@ _HEADER: Final = 10
 """The lengths of a header's name and value."""
 
 
-class Form(Enum):
+class RecordForm(Enum):
     """The form of an output record: `operators.delivery.way_out` decides it.
 
     A refusal is the result `invalid` of a refused message. Its dead letter goes with it.
@@ -45,7 +45,7 @@ class OutputRecord(ProducerRecord):
 
     origin: Origin
     trace: Trace | None = None
-    form: Form = Form.RESULT
+    form: RecordForm = RecordForm.RESULT
     cause: Cause | None = None
     message: Message | None = None
 
@@ -57,7 +57,7 @@ class OutputRecord(ProducerRecord):
     @property
     def compacts(self) -> bool:
         """True for a watermark: of one key, a transaction sends the last."""
-        return self.form is Form.WATERMARK
+        return self.form is RecordForm.WATERMARK
 
     @property
     def size(self) -> int:
@@ -69,7 +69,7 @@ class OutputRecord(ProducerRecord):
         return size
 
 
-_DEAD_LETTERS: Final = frozenset({Form.DEAD_LETTER, Form.WITHOUT_PAYLOAD})
+_DEAD_LETTERS: Final = frozenset({RecordForm.DEAD_LETTER, RecordForm.WITHOUT_PAYLOAD})
 
 
 def by_message(records: Iterable[OutputRecord]) -> list[list[OutputRecord]]:

@@ -91,7 +91,7 @@ class DeadLetter:
         return self.value is not None or tombstone
 
     @classmethod
-    def read(cls, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> Self | None:
+    def of_record(cls, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> Self | None:
         """Read a record of the dead-letter topic; None for one that is no dead letter."""
         # The message may have been a dead letter before: the headers added last are this letter's.
         begin = max((number for number, (name, _) in enumerate(headers) if name == names.TOPIC), default=None)
@@ -117,7 +117,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class DeadLetterFilter:
     """Which letters are selected: those that match every field given; times in Unix seconds, `until` excluded.
 
     The time of a letter is that of its original message.

@@ -85,7 +85,7 @@ class Delivery:
         """Start the thread."""
         self._thread.start()
 
-    def put(self, output_records: Sequence[OutputRecord]) -> None:
+    def enqueue(self, output_records: Sequence[OutputRecord]) -> None:
         """Queue output records. From any thread."""
         with self._changed:
             self._queue.extend(output_records)
@@ -127,7 +127,7 @@ class Delivery:
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join()
-        self._log.end()
+        self._log.log_rest()
         self.producer.close()
 
     def _run(self) -> None:
@@ -209,7 +209,7 @@ class Delivery:
                 answers = self.way_out.fall_back(answers, dict.fromkeys(map(id, error.records), error.refusal))
             except RetriableDelivery as error:
                 log.warning("transaction failed", reason=str(error), retry_in_s=_RETRY)
-                self.reply_topics.forget()
+                self.reply_topics.invalidate()
                 if self._closing:
                     return []
                 time.sleep(_RETRY)
@@ -228,7 +228,7 @@ class Delivery:
         began = self._began = time.monotonic()
         try:
             self.producer.prepare()
-            misplaced = self.reply_topics.refuse(answers)
+            misplaced = self.reply_topics.find_refusals(answers)
         except RetriableDelivery as error:
             self._note(began, committed=False)
             log.warning("producer is not ready", reason=str(error), retry_in_s=_RETRY)
@@ -285,7 +285,7 @@ class _Partition(StatelessSinkPartition[list[OutputRecord]]):
     delivery: Delivery
 
     def write_batch(self, items: list[list[OutputRecord]]) -> None:
-        self.delivery.put([output_record for batch in items for output_record in batch])
+        self.delivery.enqueue([output_record for batch in items for output_record in batch])
 
 
 @dataclass(frozen=True)

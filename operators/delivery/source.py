@@ -196,7 +196,7 @@ class ConsumerLoop:
             # These are read again once the client's positions are right.
             self._ahead.clear()
         now = time.monotonic()
-        self._lag.look(now)
+        self._lag.report(now)
         if messages := self._messages():
             self.metrics.received.inc(len(messages))
             self._arrived()
@@ -340,7 +340,7 @@ class Lag:
     _measured: set[TopicPartition] = field(default_factory=set, init=False)
     _looked_at: float = field(default=0.0, init=False)
 
-    def look(self, now: float) -> None:
+    def report(self, now: float) -> None:
         """Tell the lag, if it is time; `now` is on the monotonic clock. What isn't assigned any more has none."""
         if now - self._looked_at < LAG_INTERVAL:
             return

@@ -224,7 +224,7 @@ class ReplyTopics:
         self._known: dict[str, tuple[TopicState | None, float]] = {}
         self._away: dict[str, float] = {}
 
-    def refuse(self, records: Iterable[OutputRecord]) -> dict[int, str]:
+    def find_refusals(self, records: Iterable[OutputRecord]) -> dict[int, str]:
         """The reasons of those records that have nowhere to go, by `id`. Raises RetriableDelivery and FatalDelivery."""
         chosen = [each for each in records if each.topic not in self._present or each.partition is not None]
         if not chosen:
@@ -236,7 +236,7 @@ class ReplyTopics:
         self._forget_earliest()
         return found
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Ask again before the next delivery."""
         self._known = {topic: (state, -math.inf) for topic, (state, _) in self._known.items()}
 

@@ -10,7 +10,8 @@ Rules
   beyond it. A new owner starts at the position and skips those.
 - What is *passed* holds no more records: a partition may end in the marks of transactions. The unbroken run extends
   over it, so that nothing that can't be read looks unread.
-- `plan` says what a transaction would commit; only `apply`, after the broker committed it, changes the state.
+- `plan_commit` says what a transaction would commit; only `apply_commit`, after the broker committed it, changes the
+  state.
 """
 
 import base64
@@ -101,7 +102,7 @@ class OffsetTracker:
         """Note that what is below `offset`, and was not seen, is no record to read."""
         self._passed = max(self._passed, offset)
 
-    def plan(self, offsets: Iterable[int], *, limit: int = METADATA_LIMIT) -> CommitPlan:
+    def plan_commit(self, offsets: Iterable[int], *, limit: int = METADATA_LIMIT) -> CommitPlan:
         """The commit when `offsets` are answered too; the highest wait while the metadata is over `limit` bytes.
 
         Raises ValueError for an offset that isn't in flight.
@@ -118,7 +119,7 @@ class OffsetTracker:
                 return CommitPlan(commit, tuple(accepted), tuple(reversed(waiting)))
             waiting.append(accepted.pop())
 
-    def apply(self, plan: CommitPlan) -> None:
+    def apply_commit(self, plan: CommitPlan) -> None:
         """Note that the broker has committed the plan."""
         self._done.update(plan.accepted)
         self._position = max(self._position, plan.commit.offset)

@@ -28,8 +28,8 @@ from typing import Any, Final
 
 import orjson
 
-from operators.delivery.error_codes import Refusal
-from operators.delivery.output_record import Form, OutputRecord
+from operators.delivery.error_codes import RefusalCode
+from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.topics import DEFAULT_MAX
 from operators.query.in_flight import InFlight
 from operators.query.result import members, view_of
@@ -38,7 +38,7 @@ from operators.telemetry.traces import DEAD_LETTER, Signals
 from operators.wire import cloud_event, shortening
 from operators.wire.cloud_event import CloudEvent
 from operators.wire.message import Cause, Headers, Message, Origin, Rejected, Trace, sent_at
-from operators.wire.parsing import Parsed, parse_refused
+from operators.wire.parsing import ParsedMessage, parse_refused
 from operators.wire.reply import Replies, correlating, refused_result
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, FatalDelivery, InputError, Reason
@@ -88,13 +88,13 @@ class WayOut:
         view = view_of(query.asked.plan, sum(1 for _ in members(event)), query.retrieval.matcher, words=True)
         short = shortening.shorten(event, lambda each: self._fits(write(each)), cursor, view.best)
         if short is None:
-            return self._next_forms(record, Refusal.MESSAGE_TOO_LARGE)
+            return self._next_forms(record, RefusalCode.MESSAGE_TOO_LARGE)
         query.trace.send(target[0], short["status"])
         return [write(short)]
 
     def refuse(self, rejected: Rejected) -> list[OutputRecord]:
         """The records of a refused message, in the message's trace."""
-        message, parsed = rejected.message, Parsed({}, None, rejected.message.headers)
+        message, parsed = rejected.message, ParsedMessage({}, None, rejected.message.headers)
         try:
             parsed = parse_refused(message)
         except Exception as error:  # noqa: BLE001  reported; the message has its dead letter
@@ -106,7 +106,9 @@ class WayOut:
         told = self._tell(letter, parsed)
         return [*told, letter if self._fits(letter) else without_payload(letter, self.dead_letters)]
 
-    def fall_back(self, records: Sequence[OutputRecord], refused: Mapping[int, Refusal | str]) -> list[OutputRecord]:
+    def fall_back(
+        self, records: Sequence[OutputRecord], refused: Mapping[int, RefusalCode | str]
+    ) -> list[OutputRecord]:
         """The records, with their next forms in place of those, by `id`, that a topic refuses or that have no place.
 
         A `str` says why there is no such place as the query chose. Raises FatalDelivery if there is no further form.
@@ -119,35 +121,37 @@ class WayOut:
 
     def _redirect(self, record: OutputRecord, reason: str) -> list[OutputRecord]:
         """A dead letter and a refusal in place of a result; a refusal goes to the results topic."""
-        if record.form is Form.RESULT and record.message is not None:
+        if record.form is RecordForm.RESULT and record.message is not None:
             kind = DeadLetterClass.INVALID
             return self.refuse(Rejected(record.message, kind, _REPLY, reason, record.trace, "reply_to"))
         if record.trace is not None:
             record.trace.send(self.results, Status.INVALID)
         return [replace(record, topic=self.results, partition=None)]
 
-    def _next_forms(self, record: OutputRecord, refusal: Refusal | str) -> list[OutputRecord]:
+    def _next_forms(self, record: OutputRecord, refusal: RefusalCode | str) -> list[OutputRecord]:
         """Replacements for a record that its topic refuses or would refuse, or whose reply topic does not exist."""
         if isinstance(refusal, str):
             return self._redirect(record, refusal)
         reason = (names.REFUSED, refusal.message(record.topic).encode())
         match record.form:
-            case Form.WITHOUT_PAYLOAD:
+            case RecordForm.WITHOUT_PAYLOAD:
                 raise FatalDelivery(f"{record.topic} refuses a dead letter without payload: {refusal.name}")
-            case Form.REFUSAL | Form.SHORT_REFUSAL:
+            case RecordForm.REFUSAL | RecordForm.SHORT_REFUSAL:
                 return self._tell(record)
-            case Form.DEAD_LETTER if not refusal.of_size and (record.timestamp_ms is not None or record.key is None):
+            case RecordForm.DEAD_LETTER if not refusal.of_size and (
+                record.timestamp_ms is not None or record.key is None
+            ):
                 headers = (*record.headers, *_stamp(record.timestamp_ms), reason)
                 return [replace(record, timestamp_ms=None, key=record.key or b"", headers=headers)]
         letter = without_payload(record, self.dead_letters, refusal)
-        if record.form is Form.DEAD_LETTER:
+        if record.form is RecordForm.DEAD_LETTER:
             return [letter]
         if record.trace is not None:
             record.trace.send(self.dead_letters, DEAD_LETTER)
             record.trace.rejected(refusal.kind)
         return [*self._tell(letter), letter]
 
-    def _tell(self, record: OutputRecord, parsed: Parsed | None = None) -> list[OutputRecord]:
+    def _tell(self, record: OutputRecord, parsed: ParsedMessage | None = None) -> list[OutputRecord]:
         """The first further form of the result `invalid`, for a record's cause, that fits; none without a caller."""
         message, cause, trace = record.message, record.cause, record.trace
         if not self.tells or message is None or cause is None or trace is None:
@@ -156,7 +160,7 @@ class WayOut:
             parsed = parsed if parsed is not None else parse_refused(message)
             if parsed.query_id is None:
                 return []
-            for form in _REFUSALS.get(record.form, (Form.REFUSAL, Form.SHORT_REFUSAL)):
+            for form in _REFUSALS.get(record.form, (RecordForm.REFUSAL, RecordForm.SHORT_REFUSAL)):
                 if self._fits(told := self._write_refusal(message, parsed, cause, trace, form)):
                     return [told]
         except Exception as error:  # noqa: BLE001  reported; the letter accounts for the message
@@ -165,20 +169,22 @@ class WayOut:
         trace.send(self.dead_letters, DEAD_LETTER)
         return []
 
-    def _write_refusal(self, message: Message, parsed: Parsed, cause: Cause, trace: Trace, form: Form) -> OutputRecord:
+    def _write_refusal(
+        self, message: Message, parsed: ParsedMessage, cause: Cause, trace: Trace, form: RecordForm
+    ) -> OutputRecord:
         """The result `invalid`. A short one has no more than it needs, and a key, which a compacted topic demands."""
         target = self._choose_target(message, parsed) if cause.stage != _REPLY else (self.results, None)
         context = trace.send(target[0], Status.INVALID)
         event = refused_result(parsed, message.origin, self.config_hash, cause)
         record = self._write(message, trace, target, context, parsed.envelope, _time(message), event)
         record = replace(record, form=form, cause=cause)
-        if form is Form.REFUSAL:
+        if form is RecordForm.REFUSAL:
             return record
         headers = correlating(self.replies.returning(message.headers, context)) + context
         value = orjson.dumps({**event, "metadata": None})
         return replace(record, key=short_key(message.key), value=value, headers=headers)
 
-    def _choose_target(self, message: Message, parsed: Parsed) -> Target:
+    def _choose_target(self, message: Message, parsed: ParsedMessage) -> Target:
         """The place that a refused query chose, if its source may; else the results topic."""
         named, source, read_from = parsed.text("reply_to"), parsed.text("source"), message.origin.topic
         try:
@@ -235,13 +241,15 @@ def dead_letter(rejected: Rejected, topic: str, trace_id: str | None) -> OutputR
         headers,
         timestamp_ms=None if old else stamp,
         origin=message.origin,
-        form=Form.DEAD_LETTER,
+        form=RecordForm.DEAD_LETTER,
         cause=cause,
         message=message,
     )
 
 
-def without_payload(refused: OutputRecord, topic: str, refusal: Refusal = Refusal.MESSAGE_TOO_LARGE) -> OutputRecord:
+def without_payload(
+    refused: OutputRecord, topic: str, refusal: RefusalCode = RefusalCode.MESSAGE_TOO_LARGE
+) -> OutputRecord:
     """The dead letter in place of a record that its topic refuses: headers that name the message, and no value."""
     cause = Cause(refusal.kind, names.SENDING, reason=refusal.message(refused.topic))
     return replace(
@@ -252,7 +260,7 @@ def without_payload(refused: OutputRecord, topic: str, refusal: Refusal = Refusa
         headers=_why(refused.origin, cause),
         timestamp_ms=None,
         partition=None,
-        form=Form.WITHOUT_PAYLOAD,
+        form=RecordForm.WITHOUT_PAYLOAD,
         cause=cause,
     )
 
@@ -265,7 +273,7 @@ def short_key(key: bytes | None) -> bytes:
 _OLD: Final = 86_400.0
 """Seconds."""
 
-_REFUSALS: Final = {Form.REFUSAL: (Form.SHORT_REFUSAL,), Form.SHORT_REFUSAL: ()}
+_REFUSALS: Final = {RecordForm.REFUSAL: (RecordForm.SHORT_REFUSAL,), RecordForm.SHORT_REFUSAL: ()}
 """The further forms of a refusal; every other record has both."""
 
 

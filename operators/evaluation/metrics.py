@@ -97,7 +97,7 @@ def mean(values: Collection[float]) -> float:
     return math.fsum(values) / len(values) if values else 0.0
 
 
-def evaluate(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dict[str, float]:
+def evaluate_run(run: Mapping[str, Ranking], qrels: Mapping[str, Judgements]) -> dict[str, float]:
     """The mean of each metric over the queries with a relevant document; one that isn't in the run counts 0.
 
     Source: trec_eval's averages with its option `-c`.

@@ -79,7 +79,7 @@ class Factor:
         return sorted(within, key=lambda each: _far(_magnitude(each), _magnitude(known)))
 
 
-Scale = Choices | Even | Factor
+ParameterScale = Choices | Even | Factor
 """The values of a parameter that are tried. `around` gives those to try from a value, the nearest first: over the whole
 range at level 0, then nearer."""
 
@@ -90,7 +90,7 @@ class Dimension:
 
     path: str
     own: Any
-    scale: Scale
+    scale: ParameterScale
     listed: bool = False
 
 
@@ -210,7 +210,7 @@ def _number(schema: Schema, kind: str = "number") -> Even | Factor | None:
     return None
 
 
-def _scale(schema: Schema) -> Scale | None:
+def _scale(schema: Schema) -> ParameterScale | None:
     if (number := _number(schema)) is not None:
         return number
     for branch in _branches(schema):

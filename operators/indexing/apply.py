@@ -293,7 +293,7 @@ class Writer(DocumentStage[InputError | None]):
         outcomes: dict[EventInFlight, InputError | BackendError | None] = {}
         fit = []
         for document in documents:
-            document.expires = self.catalogue.of(document.collection).expires
+            document.expires = self.catalogue.capabilities_of(document.collection).expires
             value = document.event.expires_at
             if document.expires and value is not None and stamp(value) is None:
                 outcomes[document] = invalid(EXPIRES_AT, _NO_TIME, value)
@@ -317,7 +317,7 @@ class Writer(DocumentStage[InputError | None]):
 
     async def _forget(self, deletion: DeletionInFlight) -> InputError | BackendError | None:
         """Delete what a deletion of many names. Its error, if it is refused."""
-        filters, able = deletion.event.filters, self.catalogue.of(deletion.collection)
+        filters, able = deletion.event.filters, self.catalogue.capabilities_of(deletion.collection)
         physical = self._assign_target(deletion.collection, [deletion])
         conditions = [condition(on_index(each, able.indexed)) for each in filters]
         forgotten = Forgotten.of(deletion.version, conditions)
@@ -388,7 +388,7 @@ class Writer(DocumentStage[InputError | None]):
 
     def _assign_target(self, collection: str, batch: Sequence[EventInFlight]) -> str:
         """The collection to write to, which the documents' watermarks name: an alias may be given to another."""
-        physical = self.catalogue.of(collection).name
+        physical = self.catalogue.capabilities_of(collection).name
         for document in batch:
             document.physical = physical
         return physical

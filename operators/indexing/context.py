@@ -42,7 +42,7 @@ from operators.clients.qdrant.requests import Change
 from operators.collections.catalogue import Catalogue
 from operators.indexing.apply import DocumentStage, write_all
 from operators.indexing.document import DocumentInFlight, EventInFlight
-from operators.indexing.point import Position, has_value, moves, spell
+from operators.indexing.point import GroupPosition, has_value, moves, spell
 from operators.ranking.content import content
 from operators.runtime.dispatcher import BatchKey
 from schemas.document import COLUMNS, GROUP, LEFT, NEIGHBOURS, ORDER, VERSION
@@ -53,32 +53,34 @@ _FIELDS: Final = (*COLUMNS, GROUP, ORDER, VERSION)
 _NAMES: Final = (NEIGHBOURS, LEFT)
 _PAGE: Final = 256
 
-Vector = tuple[float, ...]
+DenseVector = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class ContextDocument:
     """A document as its neighbours see it; `version` is None where the index has none of it."""
 
     id: str
-    position: Position | None
+    position: GroupPosition | None
     content: str
     version: int | None = None
 
     @classmethod
-    def of(cls, id_: str, payload: Mapping[str, Any]) -> "Neighbour":
+    def of(cls, id_: str, payload: Mapping[str, Any]) -> "ContextDocument":
         """The document of a point, by its payload in the index."""
         group, order = payload.get(GROUP), payload.get(ORDER)
-        placed = Position(group, float(order)) if isinstance(group, str) and isinstance(order, int | float) else None
+        placed = (
+            GroupPosition(group, float(order)) if isinstance(group, str) and isinstance(order, int | float) else None
+        )
         version = payload.get(VERSION)
         return cls(id_, placed, content(payload), version if isinstance(version, int) else None)
 
 
-Window = tuple[Neighbour, ...]
+Window = tuple[ContextDocument, ...]
 """The documents that one context is made of, in their order."""
 
 
-def windows(members: Collection[Neighbour], settings: ContextSettings) -> dict[str, Window]:
+def windows(members: Collection[ContextDocument], settings: ContextSettings) -> dict[str, Window]:
     """The window of each document, by id; those with a place are of one group."""
     placed = sorted((member for member in members if member.position is not None), key=attrgetter("position", "id"))
     found = {
@@ -106,7 +108,7 @@ class Context:
     """
 
     window: Window
-    dense: tuple[Vector, ...]
+    dense: tuple[DenseVector, ...]
     left: tuple[str, ...]
 
 
@@ -132,7 +134,7 @@ class ContextWriter(DocumentStage[None]):
         for document in documents:
             # A deletion of many has written the contexts itself.
             if isinstance(document, DocumentInFlight) and moves(document, self.settings):
-                by_collection[self.catalogue.of(document.collection).name].append(document)
+                by_collection[self.catalogue.capabilities_of(document.collection).name].append(document)
         refused: dict[EventInFlight, BackendError | None] = {}
         for physical, there in by_collection.items():
             errors = await write_all(there, partial(self._update_of, physical))
@@ -160,9 +162,9 @@ class ContextWriter(DocumentStage[None]):
     async def _read(self, physical: str, ids: Collection[str]) -> dict[str, Context]:
         """The contexts that these documents are in, or were in when they were written, as the index has them now."""
         naming = await self._naming(physical, ids)
-        earlier = [Neighbour.of(id_, payload) for id_, payload in naming.items()]
+        earlier = [ContextDocument.of(id_, payload) for id_, payload in naming.items()]
         payloads = await self.qdrant.retrieve(physical, sorted(ids), _FIELDS, timeout=self.timeout)
-        present = [Neighbour.of(id_, payload) for id_, payload in payloads.items()]
+        present = [ContextDocument.of(id_, payload) for id_, payload in payloads.items()]
         known = {member.id: member for member in (*earlier, *present)}
         found = windows([member for member in known.values() if member.position is None], self.settings)
         placed = sorted({member.position for member in known.values() if member.position is not None})
@@ -173,7 +175,9 @@ class ContextWriter(DocumentStage[None]):
             found |= {member.id: nearby[member.id] for member in earlier if member.id in nearby}
         members = {member.id: member.position for window in found.values() for member in window}
         # A document that was hidden, or shown, meanwhile is not in the window any more; the next reading sees that.
-        only = PayloadTest((GROUP, ORDER), lambda id_, payload: Neighbour.of(id_, payload).position == members[id_])
+        only = PayloadTest(
+            (GROUP, ORDER), lambda id_, payload: ContextDocument.of(id_, payload).position == members[id_]
+        )
         every, timeout = sorted(members), self.timeout
         vectors = (
             await self.qdrant.vectors(physical, every, self.names.dense, only=only, timeout=timeout) if every else {}
@@ -187,7 +191,7 @@ class ContextWriter(DocumentStage[None]):
             for id_, window in found.items()
         }
 
-    async def _group(self, physical: str, group: str, orders: Sequence[float]) -> list[Neighbour]:
+    async def _group(self, physical: str, group: str, orders: Sequence[float]) -> list[ContextDocument]:
         """The documents of a group at these values of its order, and all that are in a window with one that is."""
         reach = self.settings.before + self.settings.after
         within = has_value(GROUP, group)
@@ -196,8 +200,8 @@ class ContextWriter(DocumentStage[None]):
             found_by_id = self.qdrant.records(
                 physical, {"must": [within]}, limit=_PAGE, fields=_FIELDS, timeout=self.timeout
             )
-            return [Neighbour.of(each.id, each.payload) async for each in found_by_id]
-        found: dict[str, Neighbour] = {}
+            return [ContextDocument.of(each.id, each.payload) async for each in found_by_id]
+        found: dict[str, ContextDocument] = {}
         rest, limit = orders, _PAGE
         while rest:
             before = {"must": [within, {"key": ORDER, "range": {"lt": rest[0]}}]}
@@ -218,12 +222,12 @@ class ContextWriter(DocumentStage[None]):
 
     async def _read_ordered(
         self, physical: str, where: Mapping[str, Any], direction: str, limit: int
-    ) -> dict[str, Neighbour]:
+    ) -> dict[str, ContextDocument]:
         order = {"key": ORDER, "direction": direction}
         page = await self.qdrant.scroll(
             physical, where, limit=limit, fields=_FIELDS, order_by=order, timeout=self.timeout
         )
-        return {record.id: Neighbour.of(record.id, record.payload) for record in page.records}
+        return {record.id: ContextDocument.of(record.id, record.payload) for record in page.records}
 
     async def _naming(self, physical: str, ids: Collection[str]) -> dict[str, Mapping[str, Any]]:
         """The points that name any of these documents, by id, with the fields that a member needs."""
@@ -247,7 +251,7 @@ class ContextWriter(DocumentStage[None]):
         return Change(id_, vectors, named, _same(own))
 
 
-def _same(member: Neighbour) -> list[Mapping[str, Any]]:
+def _same(member: ContextDocument) -> list[Mapping[str, Any]]:
     """The conditions by which a document is still the one that was read, for the same sources."""
     same: list[Mapping[str, Any]] = []
     if member.version is not None:
@@ -257,7 +261,7 @@ def _same(member: Neighbour) -> list[Mapping[str, Any]]:
     return same
 
 
-def mean_direction(vectors: Sequence[Vector]) -> NDArray[np.float32] | None:
+def mean_direction(vectors: Sequence[DenseVector]) -> NDArray[np.float32] | None:
     """The mean direction of vectors; None of none, and where they cancel out."""
     if not vectors:
         return None

@@ -91,7 +91,7 @@ class Copier:
         for version, event in events_of(payload, vector):
             message = Message(Origin("", 0, 0, 0), None, None, (), version / 1000, 0.0, time.monotonic())
             try:
-                placed.append(self.decoder.in_flight(message, event))
+                placed.append(self.decoder.to_in_flight(message, event))
             except InputError as error:
                 log.warning("document not copied", document=payload.get("id"), reason=str(error))
         return placed

@@ -89,9 +89,9 @@ class DocumentDecoder:
     def __call__(self, message: Message) -> DocumentInFlight | DeletionInFlight:
         """The event that the message brings. Raises InputError."""
         check_headers(message, self.max_bytes)
-        return self.in_flight(message, self._read(message))
+        return self.to_in_flight(message, self._read(message))
 
-    def in_flight(self, message: Message, given: dict[str, Any]) -> DocumentInFlight | DeletionInFlight:
+    def to_in_flight(self, message: Message, given: dict[str, Any]) -> DocumentInFlight | DeletionInFlight:
         """An event as a document, or a deletion of many, with its place in the index. Raises InputError."""
         many = given.get("op") == DELETE_WHERE
         event = read_deletion(given) if many else validate(DocumentEvent, given)

@@ -40,7 +40,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import orjson
 import structlog
 
-from operators.access.filters import Condition, count
+from operators.access.filters import Condition, count_conditions
 from operators.caching.bounded import BoundedCache
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.requests import Change
@@ -80,11 +80,11 @@ class Forgotten(NamedTuple):
         return cls(version, orjson.dumps(conditions).decode())
 
     @property
-    def whole(self) -> bool:
+    def whole_namespace(self) -> bool:
         """True if it is the whole namespace."""
         return self.where == _EVERYTHING
 
-    def covers(self, other: "Forgotten") -> bool:
+    def supersedes(self, other: "Forgotten") -> bool:
         """True if nothing of the other is left next to this one: it is as late, and what meets the other meets it."""
         return self.version >= other.version and all(
             any(_implies(theirs, own) for theirs in _conditions(other.where)) for own in _conditions(self.where)
@@ -112,14 +112,14 @@ def within(destination: str, namespace: str) -> list[Condition]:
 
 def remember(tombstone: Tombstone, forgotten: Forgotten) -> Tombstone:
     """The tombstone with one more, without those that another one covers."""
-    if any(each.covers(forgotten) for each in tombstone):
+    if any(each.supersedes(forgotten) for each in tombstone):
         return tombstone
-    return _latest_first([*(each for each in tombstone if not forgotten.covers(each)), forgotten])
+    return _latest_first([*(each for each in tombstone if not forgotten.supersedes(each)), forgotten])
 
 
 def is_forgotten(tombstone: Tombstone, version: int) -> bool:
     """True if every document of this version is forgotten."""
-    return bool(tombstone) and tombstone[-1].whole and tombstone[-1].version >= version
+    return bool(tombstone) and tombstone[-1].whole_namespace and tombstone[-1].version >= version
 
 
 def may_be_forgotten(tombstone: Tombstone, version: int) -> bool:
@@ -128,7 +128,7 @@ def may_be_forgotten(tombstone: Tombstone, version: int) -> bool:
 
 
 def _latest_first(tombstone: Iterable[Forgotten]) -> Tombstone:
-    return sorted(tombstone, key=lambda each: (-each.version, each.whole))
+    return sorted(tombstone, key=lambda each: (-each.version, each.whole_namespace))
 
 
 def _implies(narrow: object, wide: object) -> bool:
@@ -172,7 +172,7 @@ def _check_size(namespace: str, tombstone: Tombstone, size: int, most: int | Non
     if size > MOST_BYTES:
         what = f"the filters that were forgotten in a namespace have {MOST_BYTES} bytes at most; {cure}"
         raise invalid("filters", f"{what}; in {namespace} they would have", size)
-    conditions = 2 + sum(count(each.condition()) for each in tombstone)
+    conditions = 2 + sum(count_conditions(each.condition()) for each in tombstone)
     if most is not None and conditions > most:
         what = f"the collection's strict mode allows {most} conditions (filter_max_conditions); {cure}"
         raise invalid("filters", f"{what}; those forgotten in {namespace} would have", conditions)
@@ -293,7 +293,7 @@ class Deletion:
         await self._add(physical, deletion.point_id, deletion.namespace, forgotten)
         deleted = await self.delete(physical, deletion.collection, which)
         stayed = await self.qdrant.count(physical, later, timeout=self.timeout)
-        deletion.emptied = forgotten.whole and not stayed
+        deletion.emptied = forgotten.whole_namespace and not stayed
         log.info(
             "namespace forgotten",
             collection=physical,
@@ -329,7 +329,7 @@ class Expiry:
     collections: tuple[str, ...]
     clock: Callable[[], float] = time.time
 
-    async def follow(self) -> None:
+    async def delete_periodically(self) -> None:
         """Delete again and again, until cancelled; a collection that fails is tried again the next time.
 
         A defect is raised after all collections have had their turn.
@@ -350,7 +350,7 @@ class Expiry:
 
     async def delete(self, collection: str) -> int:
         """Delete the documents of a collection that have expired, and return their number. Raises BackendError."""
-        capabilities = self.catalogue.of(collection)
+        capabilities = self.catalogue.capabilities_of(collection)
         if not capabilities.expires:
             return 0
         expired: dict[str, Any] = {"key": EXPIRES, "range": {"lte": round(self.clock() * 1000)}}

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from bytewax import operators as op
 from bytewax.dataflow import Stream, operator
 
-from operators.delivery.output_record import Form, OutputRecord
+from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.way_out import WayOut
 from operators.query.backend_answers import Embedding
 from operators.ranking.content import join_fields
@@ -119,7 +119,7 @@ def watermark(document: EventInFlight, topic: str) -> OutputRecord:
     """
     origin = document.message.origin
     key = f"{document.physical or document.collection}|{document.namespace}|{origin.partition}"
-    return OutputRecord(topic, key.encode(), str(origin.offset).encode(), origin=origin, form=Form.WATERMARK)
+    return OutputRecord(topic, key.encode(), str(origin.offset).encode(), origin=origin, form=RecordForm.WATERMARK)
 
 
 def removals(deletion: DeletionInFlight, topic: str, partitions: int) -> list[OutputRecord]:

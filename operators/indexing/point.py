@@ -41,14 +41,16 @@ _PLACING: Final = ("created_at", keys.CLASSIFICATION, keys.LABELS)
 """Fields that those of the index's own follow from."""
 
 
-class Position(NamedTuple):
+class GroupPosition(NamedTuple):
     """The position of a document: the name of its group, and its value in the group's order."""
 
     group: str
     order: float
 
 
-def position(settings: ContextSettings, destination: str, namespace: str, fields: Mapping[str, Any]) -> Position | None:
+def group_position(
+    settings: ContextSettings, destination: str, namespace: str, fields: Mapping[str, Any]
+) -> GroupPosition | None:
     """The position of a document with these payload fields; None if it has no group or no value in the order."""
     if settings.order_by is None:
         return None
@@ -56,7 +58,7 @@ def position(settings: ContextSettings, destination: str, namespace: str, fields
     group = value_at(fields, settings.group_by) if settings.group_by is not None else True
     if order is None or not isinstance(group, str | int | float):
         return None
-    return Position(orjson.dumps([destination, namespace, *visibility(fields), group]).decode(), order)
+    return GroupPosition(orjson.dumps([destination, namespace, *visibility(fields), group]).decode(), order)
 
 
 def _order(value: object) -> float | None:
@@ -137,7 +139,7 @@ def _fields(event: DocumentEvent) -> dict[str, Any]:
 def _derive(document: DocumentInFlight, context: ContextSettings, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the index's own that follow from fields that a patch may change; None is one that isn't there."""
     created = stamp(fields.get("created_at"))
-    found = position(context, document.destination, document.namespace, fields)
+    found = group_position(context, document.destination, document.namespace, fields)
     group, order = found if found is not None else (None, None)
     derived = {keys.CREATED: round(created * 1000) if created is not None else 0, keys.GROUP: group, keys.ORDER: order}
     return {**derived, keys.EXPIRES: _expiry(document, fields)} if document.expires else derived

@@ -66,7 +66,7 @@ def refused_of(scores: Scores) -> frozenset[str]:
     return scores.refused if isinstance(scores, SomeScores) else frozenset()
 
 
-def point_id(identity: str) -> int | str:
+def parse_point_id(identity: str) -> int | str:
     """An id as Qdrant wants it in filters and lookups: a hit's is a string even where the point's is an integer."""
     return int(identity) if identity.isascii() and identity.isdecimal() else identity
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
-from operators.query.cursor import After, Cursor, Offset
+from operators.query.cursor import After, Cursor, PoolSlice
 from operators.wire.reply import ReplyTo
 from schemas.query import QueryEvent, Wish
 from schemas.texts import nfc
@@ -13,7 +13,7 @@ from schemas.texts import nfc
 _RESULTS: Final = ReplyTo()
 
 
-class Shape(Enum):
+class QueryShape(Enum):
     """The shape of a query, by its fields, which decides how it is answered."""
 
     FAST_PATH = auto()
@@ -38,7 +38,7 @@ class CanonicalQuery:
     text: str | None
     limit: int
     now: float
-    shape: Shape
+    shape: QueryShape
     cursor: Cursor | None = None
     reply: ReplyTo = _RESULTS
     understood: tuple[Wish, ...] | None = None
@@ -55,7 +55,7 @@ class CanonicalQuery:
         return frozenset(self.cursor.given) if self.cursor is not None and self.cursor.continued else frozenset()
 
     @property
-    def position(self) -> Offset | After | None:
+    def position(self) -> PoolSlice | After | None:
         """The end of the page before; None on the first page."""
         return self.cursor.position if self.cursor is not None else None
 
@@ -63,7 +63,7 @@ class CanonicalQuery:
     def skip(self) -> int:
         """Candidates of a merged pool that earlier pages have given."""
         position = self.position
-        return position.skip if isinstance(position, Offset) else 0
+        return position.skip if isinstance(position, PoolSlice) else 0
 
     @property
     def after(self) -> After:
@@ -101,11 +101,11 @@ def canonicalise(
     )
 
 
-def shape(event: QueryEvent) -> Shape:
+def shape(event: QueryEvent) -> QueryShape:
     """The event's shape. Reflections alone are ranked; blank text alone is a search that finds nothing."""
     searched = event.vector is not None or bool(event.text and event.text.strip())
     looked_up = event.filters or event.subject is not None or event.actor_type is not None or event.order_by is not None
     if searched or event.reflections_only or not looked_up:
-        return Shape.SEARCH
+        return QueryShape.SEARCH
     plain = not event.filters and event.actor_type is None and event.cursor is None and event.order_by is None
-    return Shape.FAST_PATH if plain and event.subject is not None else Shape.LOOKUP
+    return QueryShape.FAST_PATH if plain and event.subject is not None else QueryShape.LOOKUP

@@ -44,7 +44,7 @@ _LONGEST: Final = ((_HEAD.size + 8 + MOST_GIVEN * _ID + _DIGEST + _TAG) * 4 + 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Offset:
+class PoolSlice:
     """A slice of a merged pool: `skip` records were given, and each leg was asked for `depth`, on later pages, too:
     another pool would have other scores.
     """
@@ -73,7 +73,7 @@ class Cursor:
     query: bytes
     state: bytes | None
     now: float
-    position: Offset | After
+    position: PoolSlice | After
     given: tuple[bytes, ...] = ()
     continued: bool = False
 
@@ -97,7 +97,7 @@ class CursorCodec:
         """
         value: tuple[int | float, ...] = ()
         match cursor.position:
-            case Offset(count, depth) if depth > 0:
+            case PoolSlice(count, depth) if depth > 0:
                 kind, value = _OFFSET, (depth,)
             case After(None, count):
                 kind = _AFTER_NONE
@@ -164,7 +164,7 @@ def _parse(body: bytes) -> Cursor | None:
     value: Any = next(iter(_VALUES[kind].unpack_from(body, _HEAD.size)), None)
     if (kind == _OFFSET and not value) or (kind == _AFTER_FLOAT and not math.isfinite(value)):
         return None
-    position = Offset(count, value) if kind == _OFFSET else After(value, count)
+    position = PoolSlice(count, value) if kind == _OFFSET else After(value, count)
     return Cursor(query, body[end:] if stated else None, now, position, given, bool(flags & _CONTINUED))
 
 

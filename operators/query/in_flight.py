@@ -11,7 +11,7 @@ from operators.caching.semantic_cache import Likeness
 from operators.query.backend_answers import Embedding
 from operators.query.canonical import CanonicalQuery
 from operators.query.collection import Capabilities
-from operators.query.cursor import After, Offset
+from operators.query.cursor import After, PoolSlice
 from operators.query.outcome import Answer, Outcome
 from operators.query.plan import RankingPlan
 from operators.query.search import Found, Search
@@ -149,7 +149,7 @@ class InFlight:
         cursor = canonical.cursor
         assert cursor is not None
         position = cursor.position
-        if first is not None and isinstance(position, Offset):
+        if first is not None and isinstance(position, PoolSlice):
             # Of what was given, a cursor knows the last results: the others are counted.
             position = replace(position, skip=first + max(0, position.skip - len(cursor.given)))
         cursor = replace(cursor, position=position, continued=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from operators.query.canonical import Shape
+from operators.query.canonical import QueryShape
 from operators.query.collection import Capabilities
 from operators.query.in_flight import InFlight
 from operators.query.search import Search
@@ -114,7 +114,7 @@ _TABLE: Final = (
     ),
 )
 
-LEGS: Final = {leg.name: leg for leg in _TABLE}
+LEG_SPECS: Final = {leg.name: leg for leg in _TABLE}
 """All legs by name, in the order in which their hits are taken over."""
 
 
@@ -131,12 +131,12 @@ def legs(query: InFlight) -> Sequence[str]:
     A query that has nothing for any of them, and lost nothing, has those of the recipe that need nothing.
     """
     asked, fusion = query.asked.canonical, query.asked.plan.recipe.fusion
-    if asked.shape is not Shape.SEARCH:
+    if asked.shape is not QueryShape.SEARCH:
         return (STRUCTURED,)
     wanted = recipe_legs(query)
     if asked.event.reflections_only:
         return wanted
-    if fusion.unasked and not query.outcome.degraded and not any(LEGS[leg].askable(query) for leg in wanted):
+    if fusion.unasked and not query.outcome.degraded and not any(LEG_SPECS[leg].askable(query) for leg in wanted):
         return fusion.unasked
     # A shipped recipe weighs this leg, whether or not there are trigrams.
     unknown = "fuzzy" not in query.retrieval.capabilities.vectors
@@ -145,7 +145,7 @@ def legs(query: InFlight) -> Sequence[str]:
 
 def reads_of(stage: str, names: Iterable[str], able: Capabilities | None = None) -> bool:
     """True if one of these legs reads the vector that the stage makes, in a collection that can be searched by it."""
-    return any(LEGS[name].stage == stage and (able is None or LEGS[name].able(able)) for name in names)
+    return any(LEG_SPECS[name].stage == stage and (able is None or LEG_SPECS[name].able(able)) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +153,17 @@ class Searches:
     """Writes the search of each leg that is `built`, by the leg's name."""
 
     bodies: Bodies
-    built: frozenset[str] = frozenset(LEGS)
+    built: frozenset[str] = frozenset(LEG_SPECS)
 
     def __call__(self, query: InFlight) -> InFlight:
         """The query with its searches."""
         searches = query.retrieval.searches = self.write(query)
-        query.retrieval.legs_left = sum(not LEGS[name].last for name in searches)
+        query.retrieval.legs_left = sum(not LEG_SPECS[name].last for name in searches)
         return query
 
     def write(self, query: InFlight) -> dict[str, Search]:
         """The searches of the legs that the query can ask."""
         draft = self.bodies.draft(query)
-        wanted = (LEGS[name] for name in legs(query) if name in self.built)
+        wanted = (LEG_SPECS[name] for name in legs(query) if name in self.built)
         asked = (leg for leg in wanted if leg.askable(query) and not leg.is_refused(query))
         return {leg.name: leg.write(self.bodies, leg.name, draft, leg.reads(query)) for leg in asked}

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from operators.query.backend_answers import Hits, OrderValue, Record, RecordPage
-from operators.query.canonical import CanonicalQuery, Shape
+from operators.query.canonical import CanonicalQuery, QueryShape
 from operators.query.collection import ORDERED
 from operators.query.cursor import After
 from operators.query.search import Body, Condition, Found, Program, Scroll
@@ -181,7 +181,7 @@ def find_page(
 def wanted_order(asked: CanonicalQuery) -> Mapping[str, Any]:
     """The order as Qdrant has it: the newest first, unless the lookup names another; where the page begins."""
     order: dict[str, Any] = {"key": CREATED, "direction": "desc"}
-    if asked.event.order_by is not None and asked.shape is not Shape.SEARCH:
+    if asked.event.order_by is not None and asked.shape is not QueryShape.SEARCH:
         name = asked.event.order_by.field
         order = {"key": ORDERED.get(name, name), "direction": asked.event.order_by.direction}
     if asked.after.value is not None:

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from operators.access.firewall import access_filter
-from operators.access.policy import Asked, identify, judge
+from operators.access.policy import RequestedAccess, identify, judge
 from operators.caching.keys import Scope, binding, is_readable
-from operators.query.canonical import CanonicalQuery, Shape, canonicalise
+from operators.query.canonical import CanonicalQuery, QueryShape, canonicalise
 from operators.query.collection import Destinations
 from operators.query.cursor import CursorCodec
 from operators.query.in_flight import Query
@@ -54,11 +54,11 @@ class Normaliser:
         # Before a denial, which is answered on the topic that the query names.
         reply = self.replies.choose(event.reply_to, headers, event.source, topic)
         source = identify(self.policies.identity, event.source, headers, topic)
-        policy = self.policies.of(source)
+        policy = self.policies.policy_for(source)
         warnings: list[str] = []
         query = canonicalise(event, source, self.defaults.destination, self.defaults.namespace, sent, reply=reply)
         part, profile = event.collection, self.planner.profile(event)
-        asked = Asked(source, query.destination, part, query.namespace, OPERATION, profile)
+        asked = RequestedAccess(source, query.destination, part, query.namespace, OPERATION, profile)
         denial = judge(policy, self.firewall, asked)
         if denial is not None:
             # Before anything that depends on what is configured: a refusal mustn't tell what there is.
@@ -74,7 +74,7 @@ class Normaliser:
         collection = self.destinations.collection(query.destination, part) if denial is None else ""
         plan = self.planner.plan(event, query.destination, warnings, policy)
         query = plan.adapt(query)
-        if query.shape is not Shape.SEARCH and plan.grouping is not None:
+        if query.shape is not QueryShape.SEARCH and plan.grouping is not None:
             if event.group_by is not None:
                 raise invalid("group_by", "only a search has groups, by text, vector or reflections", event.group_by)
             plan = replace(plan, grouping=None)

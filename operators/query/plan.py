@@ -7,7 +7,7 @@ from functools import partial, reduce
 from typing import Any, Final
 
 from operators.caching.bounded import BoundedCache
-from operators.query.canonical import CanonicalQuery, Shape, shape
+from operators.query.canonical import CanonicalQuery, QueryShape, shape
 from operators.query.cursor import After
 from operators.query.field_map import SAME, FieldMap
 from operators.query.returned import hide, is_hidden
@@ -67,15 +67,15 @@ class RankingPlan:
         Where the recipe has the stage `wishes`, their words are taken away from the text.
         """
         wishes = self.recipe.stage(Wishes)
-        if wishes is None or asked.shape is not Shape.SEARCH or asked.event.reflections_only:
+        if wishes is None or asked.shape is not QueryShape.SEARCH or asked.event.reflections_only:
             asked = replace(asked, understood=())
         elif asked.understood is None and asked.text is not None:
             text, understood = read_wishes(asked.text, wishes.kinds)
             asked = replace(asked, text=text, understood=understood)
         elif asked.text is not None:
             asked = replace(asked, text=take_away(asked.text, asked.understood or ()))
-        ranked = asked.shape is Shape.LOOKUP and asked.event.order_by is None and self.recipe.fusion.unasked
-        return replace(asked, shape=Shape.SEARCH) if ranked and not isinstance(asked.position, After) else asked
+        ranked = asked.shape is QueryShape.LOOKUP and asked.event.order_by is None and self.recipe.fusion.unasked
+        return replace(asked, shape=QueryShape.SEARCH) if ranked and not isinstance(asked.position, After) else asked
 
     def reranks(self, asked: CanonicalQuery) -> int:
         """The number of candidates that the reranker reads. Reflections alone are ranked by cosine."""
@@ -91,7 +91,7 @@ class RankingPlan:
         return (
             asked.event.rerank
             and asked.text is not None
-            and asked.shape is Shape.SEARCH
+            and asked.shape is QueryShape.SEARCH
             and not asked.event.reflections_only
         )
 
@@ -144,7 +144,7 @@ class Planner:
     def grouping_field(self, event: QueryEvent) -> str | None:
         """The field by which the query's results are grouped, if they are."""
         grouping = self._grouping(event, self.profiles[self.profile(event)])
-        return grouping.field if grouping is not None and shape(event) is Shape.SEARCH else None
+        return grouping.field if grouping is not None and shape(event) is QueryShape.SEARCH else None
 
     def plan(
         self,
@@ -189,7 +189,7 @@ class Planner:
         included = reflections.include_reflections if reflections is not None else True
         # What the first leaves open, the later ones say.
         parts = [each for each in (event.returned, policy.returned, profile.returned) if each is not None]
-        tiers = self.decay.of(destination, event.collection)
+        tiers = self.decay.tiers_for(destination, event.collection)
         return RankingPlan(
             name,
             profile,

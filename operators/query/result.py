@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from operators.access.filters import fields_of
 from operators.access.firewall import GUARDED, AccessFilter
-from operators.query.canonical import Shape
+from operators.query.canonical import QueryShape
 from operators.query.in_flight import InFlight, Query
 from operators.query.outcome import Outcome, is_given, own_time
 from operators.query.plan import RankingPlan
@@ -22,7 +22,7 @@ from operators.text.passages import Matcher
 from schemas.document import CONTENT, MARKS
 from schemas.errors import Reason
 from schemas.filters import names_of
-from schemas.pool import encode
+from schemas.pool import encode_vector
 from schemas.recipes.fusion import Decay
 from schemas.result import STRUCTURED, VECTOR, LegStatus, RetrievalStage, Status, TotalRelation
 
@@ -40,7 +40,7 @@ _WHY: Final = {
 LegRanks = Mapping[str, Mapping[str, tuple[int, float]]]
 
 _SEARCHED: Final = frozenset({"text", "vector"})
-_LOOKED_UP: Final = {Shape.FAST_PATH: RetrievalStage.FAST_PATH, Shape.LOOKUP: RetrievalStage.STRUCTURED}
+_LOOKED_UP: Final = {QueryShape.FAST_PATH: RetrievalStage.FAST_PATH, QueryShape.LOOKUP: RetrievalStage.STRUCTURED}
 _ALONE: Final = {STRUCTURED: RetrievalStage.STRUCTURED, VECTOR: RetrievalStage.SEMANTIC}
 
 
@@ -64,7 +64,7 @@ def retrieval_stage(asked: Query, outcome: Outcome) -> RetrievalStage | None:
         return RetrievalStage.POLICY
     if not outcome.legs:
         return None
-    if asked.canonical.shape is not Shape.SEARCH:
+    if asked.canonical.shape is not QueryShape.SEARCH:
         return _LOOKED_UP[asked.canonical.shape]
     with_hits = [name for name, leg in outcome.legs.items() if leg.ids]
     return _ALONE.get(with_hits[0], RetrievalStage.HYBRID_MERGE) if len(with_hits) == 1 else RetrievalStage.HYBRID_MERGE
@@ -100,7 +100,7 @@ def result(
     used = [leg.name for leg in outcome.legs.values() if leg.ids]
     ranks = enumerate(results, canonical.skip + 1)
     # More may match than the total counts if a leg has more; of a lookup, if earlier or later pages do.
-    if canonical.shape is Shape.SEARCH:
+    if canonical.shape is QueryShape.SEARCH:
         more = any(leg.more for leg in outcome.legs.values())
     else:
         more = outcome.more or canonical.cursor is not None
@@ -193,7 +193,7 @@ def pool(asked: Query, outcome: Outcome) -> dict[str, Any]:
         parts["atoms"] = outcome.matches.atoms
     alike = outcome.run.alike.items()
     parts["alike"] = {own[one]: {own[id_]: share for id_, share in of.items()} for one, of in alike} or None
-    parts["vectors"] = {own[id_]: encode(vector) for id_, vector in outcome.vectors.items()} or None
+    parts["vectors"] = {own[id_]: encode_vector(vector) for id_, vector in outcome.vectors.items()} or None
     return {name: part for name, part in parts.items() if part is not None}
 
 
@@ -314,7 +314,7 @@ def debug(query: InFlight) -> dict[str, Any]:
     """The steps of the query's way in their order, what each found and how long it took, up to now."""
     asked, plan, cached = query.asked.canonical, query.asked.plan, query.cache.cached
     stage, force = plan.recipe.fusion, None
-    if isinstance(stage, Decay) and asked.shape is Shape.SEARCH:
+    if isinstance(stage, Decay) and asked.shape is QueryShape.SEARCH:
         force = resolve((stage, *plan.decay), plan.profile.half_life_days)
     return {
         "stages_hit": list(dict.fromkeys(step.name for step in query.steps)),

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from operators.access import filters
 from operators.access.filters import Ask
-from operators.query.backend_answers import Hits, OrderValue, point_id
+from operators.query.backend_answers import Hits, OrderValue, parse_point_id
 from operators.ranking.grouping import first_of_groups, key_of
 from operators.text.lexer import PhrasePrefix
 from operators.wire.message import Trace
@@ -194,7 +194,7 @@ class Groups(NamedTuple):
             if key is None or (
                 self.indexed is not None and filters.missing_indexes(others([key]), self.indexed) is not None
             ):
-                alone.append(point_id(found.ids[rank]))
+                alone.append(parse_point_id(found.ids[rank]))
             else:
                 keys.append(key)
         must: list[Condition] = []

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from operators.access import filters
 from operators.query import search
-from operators.query.canonical import Shape
+from operators.query.canonical import QueryShape
 from operators.query.collection import MADE_FROM, MOST, ORDERED, Destinations
-from operators.query.cursor import Offset
+from operators.query.cursor import PoolSlice
 from operators.query.in_flight import InFlight
 from operators.query.lookup import equal, look_up, records_to_ask, wanted_order
 from operators.query.returned import is_hidden
@@ -138,7 +138,7 @@ class Bodies:
         if capabilities.conditions is not None:
             # Each ending is one condition of the search.
             without = keyword_conditions(expression, columns, dict.fromkeys(wanted, ()))
-            others = filters.count(_and(draft.seen, without))
+            others = filters.count_conditions(_and(draft.seen, without))
             most = max(1, min(most, (capabilities.conditions - others) // len(wanted)))
 
         def start(narrow: Narrow) -> Program:
@@ -169,13 +169,13 @@ class Bodies:
         orders = query.retrieval.capabilities.orders
         undated = orders is not None and "created_at" not in orders
         # A cursor has the value where its page goes on.
-        hidden = asked.shape is not Shape.SEARCH and is_hidden("created_at", query.asked.plan.hidden)
+        hidden = asked.shape is not QueryShape.SEARCH and is_hidden("created_at", query.asked.plan.hidden)
         most = query.retrieval.capabilities.most
         if order["key"] == CREATED and (undated or hidden):
             # Nothing tells which are the newest: all records are of one value, and come by id.
             return draft.search(lambda narrow: look_up(narrow(body), most))
         ordered = {"order_by": order, **body}
-        if asked.shape is Shape.SEARCH:
+        if asked.shape is QueryShape.SEARCH:
             return draft.search(lambda narrow: look_up(narrow(ordered), most))
         key, kind = order["key"], self.kinds.get(order["key"], "integer")
         if orders is not None:
@@ -233,7 +233,7 @@ def _groups(query: InFlight, seen: Condition, limit: int) -> Groups | None:
     # All reflections are ranked in any case.
     if grouping is None or query.asked.canonical.event.reflections_only:
         return None
-    if able.conditions is not None and filters.count(seen) + LEAVES > able.conditions:
+    if able.conditions is not None and filters.count_conditions(seen) + LEAVES > able.conditions:
         return None
     return Groups(grouping.field, max(1, limit // PER_GROUP), able.most, able.indexed)
 
@@ -254,7 +254,7 @@ def _and(seen: Mapping[str, Any], condition: Condition) -> Mapping[str, Any]:
 def depth(query: InFlight) -> int:
     """The number of candidates that each leg is asked for: the same on each page, at most what a search may give."""
     asked = query.asked.canonical
-    if asked.shape is not Shape.SEARCH:
+    if asked.shape is not QueryShape.SEARCH:
         return records_to_ask(asked.after, asked.limit + len(asked.given))
     return min(wanted_depth(query), query.retrieval.capabilities.most)
 
@@ -265,7 +265,7 @@ def wanted_depth(query: InFlight) -> int:
     page = asked.limit
     if asked.event.reflections_only:
         return MOST
-    if isinstance(asked.position, Offset):
+    if isinstance(asked.position, PoolSlice):
         return min(asked.position.depth, MOST)
     wanted = max(page, plan.profile.over_sample)
     if plan.recipe.distance or plan.picking is not None:
@@ -280,7 +280,7 @@ def _fields_to_read(query: InFlight) -> frozenset[str]:
     asked = query.asked.canonical
     # Documents of equal value go by their own ids.
     wanted = frozenset({"id"})
-    if asked.shape is Shape.SEARCH:
+    if asked.shape is QueryShape.SEARCH:
         wanted |= query.asked.plan.recipe.reads
         if asked.event.reflections_only:
             wanted |= _ALONE

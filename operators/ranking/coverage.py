@@ -20,7 +20,7 @@ from operators.ranking.candidate import Candidate, Leg, best_first, rescore, uni
 from operators.ranking.fusion import bound
 from operators.ranking.run import Evidence, Matches, Run, Unit
 from operators.text.words import is_spelt
-from schemas.pool import Measure
+from schemas.pool import ScoreMeasure
 from schemas.recipes.stages import Coverage
 from schemas.result import FUZZY
 
@@ -181,7 +181,7 @@ def _clip(score: float) -> float:
     return min(1.0, max(0.0, score))
 
 
-_SHARES: Final[Mapping[Measure, Callable[[float], float]]] = {
+_SHARES: Final[Mapping[ScoreMeasure, Callable[[float], float]]] = {
     "share": _clip,
     "similarity": _clip,
     "logit": lambda score: 1.0 / (1.0 + math.exp(-max(-700.0, min(700.0, score)))),

@@ -15,7 +15,7 @@ from operators.ranking.normalise import Scale
 from operators.text.dates import DAY, TemporalExpression
 from schemas.errors import invalid
 from schemas.fields import unix_seconds
-from schemas.pool import Measure
+from schemas.pool import ScoreMeasure
 from schemas.query import Wish
 from schemas.recipes.fusion import DecayTier
 from schemas.recipes.stages import RecipeStage
@@ -80,7 +80,7 @@ class ModelScores(NamedTuple):
     top: int
     selects: bool = False
     unscored: frozenset[str] = frozenset()
-    measure: Measure = "share"
+    measure: ScoreMeasure = "share"
     model: str = ""
 
 

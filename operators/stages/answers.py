@@ -33,7 +33,7 @@ from operators.caching.bounded import ExactCache
 from operators.caching.keys import exact_key, scope_key, state
 from operators.caching.paraphrase import wording
 from operators.caching.semantic_cache import Likeness, SemanticCache, digest_parts, direction
-from operators.query.canonical import CanonicalQuery, Shape
+from operators.query.canonical import CanonicalQuery, QueryShape
 from operators.query.cursor import MOST_GIVEN, After
 from operators.query.in_flight import InFlight
 from operators.query.legs import legs
@@ -102,7 +102,7 @@ class Answers:
         )
         self._check(query)
         # Without a watermark nothing says when the namespace changes.
-        if not watermark or generation < self._generation or asked.shape is Shape.FAST_PATH:
+        if not watermark or generation < self._generation or asked.shape is QueryShape.FAST_PATH:
             return query
         cache.key = exact_key(cache.scope, asked.text, asked.event.vector)
         if "exact" in query.asked.plan.profile.caches:
@@ -226,7 +226,7 @@ _OWN: Final = frozenset({"query_id", "result_id", "metadata", "debug"})
 def _depends_on_time(query: InFlight) -> bool:
     asked = query.asked.canonical
     recipe = query.asked.plan.recipe
-    if asked.shape is not Shape.SEARCH:
+    if asked.shape is not QueryShape.SEARCH:
         return False
     return recipe.timed or asked.event.reflections_only or (recipe.stage(Versions) is not None and _names_time(asked))
 

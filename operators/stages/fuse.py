@@ -21,9 +21,9 @@ from bytewax.operators import StatefulBatchLogic
 from typing_extensions import override
 
 from operators.query.backend_answers import Hits
-from operators.query.canonical import Shape
+from operators.query.canonical import QueryShape
 from operators.query.in_flight import InFlight
-from operators.query.legs import LEGS, legs
+from operators.query.legs import LEG_SPECS, legs
 from operators.query.lookup import find_page
 from operators.query.outcome import is_given
 from operators.query.search import Found
@@ -91,9 +91,9 @@ def complete_legs(query: InFlight) -> InFlight:
 def take_over(query: InFlight) -> InFlight:
     """Take over what each leg answered, and say of the others why they were not asked."""
     wanted = legs(query)
-    searched = query.asked.canonical.shape is Shape.SEARCH
+    searched = query.asked.canonical.shape is QueryShape.SEARCH
     found, query.retrieval.found = query.retrieval.found, {}
-    for name, leg in LEGS.items():
+    for name, leg in LEG_SPECS.items():
         outcome = found.get(name)
         if outcome is not None:
             _take_over_leg(query, name, outcome)
@@ -102,7 +102,7 @@ def take_over(query: InFlight) -> InFlight:
             query.lose(name, Reason.REFUSED)
         elif searched and (leg.always or name in wanted):
             query.outcome.legs[name] = Leg(name, LegStatus.SKIPPED, reason=leg.why_skipped(query))
-    lacking = (LEGS[name] for name, hits in query.outcome.legs.items() if hits.reason is LEGS[name].lacking)
+    lacking = (LEG_SPECS[name] for name, hits in query.outcome.legs.items() if hits.reason is LEG_SPECS[name].lacking)
     query.outcome.warnings += dict.fromkeys(leg.warning for leg in lacking if leg.warning)
     query.check_found()
     for name, hits in query.outcome.legs.items():
@@ -167,11 +167,11 @@ def is_misspelt(query: InFlight) -> bool:
 def rank_hits(query: InFlight) -> InFlight:
     """Rank what the legs found; a query all of whose legs are lost is answered as failed."""
     answered = bool(_answered(query))
-    if not answered and {"embed", "encode", *LEGS} & dict(query.outcome.degraded).keys():
+    if not answered and {"embed", "encode", *LEG_SPECS} & dict(query.outcome.degraded).keys():
         query.outcome.failed = query.answered = True
     elif not answered and not any(said.startswith(_SAID) for said in query.outcome.warnings):
         query.outcome.warnings.append(_UNASKED)
-    if query.asked.canonical.shape is Shape.SEARCH:
+    if query.asked.canonical.shape is QueryShape.SEARCH:
         _tell_limits(query)
     return query if query.answered else fuse_legs(query)
 
@@ -199,7 +199,7 @@ def _tell_limits(query: InFlight) -> None:
 
 def _to_leg(query: InFlight, name: str, found: Found) -> Leg:
     asked = query.asked.canonical
-    if asked.shape is Shape.SEARCH:
+    if asked.shape is QueryShape.SEARCH:
         # A document below the bound of relevance may hide one of its group that is above it.
         grouped = found.more if query.asked.plan.min_relevance == 0 else None
         full = len(found.hits.ids) >= depth(query) and not found.whole
@@ -243,7 +243,7 @@ def fuse_legs(query: InFlight) -> InFlight:
     query.started = monotonic()
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
     legs = _answered(query)
-    if asked.shape is Shape.SEARCH:
+    if asked.shape is QueryShape.SEARCH:
         fuzzy = FUZZY in [leg.name for leg in legs]
         reads = MARKS in plan.recipe.reads or asked.event.record
         if fuzzy or (reads and outcome.matches is None):
@@ -265,6 +265,6 @@ def fuse_legs(query: InFlight) -> InFlight:
     query.trace.child(
         "fuse", query.started, {"rankstream.recipe": plan.recipe.name, "rankstream.candidates": candidates}
     )
-    if asked.shape is Shape.SEARCH:
+    if asked.shape is QueryShape.SEARCH:
         query.passed(RetrievalStage.HYBRID_MERGE.value, candidates)
     return query

@@ -15,8 +15,8 @@ from bytewax.dataflow import Stream, operator
 from operators.caching.keys import binding, state
 from operators.delivery.output_record import OutputRecord
 from operators.delivery.way_out import WayOut
-from operators.query.canonical import Shape
-from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, Offset, result_digest
+from operators.query.canonical import QueryShape
+from operators.query.cursor import MOST_GIVEN, After, Cursor, CursorCodec, PoolSlice, result_digest
 from operators.query.in_flight import InFlight
 from operators.query.lookup import MOST_SEEN
 from operators.query.outcome import Answer
@@ -97,9 +97,9 @@ class Publisher:
     def next_cursor(self, query: InFlight, answer: Answer, given: int) -> str | None:
         """The cursor after a number of results of a page; None if no cursor leads on from there."""
         asked, cache = query.asked.canonical, query.cache
-        position: Offset | After
-        if asked.shape is Shape.SEARCH:
-            position = Offset(asked.skip + given, depth(query))
+        position: PoolSlice | After
+        if asked.shape is QueryShape.SEARCH:
+            position = PoolSlice(asked.skip + given, depth(query))
         else:
             # What was removed from a page is behind it: a whole page goes on where it ended before.
             end = answer.end if given == len(answer.ends) else answer.ends[given - 1]

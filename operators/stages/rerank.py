@@ -19,7 +19,7 @@ from operators.clients.model_caches import ScoreCache, VerdictCache
 from operators.clients.rerankers import Reranker, RerankRequest
 from operators.clients.rerankers.candidates import LEAST, Candidates, room
 from operators.query.backend_answers import PartialScores, Scores, SomeScores, refused_of
-from operators.query.canonical import Shape
+from operators.query.canonical import QueryShape
 from operators.query.in_flight import InFlight
 from operators.ranking.content import content, is_blank
 from operators.ranking.run import ModelScores
@@ -32,7 +32,7 @@ from operators.telemetry.traces import reranker_attributes
 from operators.wire.message import Attributes
 from schemas.document import NEIGHBOURS
 from schemas.errors import BackendBadResponse, BackendError, NoTokenVectors, Reason
-from schemas.pool import Measure
+from schemas.pool import ScoreMeasure
 
 _NO_TOKEN_VECTORS: Final = (
     f"{Reason.NO_TOKEN_VECTORS}: the index keeps no token vectors of some candidates, so nothing was reranked: add"
@@ -68,7 +68,7 @@ class Reranking(BackendStage[RerankRequest, Scores]):
     selects: bool = False
     compares: bool = False
     omits: bool = False
-    measure: Measure = "share"
+    measure: ScoreMeasure = "share"
     max_doc_chars: int = 0
     cache: ScoreCache | None = None
     verdicts: VerdictCache | None = None
@@ -287,7 +287,7 @@ def rank(query: InFlight) -> InFlight:
     it was asked for.
     """
     asked, plan, outcome = query.asked.canonical, query.asked.plan, query.outcome
-    if asked.shape is not Shape.SEARCH or not outcome.ranked:
+    if asked.shape is not QueryShape.SEARCH or not outcome.ranked:
         return query
     query.started = monotonic()
     outcome.finish(plan, asked.event.order_by)

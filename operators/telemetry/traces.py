@@ -31,7 +31,7 @@ from operators.query.outcome import Outcome
 from operators.telemetry.metrics import FlowMetrics
 from operators.wire.message import Attributes, Headers, Message, Trace
 from schemas.errors import BackendError
-from schemas.headers import fold
+from schemas.headers import fold_name
 
 DEAD_LETTER: Final = "dead_letter"
 """The status of a message that gets no result."""
@@ -41,7 +41,7 @@ def _carrier(headers: Headers) -> dict[str, list[str]]:
     """The headers' values by name, as propagators read them; the case of ASCII's letters doesn't count."""
     found: dict[str, list[str]] = {}
     for name, value in headers:
-        found.setdefault(fold(name), []).append(value.decode("latin-1"))
+        found.setdefault(fold_name(name), []).append(value.decode("latin-1"))
     return found
 
 

@@ -20,7 +20,7 @@ from operators.wire.message import Headers
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid, problem
 from schemas.fields import rfc3339, unix_seconds
-from schemas.headers import fold
+from schemas.headers import fold_name
 
 _MEDIA_TYPE: Final = names.MEDIA_TYPE.encode()
 _SPECVERSION: Final = f"{names.HEADER_PREFIX}specversion"
@@ -59,12 +59,12 @@ def content_mode(headers: Headers) -> Mode | None:
     """The message's mode; None: it is no CloudEvent. Raises InputError `invalid` for a format that isn't read here."""
     binary = False
     for name, value in headers:
-        lower = fold(name)
+        lower = fold_name(name)
         if lower == _SPECVERSION:
             binary = True
         elif lower == names.CONTENT_TYPE and value[: len(_MEDIA_TYPE)].lower() == _MEDIA_TYPE:
             content_type = value.decode("latin-1")
-            if fold(content_type.partition(";")[0].strip()) != names.ENVELOPE or not _is_json(content_type):
+            if fold_name(content_type.partition(";")[0].strip()) != names.ENVELOPE or not _is_json(content_type):
                 raise invalid(names.CONTENT_TYPE, f"{names.ENVELOPE} in UTF-8 is expected", content_type)
             return Mode.STRUCTURED
     return Mode.BINARY if binary else None
@@ -74,7 +74,7 @@ def from_headers(headers: Headers) -> CloudEvent:
     """The event of the headers of a binary message. Raises InputError `invalid` or `unsupported_version`."""
     attributes: dict[str, Any] = {}
     for name, value in headers:
-        lower = fold(name)
+        lower = fold_name(name)
         if lower != names.CONTENT_TYPE and not lower.startswith(names.HEADER_PREFIX):
             continue
         attribute = "datacontenttype" if lower == names.CONTENT_TYPE else lower.removeprefix(names.HEADER_PREFIX)
@@ -150,24 +150,24 @@ _STRINGS: Final = frozenset({*_REQUIRED, "subject", "time", "datacontenttype", "
 
 
 def _is_json(content_type: str) -> bool:
-    lower = fold(content_type.strip())
+    lower = fold_name(content_type.strip())
     media_type = lower.partition(";")[0].rstrip()
     return _JSON_TYPE.fullmatch(media_type) is not None and _UNREADABLE.search(lower) is None
 
 
 def trace_headers(mode: Mode | None, headers: Headers, document: Mapping[str, Any]) -> Headers:
     """The headers that name the trace to continue: the message's own, or its envelope's, a broken one's, too."""
-    if mode is None or any(fold(name) == _TRACEPARENT for name, _ in headers):
+    if mode is None or any(fold_name(name) == _TRACEPARENT for name, _ in headers):
         return headers
     if mode is Mode.BINARY:
-        given = {fold(name): value for name, value in headers}
+        given = {fold_name(name): value for name, value in headers}
         extension = tuple((name, given[_header(name)]) for name in _TRACE if _header(name) in given)
     else:
         extension = tuple((name, value.encode()) for name in _TRACE if isinstance(value := document.get(name), str))
     if not extension:
         return headers
     # A state without its parent is none.
-    return (*(header for header in headers if fold(header[0]) != _TRACESTATE), *extension)
+    return (*(header for header in headers if fold_name(header[0]) != _TRACESTATE), *extension)
 
 
 def result_message(

@@ -25,12 +25,12 @@ from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, invalid
 from schemas.event import check_version, json_object, read_past_defects
 
-Read = Callable[[bytes | None], tuple[dict[str, Any], bool]]
+ReadEvent = Callable[[bytes | None], tuple[dict[str, Any], bool]]
 Attempt = Callable[[Callable[[Any], Any], Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedMessage:
     """A message's event, empty if it can't be read, and its envelope, if that keeps the specification.
 
     `trace` are the headers that name the trace to continue. `repeats`: an object in the event has a key twice.
@@ -45,12 +45,12 @@ class Parsed:
     @property
     def query_id(self) -> str | None:
         """The query's id; None if the message isn't legible."""
-        return fields.query_id(self.event.get("query_id"))
+        return fields.valid_query_id(self.event.get("query_id"))
 
     @property
     def metadata(self) -> Mapping[str, Any] | None:
         """The metadata that can be returned."""
-        return None if self.repeats else fields.metadata(self.event.get("metadata"))
+        return None if self.repeats else fields.valid_metadata(self.event.get("metadata"))
 
     def text(self, name: str) -> str | None:
         """A field that is a string."""
@@ -58,7 +58,7 @@ class Parsed:
         return value if isinstance(value, str) else None
 
 
-def parse_message(message: Message, max_bytes: int, max_parts: int) -> Parsed:
+def parse_message(message: Message, max_bytes: int, max_parts: int) -> ParsedMessage:
     """The event in a message of at most so many bytes and parts. Raises InputError."""
     warnings: list[str] = []
 
@@ -68,13 +68,13 @@ def parse_message(message: Message, max_bytes: int, max_parts: int) -> Parsed:
     return _parse(message, read, lambda step, given: step(given), warnings)
 
 
-def parse_refused(message: Message) -> Parsed:
+def parse_refused(message: Message) -> ParsedMessage:
     """All that can be read of a message that is refused."""
     try:
         return _parse(message, read_past_defects, _attempt, [])
     except InputError:
         # A format that isn't read here.
-        return Parsed({}, None, message.headers)
+        return ParsedMessage({}, None, message.headers)
 
 
 def check_plain(document: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ def _attempt(step: Callable[[Any], Any], given: Any) -> Any:
         return None
 
 
-def _parse(message: Message, read: Read, attempt: Attempt, warnings: list[str]) -> Parsed:
+def _parse(message: Message, read: ReadEvent, attempt: Attempt, warnings: list[str]) -> ParsedMessage:
     """The event in a message; `read` gives the object in JSON, and True if a key is repeated in it."""
     headers, envelope = message.headers, None
     mode = content_mode(headers)
@@ -105,7 +105,7 @@ def _parse(message: Message, read: Read, attempt: Attempt, warnings: list[str]) 
         data = attempt(_data, document)
         event, repeats = read(data) if isinstance(data, bytes) else (data or {}, repeats)
     attempt(check_version, event)
-    return Parsed(event, envelope, trace_headers(mode, headers, document), warnings, repeats)
+    return ParsedMessage(event, envelope, trace_headers(mode, headers, document), warnings, repeats)
 
 
 def _data(envelope: Mapping[str, Any]) -> dict[str, Any] | bytes:

@@ -20,10 +20,10 @@ from typing import Any, Final, NamedTuple
 
 from operators.access.policy import identify
 from operators.wire.message import Cause, Headers, Origin, result_id
-from operators.wire.parsing import Parsed
+from operators.wire.parsing import ParsedMessage
 from schemas import headers as names
 from schemas.errors import DeadLetterClass, InputError, problem
-from schemas.headers import fold
+from schemas.headers import fold_name
 from schemas.result import Status, TotalRelation
 from schemas.settings.delivery import ReplySettings
 from schemas.settings.policies import PolicySettings
@@ -90,7 +90,7 @@ class Replies:
         place = ReplyTo(topic, _read_partition(*number) if number is not None else None)
         if topic is not None:
             source = identify(self.policies.identity, event_source, headers, read_from)
-            allowed = self.policies.of(source).reply_to
+            allowed = self.policies.policy_for(source).reply_to
             if allowed and not matches(topic, allowed):
                 raise _error(named_by, "not a topic that this source may choose", topic)
         return place
@@ -99,14 +99,16 @@ class Replies:
         """The headers of a query that return together with those that are `written` on its result."""
         if not headers:
             return ()
-        stays = {*_OWN, *_OF_VALUE, *(fold(name) for name, _ in written)}
+        stays = {*_OWN, *_OF_VALUE, *(fold_name(name) for name, _ in written)}
         if (identity := self.policies.identity.header) is not None:
-            stays.add(fold(identity))
-        withheld = [*map(fold, self.settings.withheld_headers)]
+            stays.add(fold_name(identity))
+        withheld = [*map(fold_name, self.settings.withheld_headers)]
         own = tuple(
             header
             for header in headers
-            if (name := fold(header[0])) not in stays and not name.startswith(_PREFIXES) and not matches(name, withheld)
+            if (name := fold_name(header[0])) not in stays
+            and not name.startswith(_PREFIXES)
+            and not matches(name, withheld)
         )
         return own if headers_fit(own) else correlating(own)
 
@@ -129,12 +131,12 @@ def correlating(headers: Headers) -> Headers:
     small = tuple(
         (name, content)
         for name, content in headers
-        if fold(name) in _CORRELATION and len(name) + len(content) <= MAX_CORRELATION_BYTES
+        if fold_name(name) in _CORRELATION and len(name) + len(content) <= MAX_CORRELATION_BYTES
     )
     return small if headers_fit(small) else ()
 
 
-def refused_result(parsed: Parsed, origin: Origin, config_hash: str, cause: Cause) -> dict[str, Any]:
+def refused_result(parsed: ParsedMessage, origin: Origin, config_hash: str, cause: Cause) -> dict[str, Any]:
     """The result event of a refused query."""
     return {
         "schema_version": 1,
@@ -172,8 +174,8 @@ def _find(headers: Headers, wanted: Sequence[str]) -> tuple[str, bytes] | None:
     """The header of one of these names that has a value. Raises InputError for two that differ."""
     if not headers or not wanted:
         return None
-    folded = {fold(name) for name in wanted}
-    found = [header for header in headers if header[1] and fold(header[0]) in folded]
+    folded = {fold_name(name) for name in wanted}
+    found = [header for header in headers if header[1] and fold_name(header[0]) in folded]
     for name, value in found[1:]:
         if value != found[0][1]:
             raise _error(name, f"another value than header {found[0][0]} has", value)

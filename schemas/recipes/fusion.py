@@ -11,7 +11,7 @@ from schemas.recipes.stages import FusionStage, Legs, RecipeStage, Share, Span, 
 from schemas.result import FUZZY, KEYWORD, STRUCTURED, VECTOR, WEIGHED_LEGS
 
 LegName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-Weights = dict[LegName, Weight]
+LegWeights = dict[LegName, Weight]
 
 DEFAULT_K = 5.0
 DEFAULT_ALPHA = 0.5
@@ -25,12 +25,12 @@ class WeighingStage(FusionStage):
     """Weight of the leg fuzzy, times the square of the query's share that is words which no candidate has. 0: the leg
     is not asked."""
 
-    def list_legs(self, weights: Weights | None) -> Legs:
+    def list_legs(self, weights: LegWeights | None) -> Legs:
         """Vector and keyword; also structured, fuzzy, learned and the context legs if they have a weight."""
         given = {**(weights or {}), FUZZY: self.fuzzy}
         return (VECTOR, KEYWORD, *(leg for leg in (*WEIGHED_LEGS, STRUCTURED) if given.get(leg)))
 
-    def find_slips(self, weights: Weights | None) -> Iterator[tuple[str, str]]:
+    def find_slips(self, weights: LegWeights | None) -> Iterator[tuple[str, str]]:
         """The weights that cannot be meant, by their path below the stage, with what is wrong.
 
         A leg of another name is one of recorded pools, unless its name is nearly that of a leg of ours.
@@ -52,7 +52,7 @@ class Rrf(WeighingStage):
 
     name: ClassVar = "rrf"
     k: Annotated[float, Field(le=1e6, allow_inf_nan=False, description="Rank constant; 0 or less means 5.")] = DEFAULT_K
-    weights: Weights = Field(default={})
+    weights: LegWeights = Field(default={})
     """Leg -> weight. Default: 1; structured, learned and context legs: 0."""
 
     @field_validator("k")
@@ -73,7 +73,7 @@ class Score(WeighingStage):
     name: ClassVar = "score"
     alpha: Share | None = None
     """Weight of the vector leg; the keyword leg gets 1 - alpha; null: 0.5."""
-    weights: Weights | None = None
+    weights: LegWeights | None = None
     """Leg -> weight, in place of `alpha`. Default: 1; structured, learned and context legs: 0."""
     normaliser: Literal["min_max", "z_score", "l2"] = Field(
         default="min_max", description="How the scores of a leg are normalised."
@@ -108,7 +108,7 @@ class Dbsf(WeighingStage):
     """Distribution-based score fusion: a leg's mean - 3 deviations is 0, mean + 3 deviations is 1; the legs' sum."""
 
     name: ClassVar = "dbsf"
-    weights: Weights = Field(default={})
+    weights: LegWeights = Field(default={})
     """Leg -> weight. Default: 1; structured, learned and context legs: 0."""
 
     @property

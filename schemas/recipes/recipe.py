@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from pydantic import JsonValue, ValidationError
 
 from schemas.errors import MAX_WORDED, explain_problem, join_first, problem, unknown
-from schemas.fields import digest
+from schemas.fields import hash_values
 from schemas.recipes.fusion import FUSION
 from schemas.recipes.stages import (
     LATER,
@@ -260,7 +260,7 @@ class Recipe:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the stages and all parameters: recipes of one hash rank candidates in the same way."""
-        return digest({"stages": list(self.parameters.items()), MAX_DISTANCE: self.max_distance})
+        return hash_values({"stages": list(self.parameters.items()), MAX_DISTANCE: self.max_distance})
 
 
 def _split_stage(path: str, item: object) -> tuple[str, Parameters]:

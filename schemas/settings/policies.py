@@ -10,7 +10,7 @@ import orjson
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from schemas.errors import MAX_WORDED, ConfigError, explain_problem
-from schemas.fields import Answer, Effect, Newer, NoEffect, content, digest
+from schemas.fields import Answer, Effect, Newer, NoEffect, by_effect, hash_values
 from schemas.filters import FieldName, Filters
 from schemas.query import Returned
 from schemas.recipes.fusion import DecayTier
@@ -106,7 +106,7 @@ class SourcePolicy(Section):
     @cached_property
     def hash(self) -> str:
         """SHA-256 of all that can change an answer."""
-        return digest(content(self, Effect.ANSWER, Effect.ANSWER))
+        return hash_values(by_effect(self, Effect.ANSWER, Effect.ANSWER))
 
 
 class IdentitySettings(Section):
@@ -129,7 +129,7 @@ class IdentitySettings(Section):
                 yield f"{setting} is set, but by: {self.by} doesn't use it"
 
 
-Check = Callable[[str, SourcePolicy], None]
+PolicyCheck = Callable[[str, SourcePolicy], None]
 """Raises ValueError for a policy, found at this path, that cannot be used."""
 
 _LISTS: Final[Mapping[str, Any]] = {name: [] for name in Deny.model_fields}
@@ -197,14 +197,14 @@ class PolicySettings(Section):
         """Every policy of the configuration itself, by its path."""
         return {"default": self.default, **{f"sources.{name}": policy for name, policy in self.sources.items()}}
 
-    def of(self, source: str | None) -> SourcePolicy:
+    def policy_for(self, source: str | None) -> SourcePolicy:
         """The policy of this source, or the default policy if neither `sources` nor a file lists it."""
         if source is None:
             return self.default
         listed = self._listed.policies.get(source)
         return self.sources.get(source, self.default) if listed is None else _of_json(listed)
 
-    def read_files(self, check: Check) -> bool:
+    def read_files(self, check: PolicyCheck) -> bool:
         """Read the files, if they are not those read before; true if so.
 
         Raises ConfigError with the first problems; the policies are then what they were.
@@ -239,7 +239,7 @@ class PolicySettings(Section):
                 raise ConfigError(f"policies.files: {path}: no file of .json, .yaml or .yml is in it")
             yield from inside
 
-    def _read(self, files: list[Path], check: Check, marks: _Marks) -> Listed:
+    def _read(self, files: list[Path], check: PolicyCheck, marks: _Marks) -> Listed:
         if sum(size for _, size, *_ in marks) > MAX_BYTES:
             raise ConfigError(f"policies.files: larger than {MAX_BYTES} bytes in all")
         policies: dict[str, bytes] = {}

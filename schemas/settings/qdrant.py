@@ -14,7 +14,7 @@ from schemas.fields import Answer, Index, Point
 from schemas.filters import FIELD, INDEXABLE, KEY, rename
 from schemas.settings.section import DESTINATIONS, Backend, Count, Reference, Seconds, Section, Url
 
-Neighbours = Annotated[int, Field(ge=0, le=16)]
+NeighbourCount = Annotated[int, Field(ge=0, le=16)]
 
 
 _PHYSICAL: Final = Reference(
@@ -34,10 +34,10 @@ class ContextSettings(Section):
     group_by: str | None = None
     """Payload field whose value the documents of a group have in common, such as conversation or session; only
     documents of one group are neighbours. Default: null, all documents of a namespace and destination are one group."""
-    before: Neighbours = 2
+    before: NeighbourCount = 2
     """Neighbours before a document that are indexed with it. Default: 2. More let a search find a document by what was
     said earlier, and make each context less specific."""
-    after: Neighbours = 2
+    after: NeighbourCount = 2
     """Neighbours after a document that are indexed with it. Default: 2."""
 
     @property
@@ -203,7 +203,7 @@ class Bm25Settings(Section):
 MOST_FIELDS: Final = 10
 """Fields that are searched, or read, at most: keyword expressions look each word up in each of them."""
 
-Weight = Annotated[float, Field(gt=0, le=100)]
+FieldWeight = Annotated[float, Field(gt=0, le=100)]
 DEFAULT_FIELDS: Final = dict.fromkeys(COLUMNS, 1.0)
 
 
@@ -255,7 +255,7 @@ class QdrantSettings(Backend):
     bm25: Index[Bm25Settings] = Bm25Settings()
     analysers: Index[Annotated[dict[str, Bm25Settings], _PHYSICAL]] = Field(default={})
     """Qdrant collection -> its own analyser and formula, in place of `bm25`."""
-    search_fields: Point[dict[str, Weight]] = Field(default=DEFAULT_FIELDS, min_length=1, max_length=MOST_FIELDS)
+    search_fields: Point[dict[str, FieldWeight]] = Field(default=DEFAULT_FIELDS, min_length=1, max_length=MOST_FIELDS)
     """Field that keywords are searched in -> its weight, such as {title: 2, text: 1, brand: 1, sku: 2}. Default: title
     and text, alike. attributes.colour is a field of an object; of an array each element counts. Add the fields of part
     numbers and brands. They are part of the index: after a change, index again."""
@@ -351,7 +351,7 @@ class QdrantSettings(Backend):
         mapped = self.fields or self.ids != "payload" or self.namespaces == "none"
         return bool(mapped) or not self.vectors.dense or self.vectors.sparse is None
 
-    def analyser(self, collection: str) -> Bm25Settings:
+    def bm25_settings(self, collection: str) -> Bm25Settings:
         return self.analysers.get(collection, self.bm25)
 
     @property

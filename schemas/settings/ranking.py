@@ -145,7 +145,7 @@ class DecaySettings(Section):
     collections: dict[str, dict[str, DecayTier]] = Field(default={})
     """Destination -> collection -> its tier, which overrides the destination's."""
 
-    def of(self, destination: str, collection: str | None) -> tuple[DecayTier, ...]:
+    def tiers_for(self, destination: str, collection: str | None) -> tuple[DecayTier, ...]:
         """The tiers of a destination and a collection of it, the least specific first."""
         of_collections = self.collections.get(destination, {})
         tiers = (self.destinations.get(destination), None if collection is None else of_collections.get(collection))

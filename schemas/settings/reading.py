@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
 from schemas.errors import ConfigError, Loc, explain_problem, holds_names, likely, section_keys
-from schemas.fields import merge
+from schemas.fields import merge_objects
 from schemas.settings.document import read
 from schemas.settings.root import DELIMITER, PREFIX, Settings
 from schemas.settings.section import AS_WRITTEN, MASK, secrets
@@ -111,7 +111,7 @@ def load(path: Path | None, overrides: Mapping[str, Any] | None = None, *, index
     if index is not None and "qdrant" not in document and all(place[0] != "qdrant" for place in variables):
         document = {**document, "qdrant": {"path": str(index)}}
     try:
-        settings = Settings(**merge(merge(overrides or {}, document), environment.values))
+        settings = Settings(**merge_objects(merge_objects(overrides or {}, document), environment.values))
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         # What an illegible variable would have set may be missing.
@@ -138,7 +138,7 @@ def _is_secret(path: Loc) -> bool:
     return named or path in secrets(Settings)
 
 
-class Value(NamedTuple):
+class EffectiveValue(NamedTuple):
     """One value. `source` is `default`, `file`, or the name of the variable that set it."""
 
     path: Loc
@@ -147,7 +147,7 @@ class Value(NamedTuple):
     secret: bool
 
 
-def effective(file: Path | None) -> list[Value]:
+def effective(file: Path | None) -> list[EffectiveValue]:
     """Every value of the configuration, in the order of the sections; secrets are masked. Raises ConfigError."""
     settings = load(file)
     document = read(file) if file is not None else {}
@@ -162,7 +162,7 @@ def effective(file: Path | None) -> list[Value]:
         shown = MASK if secret and value is not None else value
         variable, _ = _setter(path, variables, path)
         source = variable or ("file" if _sets(document, path) else "default")
-        found.append(Value(path, shown, source, secret or str(shown).endswith(f"?{MASK}")))
+        found.append(EffectiveValue(path, shown, source, secret or str(shown).endswith(f"?{MASK}")))
     return found
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schemas.errors import ConfigError
-from schemas.fields import Answer, Effect, Newer, Point, content, digest, merge
+from schemas.fields import Answer, Effect, Newer, Point, by_effect, hash_values, merge_objects
 from schemas.filters import FieldName
 from schemas.query import GroupScore, GroupSize
 from schemas.recipes.fusion import Decay
@@ -192,29 +192,29 @@ class Settings(Section, BaseSettings):
 
     def index_hash(self) -> str:
         """SHA-256 of every value that can change what the index stores of a document."""
-        return digest(self._index_content())
+        return hash_values(self._index_content())
 
     def making_hash(self, collection: str) -> str:
         """SHA-256 of the settings by which documents are read, embedded and analysed for a Qdrant collection.
 
         Names of collections do not count, nor what may be changed for the documents to come.
         """
-        analyser = content(self.qdrant.analyser(collection), Effect.POINT, Effect.POINT)
-        return digest({**self._points(), "bm25": analyser, "documents": content(self.documents, Effect.POINT)})
+        analyser = by_effect(self.qdrant.bm25_settings(collection), Effect.POINT, Effect.POINT)
+        return hash_values({**self._points(), "bm25": analyser, "documents": by_effect(self.documents, Effect.POINT)})
 
     def config_hash(self) -> str:
         """SHA-256 of every value that can change an answer: not of addresses, secrets and sizes of queues."""
-        rest = content(self, Effect.ANSWER)
+        rest = by_effect(self, Effect.ANSWER)
         # As earlier releases wrote it, so that the digest is theirs.
         defaults = rest.pop("defaults")
         flat = {**rest.pop("qdrant"), **rest.pop("embedder", {}), "min_relevance": defaults.pop("min_relevance")}
-        return digest({**self._index_content(), **rest, **flat, "group": defaults})
+        return hash_values({**self._index_content(), **rest, **flat, "group": defaults})
 
     def _index_content(self) -> dict[str, Any]:
-        return merge({"format": _FORMAT, **self._points()}, content(self, Effect.INDEX))
+        return merge_objects({"format": _FORMAT, **self._points()}, by_effect(self, Effect.INDEX))
 
     def _points(self) -> dict[str, Any]:
-        points = content(self, Effect.POINT)
+        points = by_effect(self, Effect.POINT)
         if self.embedder.purposes:
             points["embedder"]["purposes"] = self.embedder.purposes
         return points

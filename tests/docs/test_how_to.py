@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from bench.ports import free_port
-from operators.access.policy import Asked, judge
+from operators.access.policy import RequestedAccess, judge
 from operators.runtime.dispatcher import Bounds
 from operators.runtime.stage import Batches, async_stage, sync_stage
 from schemas.document import DocumentEvent
@@ -57,7 +57,7 @@ def test_the_policies_deny_what_the_page_says(tmp_path: Path) -> None:
     (tmp_path / "rankstream.yaml").write_text(config.text)
     settings = load(tmp_path / "rankstream.yaml", {"qdrant": {"url": "http://localhost:6333"}})
     sources, firewall = settings.policies.sources, settings.firewall
-    deep = Asked("assistant", "default", None, "acme", "read", "deep")
+    deep = RequestedAccess("assistant", "default", None, "acme", "read", "deep")
     denied = judge(sources["assistant"], firewall, deep)
     [result] = of("policies.md", "json result")
     assert denied is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from operators.query.legs import LEGS
+from operators.query.legs import LEG_SPECS
 from schemas.query import QueryEvent
 from schemas.result import ResultEvent
 from schemas.settings import load
@@ -52,7 +52,7 @@ def test_the_picture_has_the_stages_of_the_flow() -> None:
     words = re.split("[^a-z ]+", re.sub("results.*|watermarks|queries", "", picture))
     shown = {word.strip().replace(" ", "_") for word in words} - {""}
     legs = {word for word in shown if word.startswith("leg_")}
-    assert legs == {f"leg_{name}" for name in LEGS if name in {"vector", "keyword", "structured"}}
+    assert legs == {f"leg_{name}" for name in LEG_SPECS if name in {"vector", "keyword", "structured"}}
     assert shown - legs <= {*steps}
     chain = "decode admit lookup embed semantic_lookup passing_by fuse texts rerank publish"
     assert [step for step in steps if step in shown] == chain.split()

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from flows.cli.evaluate import evaluation
-from flows.cli.evaluate.evaluation import Row
+from flows.cli.evaluate.evaluation import ReportRow
 from schemas.settings import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.weights]
@@ -36,7 +36,7 @@ MODELS = ("composite", "rrf", "documents", "conversation")
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Row, Mapping[str, float]]]:
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[ReportRow, Mapping[str, float]]]:
     """The figures of each way to rank, and its share of right first documents by kind."""
     directory = tmp_path_factory.mktemp("plain")
     fields = {"title": 2, "text": 1, "sku": 2, "mpn": 2, "brand": 1, "category": 1}
@@ -55,7 +55,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Row, Ma
     return {row.name: (row, _first_right(directory / f"{row.name}.run", judged, kinds)) for row in measured}
 
 
-def _first_right(run: Path, judged: evaluation.Judgements, kinds: Mapping[str, str]) -> Mapping[str, float]:
+def _first_right(run: Path, judged: evaluation.Qrels, kinds: Mapping[str, str]) -> Mapping[str, float]:
     firsts = {
         query: document for query, _, document, rank, *_ in map(str.split, run.read_text().splitlines()) if rank == "1"
     }
@@ -66,7 +66,7 @@ def _first_right(run: Path, judged: evaluation.Judgements, kinds: Mapping[str, s
 
 
 @pytest.mark.parametrize("way", ["hybrid", "hybrid+rerank"])
-def test_each_kind_is_answered(rows: Mapping[str, tuple[Row, Mapping[str, float]]], way: str) -> None:
+def test_each_kind_is_answered(rows: Mapping[str, tuple[ReportRow, Mapping[str, float]]], way: str) -> None:
     """The default recipe, with its model and without it, puts the right document first, kind by kind."""
     row, right = rows[way]
     # Goals have two decimals: .94 is 15 of 16.
@@ -77,7 +77,7 @@ def test_each_kind_is_answered(rows: Mapping[str, tuple[Row, Mapping[str, float]
 
 
 @pytest.mark.parametrize("recipe", MODELS)
-def test_no_model_outvotes_an_exact_hit(rows: Mapping[str, tuple[Row, Mapping[str, float]]], recipe: str) -> None:
+def test_no_model_outvotes_an_exact_hit(rows: Mapping[str, tuple[ReportRow, Mapping[str, float]]], recipe: str) -> None:
     """Identifiers, and numbers that decide, are found by each recipe that reads a model."""
     for way in (recipe, f"{recipe}+rerank"):
         _, right = rows[way]

@@ -12,7 +12,7 @@ import pytest
 from bench.kafka.broker import Broker
 from bench.stubs import stub_backends
 from flows.assembly.clients import InProcess
-from flows.cli.check.qdrant import qdrant
+from flows.cli.check.qdrant import check_qdrant
 from schemas.settings import load
 from tests import qdrant_server
 from tests.integration.deployment import PATIENCE, Deployment, Flow, assert_each_once, wait_until
@@ -118,7 +118,7 @@ def test_a_flow_says_that_the_terms_are_of_another_language(on: On, command: str
         [line] = said(flow, "collection does not fit the configuration")
         section = {"url": server.url, "dimension": 4, **COLLECTION}
         settings = load(None, {"qdrant": section, "embedder": {"kind": "none"}, "rerank": {"kind": "none"}})
-        found = [each for each in qdrant(settings, InProcess(settings)) if each.level != "ok"]
+        found = [each for each in check_qdrant(settings, InProcess(settings)) if each.level != "ok"]
         assert flow.terminate() == 0
     assert line["reason"].endswith("language german, and the configuration has english")
     assert [(each.level, each.what, each.remedy) for each in found] == [("warning", line["reason"], line["remedy"])]

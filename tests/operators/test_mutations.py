@@ -7,7 +7,7 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from flows.process.logs import QUOTING
-from operators.delivery.output_record import Form, OutputRecord, by_message
+from operators.delivery.output_record import OutputRecord, RecordForm, by_message
 from operators.runtime.stage import run_step, split
 from operators.stages.decode import Decoder
 from operators.wire.message import Message, Rejected
@@ -70,7 +70,7 @@ def test_every_mutant_has_one_terminal_record(caplog: pytest.LogCaptureFixture) 
         sent = read[record.origin.offset]
         assert record.size <= MAX_BYTES[record.topic]
         if record.topic != "dead-letters":
-            kinds["result" if record.form is Form.RESULT else "refusal"] += 1
+            kinds["result" if record.form is RecordForm.RESULT else "refusal"] += 1
             assert record.key == sent.key
             continue
         why = dict(record.headers)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from schemas.fields import MAX_FLOAT32
-from schemas.pool import CandidatePool, encode
+from schemas.pool import CandidatePool, encode_vector
 
 QUERY = {"query_id": "q", "text": "find me"}
 HIT = {"id": "a", "score": 0.5, "payload": {"text": "found", "n": [1, {"b": None}]}}
@@ -20,7 +20,7 @@ LEG = {"name": "vector", "hits": [HIT]}
 
 def vector(*components: float) -> str:
     """A vector as pools have it."""
-    return encode(np.array(components, np.float16))
+    return encode_vector(np.array(components, np.float16))
 
 
 INFINITE = vector(math.inf)

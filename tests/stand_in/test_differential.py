@@ -64,7 +64,7 @@ class Place:
         """Create the collection."""
         await ensure(self.qdrant, SETTINGS, TIMEOUT)
         self.catalogue = Catalogue(self.qdrant, SETTINGS)
-        assert await self.catalogue.read(TIMEOUT) == {}
+        assert await self.catalogue.refresh(TIMEOUT) == {}
         ordered = frozenset({"created_at", "updated_at", *INDEXES} - {"kind"})
         self.admission = admission(catalogue=self.catalogue, ordered=ordered, grouped=frozenset({"kind", "price"}))
 

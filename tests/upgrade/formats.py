@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from operators.delivery.tracker import encode
-from operators.query.cursor import After, Cursor, CursorCodec, Offset
+from operators.query.cursor import After, Cursor, CursorCodec
 from schemas.document import point_id
 
 # 0.1.0, whose code runs this, too, has no room `wire`.
@@ -24,14 +24,15 @@ result_id: Any = import_module("operators.wire.message" if _WIRE else "operators
 # Its watermark has a module of its own.
 _DOCUMENT: Final = "operators.indexing.document" if _WIRE else "operators.indexing.watermark"
 watermark: Any = import_module(_DOCUMENT).watermark
+PoolSlice: Any = getattr(import_module("operators.query.cursor"), "PoolSlice" if _WIRE else "Offset")
 
 QUERY, STATE = bytes(range(16)), bytes(range(240, 256))
 
 CODECS: Final = {"signed": CursorCodec(b"a secret of this deployment"), "checksummed": CursorCodec(None)}
 
 CURSORS: Final = {
-    "a slice of a pool": Cursor(QUERY, None, 0.0, Offset(20, 100)),
-    "a slice far down, with a state": Cursor(QUERY, STATE, 1_700_000_000.25, Offset(2**32 - 1, 2**16 - 1)),
+    "a slice of a pool": Cursor(QUERY, None, 0.0, PoolSlice(20, 100)),
+    "a slice far down, with a state": Cursor(QUERY, STATE, 1_700_000_000.25, PoolSlice(2**32 - 1, 2**16 - 1)),
     "records without an order value": Cursor(QUERY, STATE, -1.5, After(None, 7)),
     "an integer": Cursor(STATE, QUERY, 1_700_000_000.25, After(1_700_000_000_123, 2)),
     "a negative integer": Cursor(STATE, None, 1_700_000_000.0, After(-(2**63), 0)),

@@ -29,7 +29,7 @@ class Finding:
     remedy: str | None = None
 
 
-Section = Callable[[Settings, InProcess], Iterator[Finding]]
+PartCheck = Callable[[Settings, InProcess], Iterator[Finding]]
 """Looks at one part of the deployment; whatever fails there is a finding, and nothing is raised."""
 
 

@@ -8,16 +8,16 @@ from typing import Annotated, Final
 import typer
 
 from flows.assembly.clients import InProcess
-from flows.cli.check import Finding, Section, show
-from flows.cli.check.kafka import kafka
-from flows.cli.check.qdrant import qdrant
-from flows.cli.check.servers import chat, clock, embedder, reranker, sparse_encoder
+from flows.cli.check import Finding, PartCheck, show
+from flows.cli.check.kafka import check_kafka
+from flows.cli.check.qdrant import check_qdrant
+from flows.cli.check.servers import check_chat, check_clocks, check_embedder, check_reranker, check_sparse_encoder
 from flows.cli.output import Config, Json
 from flows.process import logs
 from schemas.settings import load
 
 
-class Part(StrEnum):
+class CheckPart(StrEnum):
     """Parts that can be checked alone."""
 
     KAFKA = "kafka"
@@ -29,21 +29,21 @@ class Part(StrEnum):
     CLOCK = "clock"
 
 
-SECTIONS: Final[Mapping[Part, Section]] = {
-    Part.KAFKA: kafka,
-    Part.QDRANT: qdrant,
-    Part.EMBEDDER: embedder,
-    Part.SPARSE_ENCODER: sparse_encoder,
-    Part.RERANKER: reranker,
-    Part.CHAT: chat,
-    Part.CLOCK: clock,
+CHECKS: Final[Mapping[CheckPart, PartCheck]] = {
+    CheckPart.KAFKA: check_kafka,
+    CheckPart.QDRANT: check_qdrant,
+    CheckPart.EMBEDDER: check_embedder,
+    CheckPart.SPARSE_ENCODER: check_sparse_encoder,
+    CheckPart.RERANKER: check_reranker,
+    CheckPart.CHAT: check_chat,
+    CheckPart.CLOCK: check_clocks,
 }
 
 
 def check(
     config: Config = None,
     parts: Annotated[
-        list[Part] | None, typer.Option("--part", help="Check this part alone; may be repeated. Default: all.")
+        list[CheckPart] | None, typer.Option("--part", help="Check this part alone; may be repeated. Default: all.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -59,8 +59,8 @@ def check(
         what = f"no profile's recipe has the stage decay: {', '.join(settings.unread_decay)} are not read"
         show(Finding("warning", "decay", what, "Give a profile such a recipe, or remove the tiers."), as_json=as_json)
     with closing(InProcess(settings)) as in_process:
-        for part in parts or Part:
-            for finding in SECTIONS[part](settings, in_process):
+        for part in parts or CheckPart:
+            for finding in CHECKS[part](settings, in_process):
                 show(finding, as_json=as_json)
                 failed = failed or finding.level == "error"
     raise typer.Exit(1 if failed else 0)

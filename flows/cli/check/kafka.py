@@ -20,7 +20,7 @@ _PROBE: Final = "check"
 """End of a transactional id that no replica has."""
 
 
-def kafka(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
+def check_kafka(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     """The findings about the broker, and about all that the flows need of it."""
     section = settings.kafka
     try:

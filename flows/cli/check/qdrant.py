@@ -7,7 +7,7 @@ from flows.assembly.clients import InProcess
 from flows.assembly.collections import read_version, survey_collections
 from flows.cli.check import Finding
 from operators.collections.gaps import find_server_gaps
-from operators.collections.requirements import CORRECT, INDEXES, STOPPED, VECTORS, Gap, Severity, Surveyed, merge
+from operators.collections.requirements import CORRECT, INDEXES, STOPPED, VECTORS, Gap, Severity, Surveyed, merge_gaps
 from schemas.errors import ConfigError, Reason
 from schemas.settings import Settings
 
@@ -30,7 +30,7 @@ _FITTING: Final = {
 """Kinds of gaps, and what is so where a collection has none of them."""
 
 
-def qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
+def check_qdrant(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     """The findings about Qdrant and each configured collection."""
     try:
         surveyed = survey_collections(settings, in_process, _TIMEOUT)
@@ -63,7 +63,7 @@ def _collection(subject: str, surveyed: Surveyed) -> Iterator[Finding]:
         yield Finding("ok", subject, f"the collection {surveyed.physical} is there{alias}, {points}")
     if surveyed.owner is not None:
         yield Finding("ok", subject, _OWNERS[surveyed.owner])
-    for gap in merge(each for each in surveyed.gaps if each.kind != "unread"):
+    for gap in merge_gaps(each for each in surveyed.gaps if each.kind != "unread"):
         yield _finding(subject, gap)
     stopping = [each.what for each in surveyed.gaps if each.stops and each.kind in VECTORS - {"dense"}]
     if stopping:

@@ -91,7 +91,7 @@ def _make_text(length: int, number: int) -> str:
     return (f"{number} " + _WORD * length)[:length]
 
 
-def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
+def check_embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     """The findings about the embedder: it must make vectors of the index's length."""
     section = settings.embedder
     if section.kind == "none":
@@ -100,7 +100,7 @@ def embedder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
         yield from _call("embedder", f"{section.kind}, {section.model}", _embed(settings, in_process))
 
 
-def sparse_encoder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
+def check_sparse_encoder(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     """The findings about the sparse encoder: it must make terms of a text."""
     section = settings.sparse_encoder
     if section.kind == "none":
@@ -109,7 +109,7 @@ def sparse_encoder(settings: Settings, in_process: InProcess) -> Iterator[Findin
         yield from _call("sparse_encoder", f"{section.kind}, {section.model}", _encode(settings, in_process))
 
 
-def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
+def check_reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     """The findings about the reranker: it must score a text. Late interaction depends on the collections' findings."""
     section = settings.rerank
     if section.kind in {"none", "late_interaction"}:
@@ -120,7 +120,7 @@ def reranker(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
         yield from _call("reranker", f"{section.kind} {section.model}".strip(), _score(settings, in_process))
 
 
-def chat(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
+def check_chat(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
     """The findings about the chat model: it must put two texts in order, in the form that it is asked for."""
     if settings.chat.kind == "none":
         yield Finding("ok", "chat", "none is configured")
@@ -134,7 +134,7 @@ def chat(settings: Settings, in_process: InProcess) -> Iterator[Finding]:
 
 
 async def _order(section: ChatSettings, in_process: InProcess) -> list[Finding]:
-    model = clients.chat_model(section, in_process.metrics("check"))
+    model = clients.make_chat_model(section, in_process.metrics("check"))
     assert model is not None
     warnings = []
 
@@ -211,7 +211,7 @@ def _call(section: str, name: str, work: Coroutine[Any, Any, Measured]) -> Itera
 
 async def _embed(settings: Settings, in_process: InProcess) -> Measured:
     # Without the other clients: the embedder answers while another process has the index.
-    made = clients.embedder(settings, in_process, in_process.metrics("check"))
+    made = clients.make_embedder(settings, in_process, in_process.metrics("check"))
     assert made is not None
     # The model in this process serves other checks, too.
     async with nullcontext() if isinstance(made, MiniLM) else aclosing(made):
@@ -224,7 +224,7 @@ async def _embed(settings: Settings, in_process: InProcess) -> Measured:
 
 
 async def _encode(settings: Settings, in_process: InProcess) -> Measured:
-    made = clients.sparse_encoder(settings.sparse_encoder, in_process.metrics("check"))
+    made = clients.make_sparse_encoder(settings.sparse_encoder, in_process.metrics("check"))
     assert made is not None
     async with aclosing(made):
         [vector] = await made.embed([_TEXT], purpose="query", timeout=_TIMEOUT)
@@ -270,7 +270,7 @@ _MOST: Final = 2.0
 _WHY: Final = "deadlines, ages and dates count from the clocks of the producers and of this machine"
 
 
-def clock(settings: Settings, _: InProcess) -> Iterator[Finding]:
+def check_clocks(settings: Settings, _: InProcess) -> Iterator[Finding]:
     """The findings about clocks: this machine's must agree with that of each server that is asked over HTTP."""
     sections: dict[str, tuple[Section, bool]] = {
         "qdrant": (settings.qdrant, True),

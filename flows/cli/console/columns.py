@@ -43,7 +43,7 @@ class Column(Strict):
     min_relevance: float | None = None
 
 
-class Search(Strict):
+class ConsoleSearch(Strict):
     """A search of the page: fields of a query event, which the search flow judges, and the columns."""
 
     columns: Annotated[list[Column], Field(min_length=1, max_length=COLUMNS)]
@@ -83,8 +83,8 @@ def _card(hit: Mapping[str, Any], grades: Mapping[str, int], document: Mapping[s
         "score": hit["score"],
         "relevance": hit.get("relevance"),
         "title": _text(payload.get("title")),
-        "passages": [{**each, "text": shorten(each["text"])} for each in passages],
-        "text": shorten(hit.get("text") or document.get("text") or ""),
+        "passages": [{**each, "text": abbreviate(each["text"])} for each in passages],
+        "text": abbreviate(hit.get("text") or document.get("text") or ""),
         "fields": {
             name: _text(payload[name])
             for name in sorted(payload, key=_LATE.__contains__)
@@ -104,13 +104,13 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return shorten(", ".join(str(_text(each)) for each in value))
+        return abbreviate(", ".join(str(_text(each)) for each in value))
     if isinstance(value, Mapping):
-        return shorten("; ".join(f"{name}: {_text(each)}" for name, each in value.items()))
-    return shorten(str(value))
+        return abbreviate("; ".join(f"{name}: {_text(each)}" for name, each in value.items()))
+    return abbreviate(str(value))
 
 
-def shorten(text: str, most: int = _LONGEST) -> str:
+def abbreviate(text: str, most: int = _LONGEST) -> str:
     """The text with at most that many characters; an ellipsis stands for the rest."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -150,7 +150,7 @@ def compare_columns(lists: Sequence[Sequence[str]], ranked: Sequence[Mapping[str
 
 
 Schema = Mapping[str, Any]
-Control = dict[str, Any]
+RecipeControl = dict[str, Any]
 
 _REACH: Final = 4.0
 """Multiple of a value to which a slider without a natural end reaches."""
@@ -203,7 +203,7 @@ def _leg_weights(recipe: Recipe) -> dict[str, float]:
     return {leg: float(weights.get(leg, 0.0)) for leg in _LEGS}
 
 
-def _control(name: str, schema: Schema, value: Any, known: Schema, own: bool) -> Control:
+def _control(name: str, schema: Schema, value: Any, known: Schema, own: bool) -> RecipeControl:
     given = schema.get("anyOf", [schema])
     branches = [known[each["$ref"].rpartition("/")[2]] if "$ref" in each else each for each in given]
     nullable = any(branch.get("type") == "null" for branch in branches)

@@ -14,11 +14,11 @@ from rich.console import Console as RichConsole
 from flows.assembly.clients import InProcess
 from flows.assembly.delivery import connect
 from flows.cli.config import begin
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
 from flows.cli.console.server import Console, ConsoleServer
 from flows.cli.console.waterfall import trace_spans
-from flows.cli.console.workbench import Answers, Workbench, configure, searcher
+from flows.cli.console.workbench import Configuration, TracedResults, Workbench, searcher
 from flows.cli.output import Config, input_file, out, say
 from flows.process.embedded import Embedded
 from flows.process.supervision import StopSignals
@@ -70,15 +70,15 @@ def console(
     settings = begin(config)
     tracer = tracer_provider().get_tracer("rankstream.console")
     name = config.stem if config is not None else "default"
-    configurations = {name: configure(name, settings, searcher(settings.kafka, tracer))}
+    configurations = {name: Configuration.of(name, settings, searcher(settings.kafka, tracer))}
     for path in other or ():
         if path.stem in configurations:
             raise ConfigError(f"--other: {path}: a configuration is called {path.stem} already")
         its = load(path)
         ask = None if _same_flow(settings.kafka, its.kafka) else searcher(its.kafka, tracer)
-        configurations[path.stem] = configure(path.stem, its, ask)
+        configurations[path.stem] = Configuration.of(path.stem, its, ask)
     with closing(InProcess(settings)) as in_process:
-        bench = Workbench(configurations, Judgements(judgements, queries), Overview(settings, in_process))
+        bench = Workbench(configurations, JudgementFile(judgements, queries), Overview(settings, in_process))
         server = ConsoleServer(Console(bench, origin), port)
         connect(settings.kafka)
         _serve(server, out)
@@ -102,7 +102,7 @@ def serve_embedded(
     settings = running.settings
     ask = searcher(settings.kafka, provider.get_tracer("rankstream.console"), client=running.kafka)
 
-    def ask_alone(searches: Sequence[Mapping[str, Any]]) -> Answers:
+    def ask_alone(searches: Sequence[Mapping[str, Any]]) -> TracedResults:
         spans.clear()
         return ask(searches)
 
@@ -110,6 +110,6 @@ def serve_embedded(
         return trace_spans(spans.get_finished_spans(), trace_id)
 
     overview = Overview(settings, running.in_process, own_broker=True)
-    configurations = {"demo": configure("demo", settings, ask_alone)}
-    bench = Workbench(configurations, Judgements(judgements), overview, spans_of)
+    configurations = {"demo": Configuration.of("demo", settings, ask_alone)}
+    bench = Workbench(configurations, JudgementFile(judgements), overview, spans_of)
     _serve(ConsoleServer(Console(bench), 0), console)

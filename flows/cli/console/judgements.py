@@ -23,7 +23,7 @@ GRADES: Final = range(4)
 """Grades of a document: 0 is not relevant, 3 is perfect."""
 
 
-class Judgements:
+class JudgementFile:
     """The grades of a qrels file, and the queries of a set, by id."""
 
     def __init__(self, qrels: Path, queries: Path | None = None) -> None:

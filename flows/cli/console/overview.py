@@ -12,8 +12,8 @@ from typing import Any, Final
 from flows.assembly.clients import InProcess
 from flows.assembly.collections import AskQdrant, open_client, survey_collections
 from flows.cli.check import Finding
-from flows.cli.check.command import SECTIONS
-from flows.cli.console.columns import shorten
+from flows.cli.check.command import CHECKS, CheckPart
+from flows.cli.console.columns import abbreviate
 from operators.collections.requirements import Surveyed
 from schemas.document import DESTINATION, LANG, NAMESPACE, VERSION
 from schemas.errors import BackendError, ConfigError
@@ -47,7 +47,7 @@ class Overview:
         self._health: tuple[float, list[dict[str, Any]]] | None = None
         self.namespaces: Sequence[str] = [settings.defaults.namespace]
 
-    def read(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Every collection with its namespaces, fields and example queries; one that can't be read has its error."""
         try:
             surveyed = survey_collections(self._settings, self._in_process, _TIMEOUT)
@@ -90,18 +90,18 @@ class Overview:
         """A line for each backend: ok, warning or error, what is so, and what to do."""
         with self._lock:
             if self._health is None or time.monotonic() - self._health[0] > _KEEP:
-                lines = [self._ask(section) for part, section in SECTIONS.items() if part not in self._skipped]
+                lines = [self._ask(part) for part in CHECKS if part not in self._skipped]
                 self._health = time.monotonic(), lines
             return self._health[1]
 
-    def _ask(self, section: Any) -> dict[str, Any]:
-        """The worst finding of a section."""
+    def _ask(self, part: CheckPart) -> dict[str, Any]:
+        """The worst finding of a part."""
         try:
-            findings = list(section(self._settings, self._in_process))
+            findings = list(CHECKS[part](self._settings, self._in_process))
         except (ConfigError, BackendError, OSError) as error:
             findings = [Finding("error", "", str(error))]
         worst = min(findings, key=lambda each: ("error", "warning", "ok").index(each.level))
-        return asdict(worst) | {"subject": section.__name__}
+        return asdict(worst) | {"subject": part.value}
 
 
 def _fields(payloads: Sequence[Mapping[str, Any]], indexes: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ def _fields(payloads: Sequence[Mapping[str, Any]], indexes: Mapping[str, Any]) -
 def _examples(values: Iterable[Any]) -> list[str]:
     given = (value for value in values if value is not None and value != "")
     texts = (", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in given)
-    return list(dict.fromkeys(shorten(text, _SHORT) for text in texts))[:_EXAMPLES]
+    return list(dict.fromkeys(abbreviate(text, _SHORT) for text in texts))[:_EXAMPLES]
 
 
 def _queries(payloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from flows.cli.console.columns import COLUMNS, Column, shorten_overrides
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.workbench import Workbench
 from flows.cli.evaluate.command import compare_values, summarise
 from flows.cli.evaluate.evaluation import DEPTH, to_event
@@ -22,7 +22,7 @@ _OWN: Final = frozenset({"query_id", "timeout_ms", *Column.model_fields})
 """Fields of a query of the set that a run has its own of; a column says all of its own, also by leaving one empty."""
 
 
-class Batch(Strict):
+class BatchRun(Strict):
     """Some queries of the set, to be asked by each column."""
 
     columns: Annotated[list[Column], Field(min_length=1, max_length=COLUMNS)]
@@ -45,7 +45,7 @@ class Tuning(Strict):
     metric: str = "nDCG@10"
 
 
-def measure_batch(bench: Workbench, batch: Batch) -> list[dict[str, dict[str, float]]]:
+def measure_batch(bench: Workbench, batch: BatchRun) -> list[dict[str, dict[str, float]]]:
     """Each column's values of every metric by query with a relevant document. Raises RankstreamError and OSError."""
     judged = {query: bench.judgements.grades_of(query) for query in batch.queries}
     events = [_query_fields(bench.judgements, each) for each in batch.queries]
@@ -53,7 +53,7 @@ def measure_batch(bench: Workbench, batch: Batch) -> list[dict[str, dict[str, fl
     return [by_query(dict(zip(batch.queries, order, strict=True)), judged) for order in orders]
 
 
-def _query_fields(judgements: Judgements, query: str) -> dict[str, Any]:
+def _query_fields(judgements: JudgementFile, query: str) -> dict[str, Any]:
     if query not in judgements.set:
         raise invalid("queries", "the set has none of this id", query)
     event = to_event(judgements.set[query])
@@ -100,9 +100,9 @@ class Tuner:
             self._state = {"state": "recording", "tried": 0, "trials": TRIALS}
             self._thread = threading.Thread(target=self._run, args=(tuning, wanted), name="tuning", daemon=True)
             self._thread.start()
-        return self.read()
+        return self.progress()
 
-    def read(self) -> dict[str, Any]:
+    def progress(self) -> dict[str, Any]:
         """The state: idle, recording, tuning with the number of tried settings, done with the report, or failed."""
         return dict(self._state)
 
@@ -122,7 +122,7 @@ class Tuner:
             asked = tuning.column.model_copy(update={"rerank": True, "min_relevance": None})
             queries = [{**_query_fields(bench.judgements, each), "query_id": each} for each in judged]
             rules = Rules(metric=tuning.metric, trials=TRIALS)
-            ranker, pools = bench.of(tuning.column).ranker, bench.record(asked, queries)
+            ranker, pools = bench.configuration_of(tuning.column).ranker, bench.record(asked, queries)
             tuned = tune_recipe(ranker, recipe, pools, wanted, judged, rules, note)
             report, plain = tuned.report(), bench.plain_recipe(tuning.column)
             overrides = {stage: dict(each) for stage, each in tuned.recipe.written.items()}

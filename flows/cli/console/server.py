@@ -30,9 +30,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from flows.cli.console.columns import Column, Search
-from flows.cli.console.judgements import Judgements
-from flows.cli.console.runs import Batch, Compared, Tuner, Tuning, compare_runs, measure_batch
+from flows.cli.console.columns import Column, ConsoleSearch
+from flows.cli.console.judgements import JudgementFile
+from flows.cli.console.runs import BatchRun, Compared, Tuner, Tuning, compare_runs, measure_batch
 from flows.cli.console.workbench import Workbench
 from flows.cli.query import NoAnswer
 from flows.process.http_server import PATIENCE, HttpServer
@@ -81,7 +81,7 @@ class Keyed(Strict):
     id: str = ""
 
 
-class Ranking(Strict):
+class RankRequest(Strict):
     """A search of the page, ranked again by another column."""
 
     key: str
@@ -109,7 +109,7 @@ class Grade(Strict):
     id: Annotated[str, Field(max_length=MAX_JUDGED)]
     grade: int | None
 
-    def give(self, judgements: Judgements) -> int | None:
+    def give(self, judgements: JudgementFile) -> int | None:
         """Judge, and return the grade before. Raises InputError and OSError."""
         return judgements.judge(self.text, self.namespace, self.id, self.grade)
 
@@ -139,8 +139,8 @@ class Console:
         self._files = read_files()
         tuner = Tuner(bench)
         posts: list[tuple[str, type[BaseModel], Callable[[Any], Any]]] = [
-            ("search", Search, bench.search),
-            ("rank", Ranking, lambda asked: bench.rank(asked.key, asked.column)),
+            ("search", ConsoleSearch, bench.search),
+            ("rank", RankRequest, lambda asked: bench.rank(asked.key, asked.column)),
             ("compare", Keys, lambda asked: bench.compare(asked.keys)),
             ("explain", Keyed, lambda asked: bench.explain(asked.key, asked.id)),
             ("lost", Keyed, lambda asked: bench.lost(asked.key)),
@@ -149,16 +149,16 @@ class Console:
             ("parameters", Column, bench.parameters),
             ("write", Writing, lambda asked: bench.write(asked.column, asked.search)),
             ("judge", Grade, lambda asked: {"before": asked.give(bench.judgements)}),
-            ("run", Batch, lambda asked: {"columns": measure_batch(bench, asked)}),
+            ("run", BatchRun, lambda asked: {"columns": measure_batch(bench, asked)}),
             ("compare-runs", Compared, compare_runs),
             ("tune", Tuning, tuner.start),
         ]
         gets: dict[str, Callable[[], Any]] = {
             "begin": bench.begin,
-            "overview": bench.overview.read,
+            "overview": bench.overview.describe,
             "health": lambda: {"backends": bench.overview.health()},
             "set": bench.judgements.to_view,
-            "tuning": tuner.read,
+            "tuning": tuner.progress,
         }
         self._app = Starlette(
             routes=[

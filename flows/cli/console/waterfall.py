@@ -17,7 +17,7 @@ from opentelemetry.trace import format_trace_id
 
 from schemas.result import LEGS, WEIGHED_LEGS
 
-Row = dict[str, Any]
+WaterfallRow = dict[str, Any]
 Explanation = Mapping[str, Any]
 
 MODELS: Final = frozenset({"rerank"})
@@ -63,9 +63,9 @@ def _scale(parts: Mapping[str, float], total: float) -> dict[str, float]:
     return {name: value * total / before for name, value in parts.items()}
 
 
-def waterfall(explanation: Explanation) -> list[Row]:
+def waterfall(explanation: Explanation) -> list[WaterfallRow]:
     """The rows of legs, fusion and stages: where each begins and ends, its facts, and the words that it found."""
-    rows: list[Row] = []
+    rows: list[WaterfallRow] = []
     at = 0.0
     for name, leg in explanation["legs"].items():
         came = leg.get("contribution")
@@ -78,7 +78,7 @@ def waterfall(explanation: Explanation) -> list[Row]:
     return rows
 
 
-def _stage_row(step: Mapping[str, Any]) -> Row:
+def _stage_row(step: Mapping[str, Any]) -> WaterfallRow:
     parameters = (("parameter " + name, value) for name, value in _facts(step["parameters"]))
     words = (step["values"].get(_WORDS) or {}).items()
     return {
@@ -145,7 +145,7 @@ def timeline(result: Mapping[str, Any], spans: Sequence[ReadableSpan] = ()) -> d
 
 def _of_debug(debug: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The stages one behind the other, the legs side by side: debug has durations, and no beginnings."""
-    rows: list[Row] = []
+    rows: list[WaterfallRow] = []
     at = leg_end = 0.0
     counts, times = debug.get("candidates_per_stage", {}), debug.get("per_stage_latency_ms", {})
     for name in debug.get("stages_hit", ()):

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 from opentelemetry.trace import Tracer, format_trace_id
@@ -13,7 +13,7 @@ from flows.assembly.delivery import connect
 from flows.cli.console import losses
 from flows.cli.console.columns import (
     Column,
-    Search,
+    ConsoleSearch,
     compare_columns,
     controls,
     event_fields,
@@ -22,7 +22,7 @@ from flows.cli.console.columns import (
     to_column,
     write_forms,
 )
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
 from flows.cli.console.waterfall import SpansOf, timeline, waterfall
 from flows.cli.evaluate.evaluation import judged_hit, judged_name
@@ -45,14 +45,14 @@ TIMEOUT: Final = 30.0
 """Seconds to wait for an answer, as `rankstream query` does by default."""
 
 
-class Answers(NamedTuple):
+class TracedResults(NamedTuple):
     """A result event for each query, in the order of the queries, and the trace that they are in, if there is one."""
 
     results: list[dict[str, Any]]
     trace_id: str | None
 
 
-Searcher = Callable[[Sequence[Mapping[str, Any]]], Answers]
+Searcher = Callable[[Sequence[Mapping[str, Any]]], TracedResults]
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Shelved:
     trace_id: str | None
 
     @property
-    def known(self) -> Mapping[str, Mapping[str, Any]]:
+    def documents(self) -> Mapping[str, Mapping[str, Any]]:
         """The documents of the answer by id."""
         return {hit["id"]: hit for hit in self.asked["results"]}
 
@@ -89,10 +89,10 @@ class Configuration:
     ranker: PoolRanker
     ask: Searcher | None
 
-
-def configure(name: str, settings: Settings, ask: Searcher | None) -> Configuration:
-    """A configuration that ranks with explanations."""
-    return Configuration(name, settings, PoolRanker.of(settings, None, explain=True), ask)
+    @classmethod
+    def of(cls, name: str, settings: Settings, ask: Searcher | None) -> Self:
+        """A configuration that ranks with explanations."""
+        return cls(name, settings, PoolRanker.of(settings, None, explain=True), ask)
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Workbench:
     """The state of one console; the first configuration is that of the flow that it asks."""
 
     configurations: Mapping[str, Configuration]
-    judgements: Judgements
+    judgements: JudgementFile
     overview: Overview
     spans: SpansOf = lambda _: ()
     _recent: BoundedCache[str, Shelved] = field(default_factory=lambda: BoundedCache(_POOLS))
@@ -111,7 +111,7 @@ class Workbench:
         """The configuration of the flow that is asked."""
         return next(iter(self.configurations.values()))
 
-    def of(self, column: Column) -> Configuration:
+    def configuration_of(self, column: Column) -> Configuration:
         """The column's configuration. Raises InputError."""
         if not column.config:
             return self.main
@@ -129,7 +129,7 @@ class Workbench:
 
     def plain_recipe(self, column: Column) -> Recipe:
         """The column's recipe as it is configured. Raises InputError."""
-        settings = self.of(column).settings
+        settings = self.configuration_of(column).settings
         profile = settings.profiles.get(column.profile) or settings.profiles[BALANCED]
         name = column.recipe or profile.recipe
         if name not in settings.recipes:
@@ -152,7 +152,7 @@ class Workbench:
             "namespaces": list(self.overview.namespaces),
         }
 
-    def search(self, search: Search) -> dict[str, Any]:
+    def search(self, search: ConsoleSearch) -> dict[str, Any]:
         """Every column's results, and their comparison. Raises RankstreamError and OSError."""
         asked = list(zip(search.columns, search.events(), strict=True))
         by_flow: dict[str, list[tuple[Column, dict[str, Any]]]] = {}
@@ -169,17 +169,17 @@ class Workbench:
         return {"columns": columns, **self.compare([each["key"] for each in columns])}
 
     def _asked_by(self, column: Column) -> Configuration:
-        own = self.of(column)
+        own = self.configuration_of(column)
         return own if own.ask is not None else self.main
 
-    def _ask(self, column: Column, events: Sequence[Mapping[str, Any]]) -> Answers:
+    def _ask(self, column: Column, events: Sequence[Mapping[str, Any]]) -> TracedResults:
         ask = self._asked_by(column).ask
         assert ask is not None
         return ask(events)
 
     def _adapt(self, column: Column, event: Mapping[str, Any]) -> dict[str, Any]:
         """The event for the flow that is asked: one that lacks the column's recipe gives its candidates only."""
-        if self.of(column).ask is not None:
+        if self.configuration_of(column).ask is not None:
             return dict(event)
         asked = {name: value for name, value in event.items() if name not in {"overrides", "min_relevance"}}
         for name, known in (("recipe", self.main.settings.recipes), ("profile", self.main.settings.profiles)):
@@ -191,10 +191,10 @@ class Workbench:
         self, column: Column, event: Mapping[str, Any], result: Mapping[str, Any], trace_id: str | None
     ) -> Shelved:
         pool = result.get("pool")
-        read = self.main.ranker.read(orjson.dumps(pool)) if pool is not None else None
+        read = self.main.ranker.read_pool(orjson.dumps(pool)) if pool is not None else None
         lean = {name: value for name, value in result.items() if name != "pool"}
         shelved = Shelved(uuid.uuid4().hex, event, column, lean, lean, read, trace_id)
-        if read is not None and self.of(column).ask is None:
+        if read is not None and self.configuration_of(column).ask is None:
             self._rank(shelved)
         with self._lock:
             self._recent.put(shelved.key, shelved)
@@ -225,7 +225,11 @@ class Workbench:
         own = shelved.asked.get("provenance", {}).get("recipe")
         # As the flow ranked it, the model reads as many candidates as it did; else those that it read come first.
         same = named.name == own and column.overrides == (shelved.event.get("overrides") or {})
-        ranker = self.of(column).ranker if same else replace(self.of(column).ranker, recipe=named)
+        ranker = (
+            self.configuration_of(column).ranker
+            if same
+            else replace(self.configuration_of(column).ranker, recipe=named)
+        )
         return ranker, read
 
     def _rank(self, shelved: Shelved) -> None:
@@ -234,7 +238,7 @@ class Workbench:
         shelved.result = ranker.rank(read)
 
     def _view(self, shelved: Shelved) -> dict[str, Any]:
-        cards = to_cards(shelved.result, self._grades(shelved.event), shelved.known)
+        cards = to_cards(shelved.result, self._grades(shelved.event), shelved.documents)
         legs = shelved.read.pool.legs if shelved.read is not None else ()
         return {
             **to_column(shelved.result, cards),
@@ -263,7 +267,7 @@ class Workbench:
     def _ranks(self, shelved: Shelved) -> dict[str, int]:
         try:
             ranker, read = self._prepare(shelved)
-            return {id_: rank for rank, (id_, _) in enumerate(ranker.order(read).ranked, 1)}
+            return {id_: rank for rank, (id_, _) in enumerate(ranker.rank_all(read).ranked, 1)}
         except InputError:
             return {}
 
@@ -278,7 +282,7 @@ class Workbench:
         if hit is None or "explanation" not in hit:
             raise invalid("id", "no result has it", id_)
         explanation = hit["explanation"]
-        title = hit["payload"].get("title") or shelved.known.get(id_, {}).get("payload", {}).get("title")
+        title = hit["payload"].get("title") or shelved.documents.get(id_, {}).get("payload", {}).get("title")
         return {"id": id_, "title": title, "rank": hit["rank"], "score": hit["score"], "rows": waterfall(explanation)}
 
     def lost(self, key: str) -> dict[str, Any]:
@@ -291,7 +295,7 @@ class Workbench:
         """The answer to *why is X not here?* for any id. Raises RankstreamError and OSError."""
         shelved = self.recall(key)
         ranker, read = self._prepare(shelved)
-        fates, profiles = losses.trace(ranker, read), self.of(shelved.column).settings.profiles
+        fates, profiles = losses.trace(ranker, read), self.configuration_of(shelved.column).settings.profiles
         if (fate := fates.by_id.get(id_)) is not None:
             said = losses.explain_fate(fate, fates, profiles)
             return said | self._judgement(shelved, fate.judged)
@@ -329,7 +333,7 @@ class Workbench:
         for result in self._ask_bare(column, queries, record=True):
             if "pool" not in result:
                 raise InputError(DeadLetterClass.INVALID, f"no pool was recorded: {_failure(result)}")
-            found.append(self.main.ranker.read(orjson.dumps(result["pool"])))
+            found.append(self.main.ranker.read_pool(orjson.dumps(result["pool"])))
         return found
 
     def _ask_bare(self, column: Column, queries: Sequence[Mapping[str, Any]], **asked: Any) -> Iterator[dict[str, Any]]:
@@ -341,10 +345,10 @@ class Workbench:
 
     def order(self, column: Column, queries: Sequence[Mapping[str, Any]], depth: int) -> list[list[str]]:
         """The names by which each query's first results by a column are judged. Raises RankstreamError and OSError."""
-        own = self.of(column)
+        own = self.configuration_of(column)
         if own.ask is None:
             ranker = replace(own.ranker, recipe=self.recipe(column), explain=False)
-            return [[id_ for id_, _ in ranker.order(read).ranked[:depth]] for read in self.record(column, queries)]
+            return [[id_ for id_, _ in ranker.rank_all(read).ranked[:depth]] for read in self.record(column, queries)]
         found = []
         for result in self._ask_bare(column, queries, limit=depth):
             if result["status"] in {"invalid", "denied", "failed"}:
@@ -362,7 +366,7 @@ class Workbench:
         recipe, plain = self.recipe(column), self.plain_recipe(column)
         short = shorten_overrides(plain, column.overrides)
         event = {"query_id": "q-1", **search, **event_fields(column.model_copy(update={"overrides": short}))}
-        return write_forms(recipe, event, self.of(column).settings)
+        return write_forms(recipe, event, self.configuration_of(column).settings)
 
 
 def _find(result: Mapping[str, Any], id_: str) -> Mapping[str, Any] | None:
@@ -386,7 +390,7 @@ def searcher(
 ) -> Searcher:
     """A function that asks queries side by side, on any thread; `client`: that of a broker in this process."""
 
-    def ask(searches: Sequence[Mapping[str, Any]]) -> Answers:
+    def ask(searches: Sequence[Mapping[str, Any]]) -> TracedResults:
         events: list[Event] = [{"query_id": f"console-{uuid.uuid4()}", **search} for search in searches]
         # Each search has a query client of its own. So a client is used by one thread, and no search waits for another.
         # A client that was kept would have to read all that others were answered in the meantime, too.
@@ -397,6 +401,6 @@ def searcher(
             found = {result["query_id"]: result for result in query_client.ask(events, timeout)}
         context = span.get_span_context()
         trace_id = format_trace_id(context.trace_id) if context.is_valid else None
-        return Answers([found[event["query_id"]] for event in events], trace_id)
+        return TracedResults([found[event["query_id"]] for event in events], trace_id)
 
     return ask

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from flows.cli.config import begin_quietly
 from flows.cli.evaluate import sources
-from flows.cli.evaluate.evaluation import Judgements, Row, groups, read_qrels, read_trec, select_judged, variants
+from flows.cli.evaluate.evaluation import Qrels, ReportRow, groups, read_qrels, read_trec, select_judged, variants
 from flows.cli.output import Json, emit, say, stderr
 from operators.evaluation.comparison import CONFIDENCE, LEAST_CHANGED, ByQuery, Comparison, Verdict, compare_systems
 from operators.evaluation.metrics import TABLE, by_query, parse_run, relevant
@@ -37,12 +37,12 @@ Metric = Annotated[str, typer.Option(parser=_metric, help="Metric that decides."
 
 
 def evaluate(
-    qrels: sources.Qrels,
-    queries: sources.Queries = None,
-    documents: sources.Documents = None,
-    pools: sources.Pools = None,
-    config: sources.Models = None,
-    recipe: sources.Recipes = None,
+    qrels: sources.QrelsOption,
+    queries: sources.QueriesOption = None,
+    documents: sources.DocumentsOption = None,
+    pools: sources.PoolsOption = None,
+    config: sources.ModelsOption = None,
+    recipe: sources.RecipesOption = None,
     stages: Annotated[bool, typer.Option("--stages", help="Add a row for each stage of a recipe.")] = False,
     by: Annotated[
         str | None,
@@ -67,7 +67,7 @@ def evaluate(
         raise typer.BadParameter("it needs --queries, which have the column", param_hint="--by")
     grouped = groups(queries, by) if by is not None and queries is not None else {}
     rows = []
-    with given.open(variants(recipe or given.known, given.known, stages=stages), run_dir) as source:
+    with given.open(variants(recipe or given.named_recipes, given.named_recipes, stages=stages), run_dir) as source:
         for row in source.rows:
             rows.append(row)
             if as_json:
@@ -86,7 +86,7 @@ def evaluate(
     sources.report_lost(((row.name, row.answered, row.lost) for row in rows), allowed=allow_partial)
 
 
-def separation_table(rows: list[Row]) -> Table:
+def separation_table(rows: list[ReportRow]) -> Table:
     """A row a recipe: does its relevance tell the queries that nothing answers, and by which threshold."""
     found = Table("recipe", "AUC of nothing", "min_relevance", "answered", "nothing left out", title="Nothing fits")
     for row in rows:
@@ -96,7 +96,7 @@ def separation_table(rows: list[Row]) -> Table:
     return found
 
 
-def figures_table(rows: list[Row]) -> Table:
+def figures_table(rows: list[ReportRow]) -> Table:
     """A row a recipe: its figures, and its answers by status."""
     found = Table("recipe", *rows[0].figures, "answers")
     for row in rows:
@@ -105,7 +105,7 @@ def figures_table(rows: list[Row]) -> Table:
     return found
 
 
-def group_tables(rows: list[Row], by: str, grouped: Mapping[str, str]) -> Iterator[Table]:
+def group_tables(rows: list[ReportRow], by: str, grouped: Mapping[str, str]) -> Iterator[Table]:
     """The figures of each group of queries, a table a recipe; `by` names the column that has the groups."""
     for row in rows:
         found = Table(printable(by), *row.figures, title=printable(row.name), title_justify="left")
@@ -121,7 +121,7 @@ def _format(figures: Iterable[float]) -> list[str]:
 def compare(
     first: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Run file in TREC format.")],
     second: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Another one, which may be better.")],
-    qrels: sources.Qrels,
+    qrels: sources.QrelsOption,
     metric: Metric = "nDCG@10",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the intervals.")] = 0,
     as_json: Json = False,
@@ -147,7 +147,7 @@ def read_run(path: Path) -> dict[str, list[str]]:
     return read_trec(path, parse_run)
 
 
-def judgements_of_runs(qrels: Path, runs: Mapping[Path, Mapping[str, object]]) -> tuple[Judgements, int]:
+def judgements_of_runs(qrels: Path, runs: Mapping[Path, Mapping[str, object]]) -> tuple[Qrels, int]:
     """The judgements of queries that are in one of the runs, and the number of other judged queries. Raises InputError.
 
     A query that a run lacks counts 0 there. One that both lack was hardly asked: qrels may be those of a larger set.

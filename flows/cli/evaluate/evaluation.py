@@ -46,11 +46,11 @@ NOTHING: Final = "nothing"
 MOST_RERANKED: Final = 1000
 """Candidates that are reranked where all are to be: the most that a profile can say."""
 
-Judgements = Mapping[str, Mapping[str, int]]
-Ranked = Mapping[str, Sequence[tuple[str, float]]]
+Qrels = Mapping[str, Mapping[str, int]]
+TrecRun = Mapping[str, Sequence[tuple[str, float]]]
 """Query -> documents and their scores, best first."""
 
-Document = tuple[str, Mapping[str, Any]]
+DocumentWithId = tuple[str, Mapping[str, Any]]
 """The id and the payload."""
 
 _SHIPPED: Final = Planner(PROFILES)
@@ -66,7 +66,7 @@ class AnswerCounts:
     answered: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
 
-    def add(self, result: Mapping[str, Any]) -> None:
+    def count(self, result: Mapping[str, Any]) -> None:
         """Count a result event."""
         self.answered[result["status"]] += 1
         self.lost.update({each["stage"] for each in result.get("degraded", ())})
@@ -83,7 +83,7 @@ def describe_lost(name: str, answered: Mapping[str, int], lost: Mapping[str, int
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """One way to rank: its figures, its answers by status, the stages they lost, and queries that nothing answers."""
 
     name: str
@@ -221,7 +221,7 @@ def run_flow(
         yield running
 
 
-def read_judgements(qrels: Path, queries: Path, documents: Path | None, planner: Planner = _SHIPPED) -> Judgements:
+def read_judgements(qrels: Path, queries: Path, documents: Path | None, planner: Planner = _SHIPPED) -> Qrels:
     """The judgements in a TREC file about these queries, as `planner` groups their results.
 
     Raises InputError if there are none, or if no document, where they are given, is relevant: every figure would be 0.
@@ -256,7 +256,7 @@ def judged_hit(hit: Mapping[str, Any]) -> str:
     return hit["id"] if key is None else str(key)
 
 
-def read_qrels(path: Path) -> Judgements:
+def read_qrels(path: Path) -> Qrels:
     """The judgements in a TREC file. Raises InputError naming the wrong line."""
     return read_trec(path, metrics.parse_qrels)
 
@@ -272,7 +272,7 @@ def read_trec(path: Path, parse: Callable[[Iterable[str]], Parsed]) -> Parsed:
             raise InputError(DeadLetterClass.INVALID, f"{path}: UTF-8 is expected") from None
 
 
-def select_judged(judged: Judgements, queries: Collection[str], qrels: Path, *asked: Path) -> Judgements:
+def select_judged(judged: Qrels, queries: Collection[str], qrels: Path, *asked: Path) -> Qrels:
     """The judgements of these queries, which were read from the files `asked`. Raises InputError for none."""
     found = {query: grades for query, grades in judged.items() if query in queries}
     if not found:
@@ -281,7 +281,7 @@ def select_judged(judged: Judgements, queries: Collection[str], qrels: Path, *as
 
 
 def check_documents(
-    judged: Judgements, fields: Mapping[str, str | None], documents: Iterable[Document], qrels: Path, file: Path
+    judged: Qrels, fields: Mapping[str, str | None], documents: Iterable[DocumentWithId], qrels: Path, file: Path
 ) -> None:
     """Raise InputError if no document of `file` is relevant to a query; `fields` are those that group their results."""
     names: dict[str | None, set[str]] = {}
@@ -300,8 +300,8 @@ def _foreign(qrels: Path, what: str, judged: Collection[str], *files: Path, hint
 
 
 def measure(
-    running: Embedded, queries: Path, variants: Iterable[Variant], judged: Judgements, runs: Path | None
-) -> Iterator[Row]:
+    running: Embedded, queries: Path, variants: Iterable[Variant], judged: Qrels, runs: Path | None
+) -> Iterator[ReportRow]:
     """Ask every query once in each way, and judge.
 
     A query of the kind `nothing` has no answer: its best result should be less relevant than those of judged queries.
@@ -316,14 +316,14 @@ def measure(
             for result in query_client.ask(asked, ANSWER_TIMEOUT):
                 ranked[result["query_id"]] = [(judged_hit(hit), hit["score"]) for hit in result["results"]]
                 best[result["query_id"]] = max((hit.get("relevance", 0.0) for hit in result["results"]), default=0.0)
-                tally.add(result)
+                tally.count(result)
         with_answer = [best[query] for query in relevant(judged) if query in best and query not in unanswerable]
         found = metrics.separate(with_answer, [best[query] for query in unanswerable if query in best])
         row = make_row(variant.name, ranked, tally.answered, judged, runs)
         yield replace(row, separation=found, lost=tally.lost)
 
 
-def make_row(name: str, ranked: Ranked, answered: Mapping[str, int], judged: Judgements, runs: Path | None) -> Row:
+def make_row(name: str, ranked: TrecRun, answered: Mapping[str, int], judged: Qrels, runs: Path | None) -> ReportRow:
     """The figures of one way to rank; `runs` is a directory for TREC runs."""
     if runs is not None:
         runs.mkdir(parents=True, exist_ok=True)
@@ -333,4 +333,4 @@ def make_row(name: str, ranked: Ranked, answered: Mapping[str, int], judged: Jud
             for query in sorted(ranked):
                 out.writelines(metrics.run_lines(query, ranked[query], name))
     order = {query: [document for document, _ in hits] for query, hits in ranked.items()}
-    return Row(name, metrics.evaluate(order, judged), answered, metrics.by_query(order, judged))
+    return ReportRow(name, metrics.evaluate_run(order, judged), answered, metrics.by_query(order, judged))

@@ -17,7 +17,7 @@ import typer
 from rich.console import RenderableType
 
 from flows.cli.evaluate import evaluation
-from flows.cli.evaluate.evaluation import AnswerCounts, Judgements, Row, Variant
+from flows.cli.evaluate.evaluation import AnswerCounts, Qrels, ReportRow, Variant
 from flows.cli.ingestion import naming, numbered_lines
 from flows.cli.output import input_file, out, say, stderr
 from flows.cli.query import QueryClient
@@ -28,29 +28,29 @@ from schemas.errors import ConfigError, DeadLetterClass, InputError
 from schemas.recipes import SHIPPED, Recipe
 from schemas.settings import Settings, load
 
-Qrels = Annotated[Path, input_file("Relevance judgements in TREC format (qrels).", once=True)]
-Queries = Annotated[Path | None, input_file("JSON Lines file of queries, to run.")]
-Documents = Annotated[
+QrelsOption = Annotated[Path, input_file("Relevance judgements in TREC format (qrels).", once=True)]
+QueriesOption = Annotated[Path | None, input_file("JSON Lines file of queries, to run.")]
+DocumentsOption = Annotated[
     Path | None,
     input_file(
         "JSON Lines file of documents, which are indexed in this process. Default: the configured index is searched as"
         " it is."
     ),
 ]
-Pools = Annotated[
+PoolsOption = Annotated[
     Path | None,
     input_file(
         "JSON Lines file of recorded pools, or of results that carry them, to rank in place of --queries.", once=True
     ),
 ]
-Models = Annotated[
+ModelsOption = Annotated[
     Path | None,
     typer.Option(
         help="YAML configuration file of your models, recipes and index; nothing is written to that index, and its"
         " Kafka isn't used. Default: the models and recipes that are shipped."
     ),
 ]
-Recipes = Annotated[
+RecipesOption = Annotated[
     list[str] | None,
     typer.Option(
         help="Recipe: a name or a YAML file; may be repeated. Default: all shipped recipes, and those of --config."
@@ -68,12 +68,12 @@ _UNANSWERED: Final = 8
 
 
 @dataclass(frozen=True)
-class Source:
+class JudgedQueries:
     """Rows and pools of the judged queries; `tally` counts the answers whose pools the flow recorded."""
 
-    judged: Judgements
+    judged: Qrels
     ranker: PoolRanker
-    rows: Iterator[Row]
+    rows: Iterator[ReportRow]
     pools: Callable[[Recipe], Iterable[ReadPool]]
     note: str
     tally: AnswerCounts = field(default_factory=AnswerCounts)
@@ -112,12 +112,14 @@ class Given:
         self.settings = load(config, index=own) if config is not None else None
 
     @property
-    def known(self) -> Mapping[str, Recipe]:
+    def named_recipes(self) -> Mapping[str, Recipe]:
         """The recipes that have a name."""
         return self.settings.recipes if self.settings is not None else SHIPPED
 
     @contextlib.contextmanager
-    def open(self, variants: Sequence[Variant], run_dir: Path | None = None, *, deep: bool = False) -> Iterator[Source]:
+    def open(
+        self, variants: Sequence[Variant], run_dir: Path | None = None, *, deep: bool = False
+    ) -> Iterator[JudgedQueries]:
         """The source of these ways to rank; `run_dir` is for run files, `deep` has all candidates reranked.
 
         Raises ConfigError, InputError, DeliveryError and BackendError.
@@ -129,7 +131,7 @@ class Given:
             if recorded.unrecorded:
                 note += f"; {recorded.unrecorded} judged queries have results without a pool, and don't count"
             rows = rank_pools(recorded, ranker, variants, run_dir)
-            yield Source(recorded.judged, ranker, rows, recorded.rerank_pools, note)
+            yield JudgedQueries(recorded.judged, ranker, rows, recorded.rerank_pools, note)
             return
         queries = self.queries
         assert queries is not None
@@ -138,10 +140,10 @@ class Given:
         with evaluation.run_flow(self.settings, self.documents, self.index, recipes, stderr, deep=deep) as running:
             rows = evaluation.measure(running, queries, variants, judged, run_dir)
             record = partial(record_pools, running, queries, judged=relevant(judged), ranker=ranker, tally=tally)
-            yield Source(judged, ranker, rows, record, _count(judged), tally)
+            yield JudgedQueries(judged, ranker, rows, record, _count(judged), tally)
 
 
-def _count(judged: Judgements, more: str = "") -> str:
+def _count(judged: Qrels, more: str = "") -> str:
     """The number of judged queries, `more` about them, and that of queries that can't tell rankings apart."""
     counted = len(relevant(judged))
     left = f"; {len(judged) - counted} have no relevant document, and don't count" if counted < len(judged) else ""
@@ -175,8 +177,8 @@ def record_pools(
         for result in query_client.ask(asked, evaluation.ANSWER_TIMEOUT, _UNANSWERED):
             if "pool" not in result:
                 raise ConfigError(f"query {result['query_id']}: no pool was recorded: {result['warnings']}")
-            tally.add(result)
-            pools.append(ranker.read(orjson.dumps(result["pool"])))
+            tally.count(result)
+            pools.append(ranker.read_pool(orjson.dumps(result["pool"])))
     return pools
 
 
@@ -185,7 +187,7 @@ class Recorded:
     """Pools and judgements by query; judged queries whose results carry no pool are `unrecorded`, and don't count."""
 
     pools: Mapping[str, ReadPool]
-    judged: Judgements
+    judged: Qrels
     unrecorded: int = 0
 
     @property
@@ -209,7 +211,7 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     without: set[str] = set()
     for number, line in numbered_lines(path):
         try:
-            read = ranker.read(line)
+            read = ranker.read_pool(line)
         except InputError as error:
             if (query := _query_without_pool(line, error)) is None:
                 raise InputError(error.kind, f"{path}:{number}: {error}") from error
@@ -229,7 +231,9 @@ def read_pools(path: Path, qrels: Path, ranker: PoolRanker) -> Recorded:
     return Recorded(pools, judged, len(without & relevant(every).keys() - pools.keys()))
 
 
-def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None) -> Iterator[Row]:
+def rank_pools(
+    recorded: Recorded, ranker: PoolRanker, variants: Iterable[Variant], runs: Path | None
+) -> Iterator[ReportRow]:
     """Rank every pool in each way, and judge; one with a model needs recorded rerank scores. Raises InputError."""
     for variant in variants:
         if variant.rerank and not recorded.reranked:
@@ -239,7 +243,7 @@ def rank_pools(recorded: Recorded, ranker: PoolRanker, variants: Iterable[Varian
         answered: Counter[str] = Counter()
         for query, read in recorded.pools.items():
             with naming(f"query {query}, recipe {variant.recipe.name}"):
-                status, order = by_recipe.order(read.change_query(rerank=variant.rerank))
+                status, order = by_recipe.rank_all(read.change_query(rerank=variant.rerank))
             found[query] = order[: evaluation.DEPTH]
             answered[status.value] += 1
         yield evaluation.make_row(variant.name, found, answered, recorded.judged, runs)

@@ -18,7 +18,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from flows.cli.config import begin_quietly
 from flows.cli.evaluate import sources
 from flows.cli.evaluate.command import Metric, means_table, signs, summarise, too_few
-from flows.cli.evaluate.evaluation import Judgements, variants
+from flows.cli.evaluate.evaluation import Qrels, variants
 from flows.cli.output import Json, emit, say, stderr
 from flows.cli.rank import PoolRanker, ReadPool, find_recipe
 from operators.evaluation import search as searching
@@ -119,12 +119,12 @@ def tune(
             help="Stages (or fuse, or all), parameters, or their values to try, which are tuned together.",
         ),
     ],
-    qrels: sources.Qrels,
-    queries: sources.Queries = None,
-    documents: sources.Documents = None,
-    pools: sources.Pools = None,
-    config: sources.Models = None,
-    recipe: sources.Recipes = None,
+    qrels: sources.QrelsOption,
+    queries: sources.QueriesOption = None,
+    documents: sources.DocumentsOption = None,
+    pools: sources.PoolsOption = None,
+    config: sources.ModelsOption = None,
+    recipe: sources.RecipesOption = None,
     write: Annotated[
         Path | None, typer.Option(help="New YAML file for the tuned recipes: a section of the configuration.")
     ] = None,
@@ -148,10 +148,10 @@ def tune(
     if write is not None and write.exists():
         raise typer.BadParameter(f"{write} exists", param_hint="--write")
     given = sources.Given(qrels, queries, documents, pools, config, index_dir)
-    recipes = recipes_with([find_recipe(name, given.known) for name in recipe or given.known], wanted)
+    recipes = recipes_with([find_recipe(name, given.named_recipes) for name in recipe or given.named_recipes], wanted)
     rules = Rules(metric, hold_out, seed, trials)
     found = []
-    with given.open(variants(recipe or given.known, given.known, stages=False), deep=True) as source:
+    with given.open(variants(recipe or given.named_recipes, given.named_recipes, stages=False), deep=True) as source:
         for each in recipes:
             recorded = source.pools(each)
             with count_trials(each.name, stderr) as tried:
@@ -204,7 +204,7 @@ def tune_recipe(
     recipe: Recipe,
     pools: Iterable[ReadPool],
     wanted: Sequence[Wanted],
-    judged: Judgements,
+    judged: Qrels,
     rules: Rules,
     tried: Callable[[], None] = lambda: None,
 ) -> Tuned:
@@ -225,7 +225,7 @@ def tune_recipe(
 
     def order(by: Recipe, queries: Iterable[str]) -> dict[str, list[str]]:
         ranker_by = replace(ranker, recipe=by)
-        return {query: [document for document, _ in ranker_by.order(read[query]).ranked] for query in queries}
+        return {query: [document for document, _ in ranker_by.rank_all(read[query]).ranked] for query in queries}
 
     def figure(setting: Setting) -> float:
         by = with_setting(recipe, setting)

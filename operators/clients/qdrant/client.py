@@ -14,7 +14,7 @@ from typing import Any, Final
 from operators.clients.failures import attempt, bisect
 from operators.clients.qdrant.answers import CollectionInfo, Facet, Payload, PayloadTest, Point
 from operators.clients.qdrant.requests import UNLIMITED, Change, Limits
-from operators.query.backend_answers import Hits, Record, RecordPage, point_id
+from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from operators.query.field_map import SAME, FieldMap
 from operators.query.search import Count, Found, Program, QueryBatch, Request, Scroll, Search, Words
 from operators.runtime.dispatcher import defect_of_call
@@ -137,7 +137,7 @@ class QdrantClient(ABC):
             with_payload=self._fields(fields),
             with_vector=False,
             order_by=None if order_by is None else self.fields.order(order_by),
-            offset=None if offset is None else point_id(offset),
+            offset=None if offset is None else parse_point_id(offset),
         )
         page = await self._scroll(collection, body, deadline)
         if self.fields.same:

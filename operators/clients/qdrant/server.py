@@ -18,7 +18,7 @@ from operators.clients.qdrant import answers
 from operators.clients.qdrant.answers import CollectionInfo, Point
 from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, now
 from operators.clients.qdrant.requests import UNLIMITED, Change, split_points
-from operators.query.backend_answers import Hits, RecordPage, point_id
+from operators.query.backend_answers import Hits, RecordPage, parse_point_id
 from schemas.errors import AnswerTooLong, BackendBadResponse, BackendTimeout, Reason
 
 Result = TypeVar("Result")
@@ -108,7 +108,7 @@ class ServerClient(QdrantClient):
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
     ) -> dict[str, Point]:
         body = {
-            "ids": [point_id(each) for each in ids],
+            "ids": [parse_point_id(each) for each in ids],
             "with_payload": fields,
             "with_vector": False if vector is None else [vector],
         }

@@ -24,7 +24,7 @@ from operators.clients.qdrant.client import Body, Fields, Filter, QdrantClient, 
 from operators.clients.qdrant.requests import Change
 from operators.clients.qdrant_edge.conversions import VectorSchema, index_params, make_filter, read_filter
 from operators.clients.qdrant_edge.shards import Collection, Engine, Refusal
-from operators.query.backend_answers import Hits, Record, RecordPage, point_id
+from operators.query.backend_answers import Hits, Record, RecordPage, parse_point_id
 from schemas.errors import BackendError, BackendTimeout
 
 SEARCHES_A_CALL: Final = 8
@@ -111,7 +111,7 @@ class EngineClient(QdrantClient):
     async def _points(
         self, collection: str, ids: Sequence[str], fields: Fields, vector: str | None, deadline: float
     ) -> dict[str, Point]:
-        wanted: list[int | UUID | str] = [point_id(each) for each in ids]
+        wanted: list[int | UUID | str] = [parse_point_id(each) for each in ids]
         vectors = False if vector is None else [vector]
         found = self._read(collection, lambda shard: shard.retrieve(wanted, _selector(fields), vectors), deadline)
         return {str(each.id): Point(each.payload or {}, _vector(each.vector, vector)) for each in found}

@@ -27,7 +27,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.rerankers import Capacity, Reads, RerankRequest
 from operators.clients.rerankers.token_idf import TokenIdf
 from operators.clients.rerankers.token_vectors import DECIMALS, TokenVectors
-from operators.query.backend_answers import Hits, Scores, SomeScores, point_id
+from operators.query.backend_answers import Hits, Scores, SomeScores, parse_point_id
 from operators.ranking.content import is_blank
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, NoTokenVectors
 
@@ -178,7 +178,7 @@ class LateInteraction:
 
     def _search(self, query: WeightedQuery, request: RerankRequest) -> Mapping[str, Any]:
         ids = request.read
-        must: list[Any] = [{"has_id": [point_id(identity) for identity in ids]}]
+        must: list[Any] = [{"has_id": [parse_point_id(identity) for identity in ids]}]
         if request.access is not None:
             # A neighbour, or a candidate, may have been hidden since the legs found it.
             must += request.access.conditions()

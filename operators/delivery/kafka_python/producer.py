@@ -24,7 +24,7 @@ from operators.delivery.client import (
     RecordRefused,
     find_refusal,
 )
-from operators.delivery.error_codes import FENCED, Refusal, curing, ends, refusal
+from operators.delivery.error_codes import FENCED, RefusalCode, curing, ends, refusal_code
 from operators.delivery.kafka_python.connection import connection, describe, further_options, offsets
 from schemas.errors import FatalDelivery, Fenced, RetriableDelivery
 from schemas.settings import KafkaSettings
@@ -64,9 +64,9 @@ class _Requests(KafkaNetClient):
         codes = (code for name, code in self._errors() if ends(code) and not _is_refusal(name, code))
         return next((curing(for_code(code).message or str(code), code) for code in codes), None)
 
-    def refuses(self) -> Refusal | None:
+    def refuses(self) -> RefusalCode | None:
         """The first refusal of a record among the answers; None: there is none."""
-        return next((Refusal(code) for name, code in self._errors() if _is_refusal(name, code)), None)
+        return next((RefusalCode(code) for name, code in self._errors() if _is_refusal(name, code)), None)
 
     def _errors(self) -> Iterator[tuple[str, int]]:
         return ((name, code) for name, answer in list(self.answers) for code in _codes(answer.to_dict()))
@@ -271,7 +271,7 @@ def _failure(what: str, error: KafkaError) -> RetriableDelivery | FatalDelivery:
 
 
 def _is_refusal(request: str, code: int) -> bool:
-    return request.startswith("Produce") and refusal(code) is not None
+    return request.startswith("Produce") and refusal_code(code) is not None
 
 
 def _codes(value: Any) -> Iterator[int]:

@@ -117,7 +117,7 @@ def check_options(settings: KafkaSettings) -> None:
         if settings.options_of_producers:
             Producer({**settings.options_of_producers}, logger=log).close()
     except KafkaException as error:
-        raise ConfigError(f"kafka.options: {error_of(error).str()}") from error
+        raise ConfigError(f"kafka.options: {kafka_error(error).str()}") from error
 
 
 def offsets(commits: Commits) -> list[TopicPartition]:
@@ -128,7 +128,7 @@ def offsets(commits: Commits) -> list[TopicPartition]:
     ]
 
 
-def error_of(exception: KafkaException) -> KafkaError:
+def kafka_error(exception: KafkaException) -> KafkaError:
     """The client's own error."""
     error: KafkaError = exception.args[0]
     return error
@@ -151,7 +151,7 @@ def naming_failures(what: str) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
-        raise failure(what, error_of(error)) from error
+        raise failure(what, kafka_error(error)) from error
 
 
 def _of_no_connection(record: logging.LogRecord) -> bool:

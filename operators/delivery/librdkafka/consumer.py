@@ -48,8 +48,8 @@ from operators.delivery.error_codes import ends
 from operators.delivery.kafka_python.records import SecondReader
 from operators.delivery.librdkafka.connection import (
     describe,
-    error_of,
     failure,
+    kafka_error,
     log,
     naming_failures,
     offsets,
@@ -229,7 +229,7 @@ class LibrdkafkaConsumer:
             # It raises only what is wrong with all partitions.
             errors = [partition.error for partition in committed if partition.error is not None]
         except KafkaException as error:
-            errors = [error_of(error)]
+            errors = [kafka_error(error)]
         if (ending := next((each for each in errors if ends(each.code())), None)) is not None:
             raise FatalDelivery(describe("commit", ending))
         if errors:
@@ -294,7 +294,7 @@ class LibrdkafkaReader(TopicReader):
                 found = self._metadata.offsets_for_times(asked, timeout)
                 errors = [each.error for each in found if each.error is not None]
             except KafkaException as error:
-                errors = [error_of(error)]
+                errors = [kafka_error(error)]
             if not errors:
                 break
             if errors[0].code() not in _LEADERLESS or time.monotonic() > limit:

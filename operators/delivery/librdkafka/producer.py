@@ -21,8 +21,8 @@ from operators.delivery.librdkafka.connection import (
     Connections,
     connection,
     describe,
-    error_of,
     failure,
+    kafka_error,
     log,
     naming_failures,
     offsets,
@@ -128,12 +128,12 @@ class LibrdkafkaTransactions(_Sending):
             self._producer.list_topics(timeout=CALL_TIMEOUT)
         except KafkaException as error:
             self.close()
-            raise RetriableDelivery(f"metadata: {error_of(error).name()}") from error
+            raise RetriableDelivery(f"metadata: {kafka_error(error).name()}") from error
         try:
             self._producer.init_transactions(timeout)
         except KafkaException as error:
             self.close()
-            reason = error_of(error)
+            reason = kafka_error(error)
             passing = reason.retriable() or (reason.code() > 0 and not ends(reason.code()))
             kind = RetriableDelivery if passing else FatalDelivery
             raise kind(describe("init_transactions", reason)) from error
@@ -153,7 +153,7 @@ class LibrdkafkaTransactions(_Sending):
             self._producer.send_offsets_to_transaction(offsets(commits), group, self._timeout)
             self._insisting(self._producer.commit_transaction)
         except KafkaException as error:
-            reason = self._reason(error_of(error))
+            reason = self._reason(kafka_error(error))
             if reason.code() in _FENCED:
                 # Of a transaction's offsets it says that they can be sent again.
                 raise self._fatal(reason) from error
@@ -183,14 +183,14 @@ class LibrdkafkaTransactions(_Sending):
             try:
                 self._producer.commit_transaction(CALL_TIMEOUT)
             except KafkaException as error:
-                return error_of(error)
+                return kafka_error(error)
         return said
 
     def _abort(self, cause: KafkaError) -> None:
         try:
             self._insisting(self._producer.abort_transaction)
         except KafkaException as error:
-            raise self._fatal(cause, f", abort: {error_of(error).name()}") from error
+            raise self._fatal(cause, f", abort: {kafka_error(error).name()}") from error
 
     def _fatal(self, reason: KafkaError, more: str = "") -> FatalDelivery:
         if reason.code() in _FENCED:
@@ -202,7 +202,7 @@ class LibrdkafkaTransactions(_Sending):
             try:
                 call(CALL_TIMEOUT)
             except KafkaException as error:
-                reason = error_of(error)
+                reason = kafka_error(error)
                 if reason.fatal() or reason.txn_requires_abort() or not reason.retriable():
                     raise
                 log.warning("transaction: %s; calling again", reason.name())

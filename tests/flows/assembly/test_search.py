@@ -84,17 +84,17 @@ def test_policies_of_files_change_while_the_flow_runs(tmp_path: Path) -> None:
     def read_thrice() -> tuple[list[str], object]:
         with capture_logs() as lines:
             for _ in range(3):
-                files.read()
+                files.reload()
         [metric] = METRICS.policies_refused.collect()
         return [line["event"] for line in lines], metric.samples[0].value
 
     assert read_thrice() == ([], 0.0)
     file.write_text(json.dumps(wrong))
     assert read_thrice() == (["policies cannot be read, and stay what they were"], 1.0)
-    assert not settings.policies.of("a").read
+    assert not settings.policies.policy_for("a").read
     file.write_text('{"a": {}}')
     assert read_thrice() == (["policies were read"], 0.0)
-    assert settings.policies.of("a").read
+    assert settings.policies.policy_for("a").read
 
 
 def test_nothing_is_kept_where_nothing_may_be() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from flows.assembly.clients import Clients, InProcess, embedder
+from flows.assembly.clients import Clients, InProcess, make_embedder
 from operators.clients.http.transport import proxy_for
 from operators.clients.rerankers.listwise import FORM
 from operators.telemetry.metrics import FlowMetrics, Instruments
@@ -31,7 +31,7 @@ async def embed(section: dict[str, Any]) -> int | BackendError:
     settings = load(
         None, {"qdrant": {"url": "http://q", "dimension": 2}, "rerank": {"kind": "none"}, "embedder": section}
     )
-    client = embedder(settings, InProcess(settings), METRICS)
+    client = make_embedder(settings, InProcess(settings), METRICS)
     assert client is not None
     try:
         return len(await client.embed(["a text"], purpose="query", timeout=10.0))

@@ -11,7 +11,7 @@ import pytest
 from bench.stubs import DIMENSION, stub_backends
 from flows.assembly.clients import Clients, InProcess, try_embedder
 from flows.assembly.collections import CollectionLog, ensure_collections
-from flows.cli.check.qdrant import qdrant as findings
+from flows.cli.check.qdrant import check_qdrant
 from operators.clients.local.minilm import NAMES
 from operators.collections.analysers import CURRENT
 from operators.collections.catalogue import Catalogue
@@ -60,7 +60,7 @@ def test_a_collection_is_told_when_it_begins_not_to_fit_and_when_it_fits(
 
         async def read() -> None:
             for _ in range(2):
-                await catalogue.read(TIMEOUT)
+                await catalogue.refresh(TIMEOUT)
             seen.append(lines(caplog))
 
         await read()
@@ -91,7 +91,7 @@ def test_a_collection_that_fits_is_no_news(server: Server, caplog: pytest.LogCap
 
     async def scenario() -> None:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
-        await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
+        await Catalogue(client, given.qdrant, CollectionLog(given).seen).refresh(TIMEOUT)
         await client.aclose()
 
     asyncio.run(scenario())
@@ -117,17 +117,17 @@ def test_contexts_that_know_no_firewall_are_told_and_not_searched(
     async def scenario() -> bool:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
         catalogue = Catalogue(client, given.qdrant, CollectionLog(given).seen, hides=firewall)
-        before = catalogue.of("docs").has("dense_context")
-        await catalogue.read(TIMEOUT)
+        before = catalogue.capabilities_of("docs").has("dense_context")
+        await catalogue.refresh(TIMEOUT)
         await client.aclose()
         assert before is not firewall
-        able = catalogue.of("docs")
+        able = catalogue.capabilities_of("docs")
         assert able.has("dense_context") is able.has("sparse_context")
         return able.has("dense_context")
 
     assert asyncio.run(scenario()) is not bool(told)
     logged = lines(caplog)
-    found = [each for each in findings(given, InProcess(given)) if "with their neighbours" in each.what]
+    found = [each for each in check_qdrant(given, InProcess(given)) if "with their neighbours" in each.what]
     assert (len(logged), len(found)) == (told, told)
     for said in (*logged, *(f"{each.what} {each.remedy}" for each in found)):
         assert "neighbours of another classification" in said
@@ -182,12 +182,12 @@ def test_the_terms_that_an_earlier_version_did_not_make_are_told(
 
     async def read() -> None:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
-        await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
+        await Catalogue(client, given.qdrant, CollectionLog(given).seen).refresh(TIMEOUT)
         await client.aclose()
 
     asyncio.run(read())
     [logged] = [line for line in lines(caplog) if "the keyword leg finds less" in line]
-    [found] = [each for each in findings(given, InProcess(given)) if "the keyword leg finds less" in each.what]
+    [found] = [each for each in check_qdrant(given, InProcess(given)) if "the keyword leg finds less" in each.what]
     assert found.level == "warning"
     for said in (logged, f"{found.what} {found.remedy}"):
         assert lacks in said
@@ -204,13 +204,13 @@ def test_other_prompts_than_the_indexs_are_told(server: Server, caplog: pytest.L
 
     async def read(given: Settings) -> None:
         client = Clients.of(given, InProcess(given), METRICS).qdrant
-        await Catalogue(client, given.qdrant, CollectionLog(given).seen).read(TIMEOUT)
+        await Catalogue(client, given.qdrant, CollectionLog(given).seen).refresh(TIMEOUT)
         await client.aclose()
 
     for given, warns in ((same, False), (other, True)):
         asyncio.run(read(given))
         assert [("prompts differ" in line, "passage: " in line) for line in lines(caplog)] == [(True, True)] * warns
-        found = [each for each in findings(given, InProcess(given)) if "prompts differ" in each.what]
+        found = [each for each in check_qdrant(given, InProcess(given)) if "prompts differ" in each.what]
         assert [each.level for each in found] == ["warning"] * warns
 
 
@@ -227,4 +227,4 @@ def test_an_index_of_either_precision_fits_and_says_which_it_has(server: Server,
     noted = server.info("docs").metadata["rankstream"]
     assert noted["embedder"] == NAMES["int8" if precision == "int8" else "float32"]
     other = configured("float32" if precision == "int8" else "int8")
-    assert {each.level for each in findings(other, InProcess(other))} == {"ok"}
+    assert {each.level for each in check_qdrant(other, InProcess(other))} == {"ok"}

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from flows.assembly.clients import InProcess
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
 from flows.cli.console.server import TOKEN, Console, ConsoleServer
-from flows.cli.console.workbench import Answers, Searcher, Workbench, configure
+from flows.cli.console.workbench import Configuration, Searcher, TracedResults, Workbench
 from flows.cli.query import refusal
 from schemas.settings import Settings, load
 
@@ -69,9 +69,9 @@ class Served(NamedTuple):
         return ask(self.port, "GET", f"/api/{name}", None, **{TOKEN: self.console.token or "", **headers})
 
 
-def nothing(searches: Sequence[Mapping[str, Any]]) -> Answers:
+def nothing(searches: Sequence[Mapping[str, Any]]) -> TracedResults:
     """A refusal for each query."""
-    return Answers([refusal("q", "invalid", "not today") for _ in searches], None)
+    return TracedResults([refusal("q", "invalid", "not today") for _ in searches], None)
 
 
 def workbench(directory: Path, answer: Searcher, settings: Settings | None = None) -> Workbench:
@@ -85,7 +85,7 @@ def workbench(directory: Path, answer: Searcher, settings: Settings | None = Non
         },
     )
     overview = Overview(its, InProcess(its), own_broker=True)
-    return Workbench({"main": configure("main", its, answer)}, Judgements(directory / "j.qrels"), overview)
+    return Workbench({"main": Configuration.of("main", its, answer)}, JudgementFile(directory / "j.qrels"), overview)
 
 
 @contextmanager

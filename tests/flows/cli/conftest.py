@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.kafka.broker import Broker
-from flows.cli.console.workbench import Answers
+from flows.cli.console.workbench import TracedResults
 from operators.delivery import topics
 from schemas.settings import KafkaSettings, Topics
 from tests.flows.cli.browsing import Asked, Served, nothing, serving, workbench
@@ -39,7 +39,7 @@ def asked() -> Asked:
 def served(asked: Asked, tmp_path: Path) -> Iterator[Served]:
     """A console that notes what it is to ask."""
 
-    def note(searches: Sequence[Mapping[str, Any]]) -> Answers:
+    def note(searches: Sequence[Mapping[str, Any]]) -> TracedResults:
         asked.append(searches)
         return nothing(searches)
 

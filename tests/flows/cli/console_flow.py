@@ -9,9 +9,9 @@ from typing import Any, Final
 from opentelemetry.sdk.trace import TracerProvider
 from rich.console import Console as RichConsole
 
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.overview import Overview
-from flows.cli.console.workbench import Workbench, configure, searcher
+from flows.cli.console.workbench import Configuration, Workbench, searcher
 from flows.cli.ingestion import index_once, read_jsonl
 from flows.process.embedded import start_embedded
 from schemas.settings import load
@@ -51,8 +51,8 @@ def shop(directory: Path, models: Mapping[str, Any] = _OVERRIDES) -> Iterator[Se
             ask = searcher(settings.kafka, TracerProvider().get_tracer("console"), client=flow.kafka)
             other = load(None, {"qdrant": {"url": "http://127.0.0.1:9"}, "recipes": {"plain": {"stages": ["rrf"]}}})
             bench = Workbench(
-                {"shop": configure("shop", settings, ask), "other": configure("other", other, None)},
-                Judgements(directory / "qrels.txt", directory / "queries.jsonl"),
+                {"shop": Configuration.of("shop", settings, ask), "other": Configuration.of("other", other, None)},
+                JudgementFile(directory / "qrels.txt", directory / "queries.jsonl"),
                 Overview(settings, flow.in_process, own_broker=True),
             )
             with serving(bench) as served:

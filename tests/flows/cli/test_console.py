@@ -14,11 +14,11 @@ import pytest
 
 from flows.cli.console import server as console_server
 from flows.cli.console.server import MAX_BODY, Console, ConsoleServer, read_files
-from flows.cli.console.workbench import Answers
+from flows.cli.console.workbench import TracedResults
 from flows.cli.query import NoAnswer
 from flows.process.http_server import ServedConnection
 from operators.delivery.client import RecordRefused
-from operators.delivery.error_codes import Refusal
+from operators.delivery.error_codes import RefusalCode
 from operators.evaluation.metrics import TABLE
 from schemas.errors import ConfigError, FatalDelivery
 from schemas.result import Status
@@ -222,7 +222,7 @@ def test_recipes_and_profiles_are_listed(served: Served) -> None:
 def too_large() -> FatalDelivery:
     """The error for a query that its topic does not take."""
     error = FatalDelivery("a query is larger than the topic takes")
-    error.__cause__ = RecordRefused([], Refusal.MESSAGE_TOO_LARGE)
+    error.__cause__ = RecordRefused([], RefusalCode.MESSAGE_TOO_LARGE)
     return error
 
 
@@ -233,7 +233,7 @@ def too_large() -> FatalDelivery:
 def test_what_kafka_did_not_do_is_said(tmp_path: Path, error: Exception, status: int) -> None:
     """The status and the words tell a late answer, a broker that is away and a query that is too large apart."""
 
-    def fail(_: Sequence[Mapping[str, Any]]) -> Answers:
+    def fail(_: Sequence[Mapping[str, Any]]) -> TracedResults:
         raise error
 
     with serving(workbench(tmp_path, fail)) as served:
@@ -299,7 +299,7 @@ def test_another_failure_is_logged_without_what_was_asked(
 ) -> None:
     """Its kind is said in one line and in the answer, and its message, which may quote a text, is not."""
 
-    def fail(_: Sequence[Mapping[str, Any]]) -> Answers:
+    def fail(_: Sequence[Mapping[str, Any]]) -> TracedResults:
         raise KeyError("harbor")
 
     with serving(workbench(tmp_path, fail)) as served:

@@ -12,12 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.cli.console.columns import Column, Search, compare_columns, controls, shorten_overrides, write_forms
-from flows.cli.console.judgements import Judgements
+from flows.cli.console.columns import Column, ConsoleSearch, compare_columns, controls, shorten_overrides, write_forms
+from flows.cli.console.judgements import JudgementFile
 from flows.cli.console.losses import explain_fate, to_view, trace
-from flows.cli.console.runs import Batch, measure_batch
+from flows.cli.console.runs import BatchRun, measure_batch
 from flows.cli.console.waterfall import share_score, timeline, waterfall
-from flows.cli.console.workbench import Answers, Workbench, configure
+from flows.cli.console.workbench import Configuration, TracedResults, Workbench
 from flows.cli.evaluate.evaluation import read_judgements
 from flows.cli.rank import PoolRanker
 from operators.evaluation.metrics import parse_qrels
@@ -88,7 +88,7 @@ def test_a_model_takes_its_share_of_all_parts(before: float, model: float, weigh
 
 def test_every_candidate_has_a_fate() -> None:
     """Those on the page, those behind it, and a duplicate, which says of whom."""
-    fates = trace(RANKER, RANKER.read(pool("hybrid")))
+    fates = trace(RANKER, RANKER.read_pool(pool("hybrid")))
     assert fates.by_id.keys() == TEXTS.keys()
     assert sorted(fate.rank for fate in fates.by_id.values() if fate.rank is not None) == [1, 2, 3, 4, 5]
     [lost] = [fate for fate in fates.by_id.values() if fate.rank is None]
@@ -101,11 +101,11 @@ def test_every_candidate_has_a_fate() -> None:
 
 def test_a_threshold_and_a_leg_without_weight_are_named() -> None:
     """A candidate below min_relevance says its relevance; one that an unused leg found says which leg that is."""
-    below = trace(RANKER, RANKER.read(pool("hybrid", min_relevance=0.99)))
+    below = trace(RANKER, RANKER.read_pool(pool("hybrid", min_relevance=0.99)))
     dropped = [fate for fate in below.by_id.values() if fate.lost_at == "min_relevance"]
     assert dropped
     assert all(fate.relevance is not None and f"is {fate.relevance:.3f}" in fate.why for fate in dropped)
-    alone = trace(RANKER, RANKER.read(pool("vector")))
+    alone = trace(RANKER, RANKER.read_pool(pool("vector")))
     fate = alone.by_id["f"]
     why = "only keyword found it, which the recipe gives no weight"
     assert (fate.rank, fate.lost_at, fate.why) == (None, "vector", why)
@@ -168,8 +168,10 @@ def test_a_change_of_weights_drops_no_candidate(tmp_path: Path) -> None:
     """Candidates that the model has not read stay behind those that it has, and the answer names a remedy."""
     asked = orjson.loads(pool("hybrid")) | {"rerank": {"a": 0.9, "b": 0.4}, "reranked_candidates": 2}
     line = orjson.dumps(asked)
-    bench = workbench(tmp_path, lambda _: Answers([{**RANKER(line), "pool": asked}], None))
-    [column] = bench.search(Search.model_validate({"text": "moon", "columns": [{"recipe": "hybrid"}]}))["columns"]
+    bench = workbench(tmp_path, lambda _: TracedResults([{**RANKER(line), "pool": asked}], None))
+    [column] = bench.search(ConsoleSearch.model_validate({"text": "moon", "columns": [{"recipe": "hybrid"}]}))[
+        "columns"
+    ]
     overrides: dict[str, Any] = {"score": {"weights": {"vector": 0.1, "keyword": 3.0}}}
     bench.rank(column["key"], Column(recipe="hybrid", overrides=overrides))
     ranks = {each: bench.why(column["key"], each)["verdict"] for each in TEXTS}
@@ -187,11 +189,11 @@ def grouped(directory: Path, hits: list[dict[str, Any]], **fields: Any) -> Workb
     profiles = {"balanced": {"group_by": "page"}}
     settings = load(None, {"qdrant": qdrant, "embedder": {"kind": "none"}, "profiles": profiles, **fields})
 
-    def answer(searches: Sequence[Mapping[str, Any]]) -> Answers:
+    def answer(searches: Sequence[Mapping[str, Any]]) -> TracedResults:
         legs = [{"name": "keyword", "hits": hits}]
         pools = [{"query": {"query_id": "q", **search}, "now": NOW, "legs": legs} for search in searches]
         ranker = PoolRanker.of(settings, None, explain=True)
-        return Answers([{**ranker(orjson.dumps(each)), "pool": each} for each in pools], None)
+        return TracedResults([{**ranker(orjson.dumps(each)), "pool": each} for each in pools], None)
 
     return workbench(directory, answer, settings)
 
@@ -206,7 +208,7 @@ def test_a_grouped_result_is_judged_by_its_key(tmp_path: Path) -> None:
         for rank, (id_, page) in enumerate(parts)
     ]
     bench = grouped(tmp_path, hits)
-    asked = Search.model_validate({"text": "moon", "columns": [{"recipe": "keyword"}, {"recipe": "rrf"}]})
+    asked = ConsoleSearch.model_validate({"text": "moon", "columns": [{"recipe": "keyword"}, {"recipe": "rrf"}]})
     [column, _] = bench.search(asked)["columns"]
     assert [(card["id"], card["judged"]) for card in column["cards"]] == [("a#1", "7"), ("b#1", "8"), ("c", "c")]
     bench.judgements.judge("moon", "default", "7", 2)
@@ -217,7 +219,7 @@ def test_a_grouped_result_is_judged_by_its_key(tmp_path: Path) -> None:
     assert (why["judged"], why["grade"]) == ("7", 2)
     [query] = bench.judgements.set
     for columns in ([Column(recipe="keyword")], [Column(recipe="keyword"), Column(recipe="rrf")]):
-        values = measure_batch(bench, Batch(columns=columns, queries=[query]))
+        values = measure_batch(bench, BatchRun(columns=columns, queries=[query]))
         assert [each["MRR@10"] for each in values] == [{query: 1.0}] * len(columns)
 
 
@@ -225,14 +227,14 @@ def test_a_column_of_another_configuration_is_judged_by_keys(tmp_path: Path) -> 
     """It ranks the flow's candidates in this process."""
     hits = [{"id": f"{key}#{rank}", "score": 9.0 - rank, "payload": {"page": key}} for rank, key in enumerate((7, 8))]
     bench = grouped(tmp_path, hits)
-    other = {"main": bench.main, "other": configure("other", bench.main.settings, None)}
+    other = {"main": bench.main, "other": Configuration.of("other", bench.main.settings, None)}
     bench = replace(bench, configurations=other)
     assert bench.order(Column(config="other", recipe="keyword"), [{"text": "moon"}], 10) == [["7", "8"]]
 
 
 def test_judgements_are_what_evaluate_reads(tmp_path: Path) -> None:
     """Grades and queries are in two files that `evaluate` takes; a grade is taken back, and they are read again."""
-    kept = Judgements(tmp_path / "j.qrels")
+    kept = JudgementFile(tmp_path / "j.qrels")
     assert kept.judge("moon tide", "sea", "d1", 2) is None
     assert kept.judge("moon  tide", "sea", "d1", 3) == 2
     assert kept.judge("bread", "sea", "d2", 0) is None
@@ -240,7 +242,7 @@ def test_judgements_are_what_evaluate_reads(tmp_path: Path) -> None:
     assert kept.judge("bread", "sea", "d3", None) == 1
     judged = read_judgements(kept.qrels, kept.queries, None)
     assert sorted(map(dict, judged.values()), key=str) == [{"d1": 3}, {"d2": 0}]
-    again = Judgements(tmp_path / "j.qrels")
+    again = JudgementFile(tmp_path / "j.qrels")
     assert (again.grades, again.set) == (kept.grades, kept.set)
     assert parse_qrels((tmp_path / "j.qrels").read_text().splitlines()) == kept.grades
     assert [each["text"] for each in again.to_view()["queries"]] == ["moon tide", "bread"]
@@ -252,9 +254,9 @@ def test_any_document_and_query_can_be_judged(tmp_path: Path, id_: str) -> None:
     queries, documents = tmp_path / "q.jsonl", tmp_path / "d.jsonl"
     queries.write_bytes(orjson.dumps({"query_id": id_, "text": "moon", "namespace": "sea"}))
     documents.write_bytes(orjson.dumps({"id": id_, "text": "t"}))
-    kept = Judgements(tmp_path / "j.qrels", queries)
+    kept = JudgementFile(tmp_path / "j.qrels", queries)
     kept.judge("moon", "sea", id_, 2)
-    assert kept.grades == Judgements(tmp_path / "j.qrels", queries).grades == {id_: {id_: 2}}
+    assert kept.grades == JudgementFile(tmp_path / "j.qrels", queries).grades == {id_: {id_: 2}}
     assert read_judgements(kept.qrels, queries, documents) == kept.grades
 
 
@@ -264,7 +266,7 @@ def test_any_document_and_query_can_be_judged(tmp_path: Path, id_: str) -> None:
 )
 def test_what_qrels_cannot_hold_is_refused(tmp_path: Path, text: str, id_: str, grade: int, said: str) -> None:
     """The error says why, and nothing is written."""
-    kept = Judgements(tmp_path / "j.qrels")
+    kept = JudgementFile(tmp_path / "j.qrels")
     with pytest.raises(InputError, match=said):
         kept.judge(text, "n", id_, grade)
     assert list(tmp_path.iterdir()) == []
@@ -274,7 +276,7 @@ def test_the_queries_of_a_set_keep_their_ids(tmp_path: Path) -> None:
     """A text of the set is judged under its id, and the set gets no second one; a new text is added behind it."""
     queries = tmp_path / "q.jsonl"
     queries.write_bytes(orjson.dumps({"query_id": "q7", "text": "moon", "namespace": "sea"}))
-    kept = Judgements(tmp_path / "j.qrels", queries)
+    kept = JudgementFile(tmp_path / "j.qrels", queries)
     kept.judge("moon", "sea", "d1", 1)
     kept.judge("tide", "sea", "d1", 1)
     assert kept.grades["q7"] == {"d1": 1}
@@ -287,10 +289,10 @@ def test_a_set_may_be_of_recorded_results(tmp_path: Path) -> None:
     asked = {"query_id": "q7", "text": "moon", "namespace": "sea"}
     result = {"result_id": "r", "query_id": "q7", "pool": {"query": asked, "legs": []}}
     queries.write_bytes(orjson.dumps(result))
-    assert Judgements(tmp_path / "j.qrels", queries).set == {"q7": asked}
+    assert JudgementFile(tmp_path / "j.qrels", queries).set == {"q7": asked}
     queries.write_bytes(orjson.dumps({"result_id": "r", "query_id": "q7"}))
     with pytest.raises(InputError, match=r"results\.jsonl:1: a result without its pool"):
-        Judgements(tmp_path / "j.qrels", queries)
+        JudgementFile(tmp_path / "j.qrels", queries)
 
 
 def test_an_id_of_two_queries_is_refused(tmp_path: Path) -> None:
@@ -298,10 +300,10 @@ def test_an_id_of_two_queries_is_refused(tmp_path: Path) -> None:
     queries = tmp_path / "q.jsonl"
     lines = [orjson.dumps({"query_id": "q7", "text": text}) for text in ("moon", "moon", "tide")]
     queries.write_bytes(b"\n".join(lines[:2]))
-    assert Judgements(tmp_path / "j.qrels", queries).set.keys() == {"q7"}
+    assert JudgementFile(tmp_path / "j.qrels", queries).set.keys() == {"q7"}
     queries.write_bytes(b"\n".join(lines))
     with pytest.raises(InputError, match=r"q\.jsonl:3: query_id: another query has q7"):
-        Judgements(tmp_path / "j.qrels", queries)
+        JudgementFile(tmp_path / "j.qrels", queries)
 
 
 def test_legs_are_drawn_side_by_side() -> None:

@@ -11,7 +11,7 @@ from flows.cli.evaluate.evaluation import (
     DEPTH,
     TIMEOUT_MS,
     AnswerCounts,
-    Row,
+    ReportRow,
     Variant,
     describe_lost,
     events,
@@ -57,12 +57,12 @@ def asked(directory: Path, *lines: Any, **more: Any) -> list[dict[str, Any]]:
 def test_lost_answers_are_counted_by_status_and_stage() -> None:
     """An answer that lost a stage twice counts once for it; whole answers are nothing to say."""
     tally = AnswerCounts()
-    tally.add({"status": "ok", "degraded": []})
+    tally.count({"status": "ok", "degraded": []})
     assert describe_lost("hybrid", tally.answered, tally.lost) is None
     lost = [{"stage": "rerank", "reason": "timeout"}, {"stage": "vector", "reason": "timeout"}]
     for result in ({"status": "partial", "degraded": lost}, {"status": "unranked", "degraded": [*lost[:1] * 2]}):
-        tally.add(result)
-    tally.add({"status": "expired"})
+        tally.count(result)
+    tally.count({"status": "expired"})
     said = "hybrid: 3 of 4 answers are not whole (1 expired, 1 partial, 1 unranked)"
     stages = "; rerank was lost 2 times; vector was lost 1 times"
     assert describe_lost("hybrid", tally.answered, tally.lost) == said + stages
@@ -97,7 +97,7 @@ def test_recipes_alone_are_a_configuration_for_documents(tmp_path: Path) -> None
     """A section as the console writes it is enough where no configured index is searched, and only there."""
     config = Path(written(tmp_path, "part.yaml", "recipes: {mine: {stages: [{vector: {}}]}}"))
     files = tmp_path / "qrels", tmp_path / "queries.jsonl"
-    assert "mine" in Given(*files, tmp_path / "documents.jsonl", None, config, None).known
+    assert "mine" in Given(*files, tmp_path / "documents.jsonl", None, config, None).named_recipes
     with pytest.raises(ConfigError, match="qdrant: missing"):
         Given(*files, None, None, config, None)
 
@@ -328,15 +328,15 @@ def test_judgements_of_another_set_are_refused(tmp_path: Path, qrels: str, said:
 def test_a_threshold_a_way() -> None:
     """The second table has the area and the proposed threshold of each way whose queries are told apart."""
     found = separate([0.8, 0.6], [0.2])
-    table = separation_table([Row("one", {}, {}, separation=found), Row("other", {}, {})])
+    table = separation_table([ReportRow("one", {}, {}, separation=found), ReportRow("other", {}, {})])
     assert [list(column.cells) for column in table.columns] == [["one"], ["1.000"], ["0.600"], ["1.000"], ["1.000"]]
 
 
 def test_a_row_a_way() -> None:
     """The table has each way's figures and how its queries were answered."""
     rows = [
-        Row("hybrid", {"any@5": 0.5, "MRR@10": 0.25}, {"ok": 3, "failed": 1}),
-        Row("rrf", {"any@5": 1.0, "MRR@10": 0.125}, {"ok": 4}),
+        ReportRow("hybrid", {"any@5": 0.5, "MRR@10": 0.25}, {"ok": 3, "failed": 1}),
+        ReportRow("rrf", {"any@5": 1.0, "MRR@10": 0.125}, {"ok": 4}),
     ]
     shown = figures_table(rows)
     assert [column.header for column in shown.columns] == ["recipe", "any@5", "MRR@10", "answers"]

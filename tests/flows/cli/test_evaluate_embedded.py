@@ -11,7 +11,7 @@ from rich.console import Console
 from flows.cli.evaluate import evaluation, sources
 from flows.cli.evaluate import tune as recipe_file
 from flows.cli.evaluate import tune as tuning
-from flows.cli.evaluate.evaluation import Row, Variant
+from flows.cli.evaluate.evaluation import ReportRow, Variant
 from flows.cli.rank import PoolRanker, ReadPool
 from operators.evaluation.search import Wanted
 from schemas.recipes import Recipe
@@ -43,7 +43,7 @@ class Set:
         self.qrels.write_text("".join(f"{query} 0 {document} 1\n" for query, (_, document) in QUERIES.items()))
         self.judged = evaluation.read_judgements(self.qrels, self.queries, self.documents)
 
-    def measured(self, settings: Settings, recipe: Recipe, runs: Path) -> Row:
+    def measured(self, settings: Settings, recipe: Recipe, runs: Path) -> ReportRow:
         """The flow's figures by this recipe, with its model."""
         with evaluation.run_flow(settings, self.documents, self.index, [recipe], QUIET) as running:
             (row,) = evaluation.measure(running, self.queries, [Variant(recipe, True)], self.judged, runs)
@@ -78,5 +78,5 @@ def test_a_tuned_recipe_runs_as_it_was_tuned(tmp_path: Path) -> None:
         assert run == [
             [read.pool.query.query_id, "Q0", document, str(rank)]
             for read in sorted(pools, key=lambda read: read.pool.query.query_id)
-            for rank, (document, _) in enumerate(offline.order(read).ranked, 1)
+            for rank, (document, _) in enumerate(offline.rank_all(read).ranked, 1)
         ]

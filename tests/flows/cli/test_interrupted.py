@@ -15,7 +15,7 @@ def test_an_interrupt_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) 
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command_line, "main", interrupted)
+    monkeypatch.setattr(command_line, "run_command_line", interrupted)
     with pytest.raises(SystemExit) as ended:
         program.main()
     assert ended.value.code == program.INTERRUPTED == 130
@@ -28,7 +28,7 @@ import os, signal
 from flows.cli import __main__ as program
 own, os.getpid = os.getpid(), lambda: 1
 import flows.cli.main
-flows.cli.main.main = lambda: os.kill(own, signal.SIGTERM)
+flows.cli.main.run_command_line = lambda: os.kill(own, signal.SIGTERM)
 program.main()
 """
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 143

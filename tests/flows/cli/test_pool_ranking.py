@@ -327,7 +327,7 @@ def test_a_group_is_ranked_by_its_key() -> None:
     ]
     document = pool(legs, recipe="vector", group_by="parent", group_size=2, limit=2)
     ranker = by(None)
-    assert [id_ for id_, _ in ranker.order(ranker.read(orjson.dumps(document))).ranked] == ["p", "b", "q"]
+    assert [id_ for id_, _ in ranker.rank_all(ranker.read_pool(orjson.dumps(document))).ranked] == ["p", "b", "q"]
     result = ranked(document)
     assert (ids(result), result["total"], result["has_more"]) == (["a", "b"], 3, True)
     assert [(each["group"]["key"], each["group"]["count"]) for each in result["results"]] == [("p", 2), (None, 1)]

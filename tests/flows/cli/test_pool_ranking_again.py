@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.cli.rank import PoolRanker, find_recipe
-from operators.query.cursor import Cursor, Offset, result_digest
+from operators.query.cursor import Cursor, PoolSlice, result_digest
 from operators.query.in_flight import InFlight
 from operators.query.plan import Planner
 from operators.ranking.candidate import Leg
@@ -65,10 +65,10 @@ def test_a_continued_page_is_the_page_that_the_flow_gave(groups: dict[str, Any],
     first = in_the_flow(**event)
     # A write made another document the best: the earlier page had the second one.
     given = (result_digest(first.outcome.candidates[1].payload["id"]),)
-    cursor = CURSORS.write(Cursor(bound(first), b"s" * 16, 1_700_000_000.0, Offset(1, 100), given))
+    cursor = CURSORS.write(Cursor(bound(first), b"s" * 16, 1_700_000_000.0, PoolSlice(1, 100), given))
     for asked in (first, in_the_flow(**event, cursor=cursor, cursor_policy="continue")):
         answer = published(asked)
-        assert ids(by(None).rank(by(None).read(orjson.dumps(answer)))) == ids(answer)
+        assert ids(by(None).rank(by(None).read_pool(orjson.dumps(answer)))) == ids(answer)
 
 
 # Recipes and verdicts

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from flows.assembly.delivery import kafka_client
-from flows.cli.query import Ends, QueryClient
+from flows.cli.query import QueryClient, ResultEnds
 from operators.delivery.client import ConsumerRecord, ProducerRecord
 from schemas import headers as names
 from schemas.errors import DeliveryError, FatalDelivery
@@ -117,7 +117,7 @@ def test_a_result_that_becomes_visible_after_its_dead_letter_is_the_answer(kafka
 
         looked = 0
 
-        def _has_read(self, ends: Ends) -> bool:
+        def _has_read(self, ends: ResultEnds) -> bool:
             read = super()._has_read(ends)
             self.looked += 1
             if self.looked == 3:

@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from flows.cli.evaluate.command import read_run
-from flows.cli.evaluate.evaluation import Row, make_row, variants
+from flows.cli.evaluate.evaluation import ReportRow, make_row, variants
 from flows.cli.evaluate.sources import Recorded, rank_pools, read_pools
 from flows.cli.rank import PoolRanker
-from operators.evaluation.metrics import evaluate
+from operators.evaluation.metrics import evaluate_run
 from schemas.errors import InputError
 
 RANKER = PoolRanker.of(None, None, explain=False)
@@ -40,7 +40,7 @@ def read(directory: Path, qrels: str, *lines: Any) -> Recorded:
     return read_pools(directory / "pools.jsonl", directory / "qrels.txt", RANKER)
 
 
-def rows(found: Recorded, *names: str, runs: Path | None = None) -> dict[str, Row]:
+def rows(found: Recorded, *names: str, runs: Path | None = None) -> dict[str, ReportRow]:
     """The rows of these recipes."""
     return {row.name: row for row in rank_pools(found, RANKER, variants(names, stages=False), runs)}
 
@@ -122,7 +122,7 @@ def test_ids_with_white_space_are_judged_and_compared(tmp_path: Path) -> None:
     found = read(tmp_path, "my%20query 0 AB%2012 1\n", line)
     row = rows(found, "keyword", runs=tmp_path / "runs")["keyword"]
     run = read_run(tmp_path / "runs" / "keyword.run")
-    assert row.figures["MRR@10"] == evaluate(run, found.judged)["MRR@10"] == 0.5
+    assert row.figures["MRR@10"] == evaluate_run(run, found.judged)["MRR@10"] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from flows.cli.main import command_line
 from flows.cli.output import Terminal
 from flows.cli.replay import Tally, moment, rehearsal_table
-from operators.delivery.error_codes import Refusal
+from operators.delivery.error_codes import RefusalCode
 from operators.delivery.replay import Position, Skip
 from schemas.errors import DeadLetterClass
 
@@ -85,7 +85,7 @@ def test_a_terminal_of_80_columns_shows_every_column(seconds: float, age: str) -
 
 def test_the_summary_says_what_became_of_each() -> None:
     """Every one that matched is sent, skipped with its reason, or named as failed."""
-    tally = Tally(matched=4, sent=1, refused={Position("q\x1b", 0, 7): Refusal.MESSAGE_TOO_LARGE.why})
+    tally = Tally(matched=4, sent=1, refused={Position("q\x1b", 0, 7): RefusalCode.MESSAGE_TOO_LARGE.why})
     tally.skipped[Skip.NO_PAYLOAD] += 2
     assert list(tally.lines("sent")) == [
         "4 matched; 1 sent; 2 skipped, without payload and without an original",

@@ -55,7 +55,7 @@ def pool(
 
 def tuned(wanting: dict[str, str], *wanted: Wanted, recipe: str = "hybrid", rules: Rules = RULES, **more: Any) -> Tuned:
     """The tuning of queries each of which wants the document behind it."""
-    pools = [RANKER.read(pool(query, **more)) for query in wanting]
+    pools = [RANKER.read_pool(pool(query, **more)) for query in wanting]
     judged = {query: {document: 1} for query, document in wanting.items()}
     return tune_recipe(RANKER, SHIPPED[recipe], pools, wanted or (ALPHA,), judged, rules)
 
@@ -184,7 +184,11 @@ def test_without_a_better_value_the_recipe_stays() -> None:
         ("hybrid", ALPHA, {"overrides": {"score": {"alpha": 0.9}}}),
         ("hybrid", ALPHA, {"overrides": {"score": {"alpha": 0.9, "fuzzy": 0.0}, "dedupe": {"limit": 9}}}),
         ("hybrid", Wanted("fuse"), {"overrides": {"score": {"alpha": 0.9}}}),
-        ("rrf", Wanted("rrf", "weights", "vector"), {"overrides": {"rrf": {"weights": {"vector": 5, "keyword": 1}}}}),
+        (
+            "rrf",
+            Wanted("rrf", "weights", "vector"),
+            {"overrides": {"rrf": {"weights": {"vector": 5, "keyword": 1}}}},
+        ),
         ("rrf", Wanted("rrf", "weights"), {"overrides": {"rrf": {"weights": {"vector": 5}}}}),
     ],
 )
@@ -210,7 +214,7 @@ def test_a_querys_factor_of_reflections_does_not_count_where_it_is_tuned() -> No
     """It is a field of the query, not an override, and would go before each trial's value, too."""
     recipe = Recipe.parse("mine", {"stages": ["keyword", {"reflections": {"reflection_boost": 1.0}}]})
     hits: Any = {"keyword": [{"id": "k", "score": 3.0}, {"id": "v", "score": 2.0, "payload": {"type": "reflection"}}]}
-    reads = [RANKER.read(pool(f"q{number}", asked={"reflection_boost": 1.0}, **hits)) for number in range(4)]
+    reads = [RANKER.read_pool(pool(f"q{number}", asked={"reflection_boost": 1.0}, **hits)) for number in range(4)]
     judged = {read.pool.query.query_id: {"v": 1} for read in reads}
     wanted = [Wanted("reflections", "reflection_boost", None, (2.0,))]
     found = tune_recipe(RANKER, recipe, reads, wanted, judged, RULES)
@@ -236,7 +240,7 @@ def test_a_search_ends_at_its_trials() -> None:
 def test_namespaces_can_be_held_out() -> None:
     """Then no namespace is on both sides; one alone is not enough, and neither is one query."""
     rules = replace(RULES, hold_out=By.NAMESPACES)
-    pools = [RANKER.read(pool(f"{name}{number}", namespace=name)) for name in "abc" for number in range(3)]
+    pools = [RANKER.read_pool(pool(f"{name}{number}", namespace=name)) for name in "abc" for number in range(3)]
     judged = {read.pool.query.query_id: {"v": 1} for read in pools}
     first, second = tune_recipe(RANKER, SHIPPED["hybrid"], pools, [ALPHA], judged, rules).halves
     assert {query[0] for query in first}.isdisjoint(query[0] for query in second)
@@ -248,7 +252,7 @@ def test_namespaces_can_be_held_out() -> None:
 
 def test_queries_without_a_relevant_document_have_no_say() -> None:
     """They are neither tuned on nor held out: their figures are 0 whatever is chosen."""
-    pools = [RANKER.read(pool(f"q{number}")) for number in range(6)]
+    pools = [RANKER.read_pool(pool(f"q{number}")) for number in range(6)]
     judged = {f"q{number}": {"v": int(number < 4)} for number in range(5)}
     found = tune_recipe(RANKER, SHIPPED["hybrid"], pools, [ALPHA], judged, RULES)
     assert sorted(found.halves.tuning + found.halves.held_out) == ["q0", "q1", "q2", "q3"]
@@ -282,10 +286,10 @@ def test_recipes_that_have_what_is_wanted_are_tuned() -> None:
 def test_a_pool_is_ranked_anew_each_time() -> None:
     """Pools that were read once and ranked by many settings leave nothing behind in one another."""
     ranker = replace(RANKER, recipe=SHIPPED["composite"])
-    read = ranker.read(pool("q"))
+    read = ranker.read_pool(pool("q"))
     first = orjson.dumps(ranker.rank(read))
     for alpha in (0.0, 1.0):
-        replace(ranker, recipe=SHIPPED["composite"].overridden({"score": {"alpha": alpha}})).order(read)
+        replace(ranker, recipe=SHIPPED["composite"].overridden({"score": {"alpha": alpha}})).rank_all(read)
     assert orjson.dumps(ranker.rank(read)) == first
 
 

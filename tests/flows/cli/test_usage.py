@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from bench.ports import free_port
 from flows.cli.demo import Corpus
-from flows.cli.main import command_line, main, outline
+from flows.cli.main import command_line, outline, run_command_line
 
 EVALUATE = "evaluate --qrels qrels.txt"
 TUNE = "tune --qrels qrels.txt --pools documents.jsonl"
@@ -105,7 +105,7 @@ def test_what_is_wrong_is_said_in_a_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["rankstream", *arguments.split()])
     with pytest.raises(SystemExit) as ended:
-        main()
+        run_command_line()
     printed = capfd.readouterr().err
     assert ended.value.code == code
     assert said in " ".join(printed.split())
@@ -124,7 +124,7 @@ def test_a_taken_port_is_said_before_anything_starts(
         )
         monkeypatch.setattr("sys.argv", ["rankstream", "run", "--config", str(tmp_path / "c.yaml")])
         with pytest.raises(SystemExit) as ended:
-            main()
+            run_command_line()
     assert ended.value.code == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert "telemetry.port: cannot listen on 127.0.0.1:" in line
@@ -133,8 +133,8 @@ def test_a_taken_port_is_said_before_anything_starts(
 
 def test_a_command_imports_no_other_one() -> None:
     """The help of a command comes without what the flows need, which takes longer to import than many commands take."""
-    asked = "import sys; sys.argv = ['rankstream', 'config', '--help']; from flows.cli.main import main\n"
-    asked += "try: main()\nexcept SystemExit: print('flows.cli.run' in sys.modules, 'kafka' in sys.modules)"
+    asked = "import sys; sys.argv = ['rankstream', 'config', '--help']; from flows.cli.main import run_command_line\n"
+    asked += "try: run_command_line()\nexcept SystemExit: print('flows.cli.run' in sys.modules, 'kafka' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True)
     assert done.stdout.splitlines()[-1] == "False False"
 
@@ -143,8 +143,8 @@ def test_help_imports_no_command() -> None:
     """The help of all commands needs neither the engine of the flows nor a client or a model."""
     script = (
         "import sys; sys.argv = ['rankstream', '--help']\n"
-        "from flows.cli.main import main\n"
-        "try: main()\n"
+        "from flows.cli.main import run_command_line\n"
+        "try: run_command_line()\n"
         "except SystemExit: pass\n"
         "heavy = {'bytewax', 'kafka', 'numpy', 'onnxruntime', 'pydantic_settings', 'qdrant_client'}\n"
         "print('imported', *heavy & {*sys.modules})"

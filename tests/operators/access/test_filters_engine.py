@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from operators.access.filters import condition, passes
+from operators.access.filters import condition, matches_filter
 from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
@@ -215,7 +215,9 @@ def test_a_filter_finds_what_a_plain_reading_finds(engine: Engine, kind: str | N
     for several, numbers_found in zip(wanted, sets, strict=True):
         expected = {index for index, payload in enumerate(documents) if all(holds(each, payload) for each in several)}
         assert numbers_found == expected, several
-        checked = {index for index, payload in enumerate(documents) if all(passes(each, payload) for each in several)}
+        checked = {
+            index for index, payload in enumerate(documents) if all(matches_filter(each, payload) for each in several)
+        }
         assert checked == expected, several
 
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.access.policy import Asked, identify, judge
+from operators.access.policy import RequestedAccess, identify, judge
 from schemas.errors import DeadLetterClass, InputError
 from schemas.result import Denial, DenialCode
 from schemas.settings.policies import TIERS, Deny, FirewallSettings, IdentitySettings, SourcePolicy
 
-ASKED = Asked("web", "docs", "notes", "acme", "read", "deep")
+ASKED = RequestedAccess("web", "docs", "notes", "acme", "read", "deep")
 OFF = FirewallSettings()
 ON = FirewallSettings(enabled=True)
 
@@ -20,7 +20,7 @@ HEADER = IdentitySettings(by="header", header="X-Source")
 TOPIC = IdentitySettings(by="topic", topics={"queries.web": "web"})
 
 
-def code(policy: SourcePolicy, firewall: FirewallSettings = OFF, asked: Asked = ASKED) -> str | None:
+def code(policy: SourcePolicy, firewall: FirewallSettings = OFF, asked: RequestedAccess = ASKED) -> str | None:
     """The code of the denial, if there is one."""
     denial = judge(policy, firewall, asked)
     return denial and denial.code
@@ -213,7 +213,7 @@ def test_a_query_goes_on_if_no_list_refuses_it(
 ) -> None:
     """A query is denied exactly if a list of denials names something of it, or a written list doesn't."""
     destination, collection, namespace, operation, profile = names
-    asked = Asked(None, destination, collection, namespace, operation, profile)
+    asked = RequestedAccess(None, destination, collection, namespace, operation, profile)
     wanted = dict(zip(LISTED, names, strict=True))
     refused = any(name in deny[field] or (allow[field] and name not in allow[field]) for field, name in wanted.items())
     profiles = allow["allowed_profiles"]

@@ -17,7 +17,7 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.analysers import CURRENT, PLAIN, Bm25
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import configuration, ensure
-from operators.collections.notes import metadata
+from operators.collections.notes import collection_metadata
 from operators.indexing.apply import Writer
 from operators.indexing.document import DocumentInFlight
 from schemas.document import DocumentEvent, point_id
@@ -61,7 +61,7 @@ def read(path: Path, settings: QdrantSettings, times: int = 1) -> Catalogue:
     async def ask(client: QdrantClient) -> Catalogue:
         catalogue = Catalogue(client, settings)
         for _ in range(times):
-            await catalogue.read(TIMEOUT)
+            await catalogue.refresh(TIMEOUT)
         return catalogue
 
     made: Catalogue = on_engine(path, ask)
@@ -92,7 +92,7 @@ def test_a_collection_keeps_its_parameters(tmp_path: Path) -> None:
 
 def test_a_description_has_the_metadata_back(tmp_path: Path) -> None:
     """As they were given at the creation, after the engine was opened again; without any there are none."""
-    noted = {**metadata(GERMAN), "owner": {"team": ["a", 1]}}
+    noted = {**collection_metadata(GERMAN), "owner": {"team": ["a", 1]}}
     created(tmp_path, configured(tmp_path), noted)
     assert on_engine(tmp_path, lambda client: client.collection_info("documents", timeout=TIMEOUT)).metadata == noted
     bare = {"vectors": {"size": 2, "distance": "Dot"}}
@@ -142,7 +142,7 @@ def test_a_server_that_does_not_say_leaves_what_is_configured(tmp_path: Path, an
     """Each collection's error comes back, and its terms are made as configured."""
     settings = configured(tmp_path, analysers={"other": GERMAN})
     catalogue = Catalogue(qdrant(Faulty(answer)), settings)
-    assert list(asyncio.run(catalogue.read(TIMEOUT))) == ["documents", "other"]
+    assert list(asyncio.run(catalogue.refresh(TIMEOUT))) == ["documents", "other"]
     assert parameters(catalogue.analyser("other")) == (GERMAN, CURRENT)
     assert parameters(catalogue.analyser("documents")) == (Bm25Settings(), CURRENT)
 
@@ -196,7 +196,7 @@ def described(path: Path) -> CollectionInfo:
 
 def test_a_collection_of_an_earlier_version_is_searched_as_before(tmp_path: Path) -> None:
     """Its metadata name no analysis: its terms are Qdrant's, in documents and queries, and that is said."""
-    noted = metadata(GERMAN)
+    noted = collection_metadata(GERMAN)
     del noted["rankstream"]["analysis"]
     settings = configured(tmp_path, bm25=GERMAN)
     created(tmp_path, settings, noted)
@@ -209,7 +209,7 @@ def test_a_collection_of_an_earlier_version_is_searched_as_before(tmp_path: Path
 
 def test_a_collection_of_the_version_before_is_searched_and_written(tmp_path: Path) -> None:
     """With the terms of today: its documents of before are found but by decimals, and what they lack is said."""
-    noted = metadata(Bm25Settings())
+    noted = collection_metadata(Bm25Settings())
     noted["rankstream"]["analysis"] = CURRENT - 1
     settings = configured(tmp_path)
     created(tmp_path, settings, noted)
@@ -217,7 +217,7 @@ def test_a_collection_of_the_version_before_is_searched_and_written(tmp_path: Pa
     async def ask(client: QdrantClient) -> dict[str, set[str]]:
         catalogue = Catalogue(client, settings)
         with capture_logs() as lines:
-            await catalogue.read(TIMEOUT)
+            await catalogue.refresh(TIMEOUT)
         assert lines == []
         analyser = catalogue.analyser("documents")
         assert parameters(analyser) == (Bm25Settings(), CURRENT - 1)
@@ -247,7 +247,7 @@ def test_a_collection_keeps_its_languages(tmp_path: Path) -> None:
     """They are in its metadata where they were configured, and nowhere else: an earlier version does not know them."""
     mixed = Bm25Settings(languages={"de": "german"}, accents="fold")
     settings = configured(tmp_path, bm25=mixed)
-    created(tmp_path, settings, metadata(mixed))
+    created(tmp_path, settings, collection_metadata(mixed))
     found = read(tmp_path, configured(tmp_path)).analyser("documents").settings
     assert (found.languages, found.accents) == ({"de": "german"}, "fold")
-    assert not {"languages", "accents"} & metadata(GERMAN)["rankstream"]["bm25"].keys()
+    assert not {"languages", "accents"} & collection_metadata(GERMAN)["rankstream"]["bm25"].keys()

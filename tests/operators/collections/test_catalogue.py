@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from operators.collections.catalogue import Catalogue
-from operators.collections.notes import metadata
+from operators.collections.notes import collection_metadata
 from operators.query.collection import MOST, Capabilities
 from schemas.settings import QdrantSettings
 from schemas.settings.qdrant import Bm25Settings
@@ -63,7 +63,7 @@ def read(server: Server, times: int = 1, **changes: Any) -> Catalogue:
 
     async def ask() -> None:
         for _ in range(times):
-            await catalogue.read(TIMEOUT)
+            await catalogue.refresh(TIMEOUT)
 
     asyncio.run(ask())
     return catalogue
@@ -72,10 +72,10 @@ def read(server: Server, times: int = 1, **changes: Any) -> Catalogue:
 def test_a_collection_of_ours_can_do_everything() -> None:
     """One that isn't there yet is taken for such a one; documents expire in none that doesn't say so."""
     catalogue = read(Server(documents=config()))
-    assert catalogue.of("documents") == Capabilities("documents")
-    assert catalogue.of("other") == Capabilities("other", expires=True)
-    says = config() | {"metadata": metadata(Bm25Settings())}
-    assert read(Server(documents=says)).of("documents") == Capabilities("documents", expires=True)
+    assert catalogue.capabilities_of("documents") == Capabilities("documents")
+    assert catalogue.capabilities_of("other") == Capabilities("other", expires=True)
+    says = config() | {"metadata": collection_metadata(Bm25Settings())}
+    assert read(Server(documents=says)).capabilities_of("documents") == Capabilities("documents", expires=True)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_collection_of_ours_can_do_everything() -> None:
 )
 def test_what_a_collection_lacks_is_known(params: dict[str, Any], expected: Capabilities) -> None:
     """Vectors by other names are none of ours."""
-    assert read(Server(documents=config(**params))).of("documents") == expected
+    assert read(Server(documents=config(**params))).capabilities_of("documents") == expected
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_a_collection_lacks_is_known(params: dict[str, Any], expected: Capa
 )
 def test_limits_hold_where_strict_mode_is_on(strict: dict[str, Any], most: int, exact: bool) -> None:
     """A limit that isn't set, or of a mode that is off, bounds nothing."""
-    found = read(Server(documents=config(strict=strict))).of("documents")
+    found = read(Server(documents=config(strict=strict))).capabilities_of("documents")
     assert (found.most, found.exact) == (most, exact)
 
 
@@ -117,7 +117,10 @@ def test_limits_hold_where_strict_mode_is_on(strict: dict[str, Any], most: int, 
 def test_a_bound_on_the_candidates_of_a_search_is_known(enabled: bool, bound: int | None) -> None:
     """So that the vector leg asks for no more; none is known where the mode is off."""
     strict = {"enabled": enabled, "search_max_hnsw_ef": 64}
-    assert read(Server(documents=config(strict=strict))).of("documents").limits.get("search_max_hnsw_ef") == bound
+    assert (
+        read(Server(documents=config(strict=strict))).capabilities_of("documents").limits.get("search_max_hnsw_ef")
+        == bound
+    )
 
 
 def test_an_alias_is_the_collection_that_it_stands_for() -> None:
@@ -125,10 +128,10 @@ def test_an_alias_is_the_collection_that_it_stands_for() -> None:
     server = Server(blue=config(), green=config(shards=2))
     server.aliases = {"documents": "blue"}
     catalogue = read(server)
-    assert catalogue.of("documents") == Capabilities("blue")
+    assert catalogue.capabilities_of("documents") == Capabilities("blue")
     server.aliases = {"documents": "green"}
-    asyncio.run(catalogue.read(TIMEOUT))
-    assert catalogue.of("documents") == Capabilities("green")
+    asyncio.run(catalogue.refresh(TIMEOUT))
+    assert catalogue.capabilities_of("documents") == Capabilities("green")
 
 
 def test_who_misses_a_collection_has_the_aliases_read() -> None:
@@ -146,18 +149,18 @@ def test_who_misses_a_collection_has_the_aliases_read() -> None:
 
     assert asyncio.run(scenario()) == ["green"] * 20 + [None] * 4 + ["green"]
     assert server.asked - asked <= 3
-    assert catalogue.of("documents").name == "green"
+    assert catalogue.capabilities_of("documents").name == "green"
 
 
 def test_a_collection_that_was_made_again_is_told_apart() -> None:
     """One that was away, and one that is described otherwise, is another making; one that is as before is the same."""
     server = Server(documents=config())
     catalogue = read(server, 2)
-    makings = [catalogue.of("documents").making]
+    makings = [catalogue.capabilities_of("documents").making]
     for described in (404, config(), config(shards=2), config(shards=2)):
         server.collections["documents"] = described
-        asyncio.run(catalogue.read(TIMEOUT))
-        makings.append(catalogue.of("documents").making)
+        asyncio.run(catalogue.refresh(TIMEOUT))
+        makings.append(catalogue.capabilities_of("documents").making)
     assert makings[0] == 0
     assert makings == sorted(makings)
     assert len(set(makings[:4])) == 4
@@ -171,11 +174,11 @@ def test_fewer_points_are_another_making_of_another_tools_collection(changes: di
     server.points = 9
     catalogue = read(server, **changes)
     server.points = 10
-    asyncio.run(catalogue.read(TIMEOUT))
-    assert catalogue.of("documents").making == 0
+    asyncio.run(catalogue.refresh(TIMEOUT))
+    assert catalogue.capabilities_of("documents").making == 0
     server.points = 3
-    asyncio.run(catalogue.read(TIMEOUT))
-    assert bool(catalogue.of("documents").making) == noticed
+    asyncio.run(catalogue.refresh(TIMEOUT))
+    assert bool(catalogue.capabilities_of("documents").making) == noticed
 
 
 def test_an_alias_that_comes_back_finds_its_collection() -> None:
@@ -185,8 +188,8 @@ def test_an_alias_that_comes_back_finds_its_collection() -> None:
     catalogue = read(server)
     for name in ("blue", "green", "blue"):
         server.aliases = {"documents": name}
-        asyncio.run(catalogue.read(TIMEOUT))
-        seen.append((catalogue.of("documents").name, catalogue.of("documents").making))
+        asyncio.run(catalogue.refresh(TIMEOUT))
+        seen.append((catalogue.capabilities_of("documents").name, catalogue.capabilities_of("documents").making))
     assert seen[0] == seen[2]
     assert seen[0][0] != seen[1][0]
 
@@ -200,16 +203,16 @@ def test_a_collection_that_cannot_be_read_takes_nothing_from_the_others(status: 
     )
     catalogue = read(server)
     server.collections = {"documents": status, "other": config(strict={"enabled": True, "max_query_limit": 4})}
-    errors = asyncio.run(catalogue.read(TIMEOUT))
+    errors = asyncio.run(catalogue.refresh(TIMEOUT))
     assert {name: error.status for name, error in errors.items()} == {"documents": status}
-    assert (catalogue.of("documents").most, catalogue.of("other").most) == (2, 4)
+    assert (catalogue.capabilities_of("documents").most, catalogue.capabilities_of("other").most) == (2, 4)
 
 
 def test_without_token_vectors_in_the_configuration_there_are_none() -> None:
     """Before Qdrant has said what the collection holds, and after."""
     catalogue = read(Server(documents=config()), vectors={"tokens": None})
-    assert not catalogue.of("documents").has("tokens")
-    assert not catalogue.of("other").has("tokens")
+    assert not catalogue.capabilities_of("documents").has("tokens")
+    assert not catalogue.capabilities_of("other").has("tokens")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +229,7 @@ def test_without_token_vectors_in_the_configuration_there_are_none() -> None:
 def test_no_vector_is_ranked_by_what_does_not_rank(vector: dict[str, Any], able: bool) -> None:
     """By a distance, or by numbers without fractions: neither the dense vector, nor token vectors, nor contexts."""
     vectors = {name: {"size": 4, **vector} for name in ("dense", "tokens", "dense_context")}
-    found = read(Server(documents=config(vectors=vectors))).of("documents")
+    found = read(Server(documents=config(vectors=vectors))).capabilities_of("documents")
     assert [found.has(key) for key in ("dense", "tokens", "dense_context")] == [able] * 3
 
 
@@ -246,8 +249,8 @@ def test_a_vector_is_searched_as_it_was_weighed(leg: str, sparse: dict[str, Any]
     """By the configured name; not where Qdrant would weigh its terms by all documents, those of others among them."""
     ours = {"bm25": {"modifier": "idf"}, **sparse}
     catalogue = read(Server(documents=config(sparse_vectors=ours)), vectors={leg: "splade"})
-    assert catalogue.of("documents").has(leg) is able
-    assert catalogue.of("other").has(leg)
+    assert catalogue.capabilities_of("documents").has(leg) is able
+    assert catalogue.capabilities_of("other").has(leg)
 
 
 def test_the_fields_to_group_by_are_those_with_an_index_that_tells_values_apart() -> None:
@@ -259,5 +262,5 @@ def test_the_fields_to_group_by_are_those_with_an_index_that_tells_values_apart(
     for configured, ids in ((config(), "payload"), (strict, "payload"), (config(), "integer")):
         server = Server(documents=configured)
         server.indexes = described
-        found.append(read(server, ids=ids).of("documents").groups)
+        found.append(read(server, ids=ids).capabilities_of("documents").groups)
     assert found == [None, {"parent", "page", "title"}, {"parent", "page", "title"}]

@@ -11,7 +11,7 @@ from operators.clients.qdrant.answers import CollectionInfo
 from operators.collections.analysers import CURRENT
 from operators.collections.gaps import find_gaps, find_server_gaps, is_searchable
 from operators.collections.making import MakingStep, steps
-from operators.collections.notes import metadata
+from operators.collections.notes import collection_metadata
 from operators.collections.requirements import (
     MADE,
     Gap,
@@ -21,7 +21,7 @@ from operators.collections.requirements import (
     Surveyed,
     format_schema,
     index_needs,
-    merge,
+    merge_gaps,
     vectors,
 )
 from schemas.settings import QdrantSettings
@@ -64,7 +64,7 @@ def gaps(there: CollectionInfo, needs: list[Requirement] = NEEDS) -> list[Gap]:
 
 def said(there: CollectionInfo, needs: list[Requirement] = NEEDS) -> list[tuple[Severity, str]]:
     """The severity and the words of each gap, in lines."""
-    return [(gap.severity, str(gap)) for gap in merge(gaps(there, needs))]
+    return [(gap.severity, str(gap)) for gap in merge_gaps(gaps(there, needs))]
 
 
 def test_a_collection_as_rankstream_makes_it_has_no_gap() -> None:
@@ -83,7 +83,7 @@ def test_each_index_that_is_not_there_is_missing(names: set[str]) -> None:
     found = gaps(there)
     assert {(gap.kind, gap.stops) for gap in found} <= {("missing index", False)}
     assert {gap.need.name: gap.need.wanted for gap in found} == {name: SCHEMAS[name] for name in names}
-    assert len(merge(found)) == bool(names)
+    assert len(merge_gaps(found)) == bool(names)
     surveyed = [Surveyed("docs", "docs", there, "metadata", gaps=found)]
     added = steps(surveyed, SETTINGS, create=True, add=True, foreign=False)
     assert {(step.collection, step.need.name) for step in added if step.need} == {("docs", name) for name in names}
@@ -379,9 +379,9 @@ def test_another_language_than_the_indexs_is_a_gap(
     made: dict[str, Any], configured: dict[str, Any], differences: str
 ) -> None:
     """Each parameter of the analyser that the terms were not made with, in one line, and the way to the other."""
-    noted = metadata(Bm25Settings.model_validate(made))
+    noted = collection_metadata(Bm25Settings.model_validate(made))
     needs = [Requirement("terms", (Bm25Settings.model_validate(configured), DEFAULT_FIELDS))]
-    found = merge(gaps(info(metadata=noted), needs))
+    found = merge_gaps(gaps(info(metadata=noted), needs))
     line = f"the keyword leg analyses texts as the index was made: {differences}"
     assert [str(gap) for gap in found] == [line] * bool(differences)
     assert all(gap.kind in MADE and "rankstream reindex" in gap.cure and not gap.stops for gap in found)

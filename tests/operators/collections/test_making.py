@@ -12,7 +12,7 @@ from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.analysers import Bm25
 from operators.collections.making import configuration, ensure
-from operators.collections.notes import metadata
+from operators.collections.notes import collection_metadata
 from operators.collections.requirements import indexes
 from operators.indexing.document import DocumentInFlight
 from operators.indexing.point import payload, point
@@ -105,7 +105,7 @@ def test_a_collection_that_was_only_begun_is_finished(tmp_path: Path) -> None:
     async def scenario() -> Any:
         with Engine(tmp_path) as engine:
             client = EngineClient(engine)
-            ours = {**configuration(settings), "metadata": metadata(settings.bm25)}
+            ours = {**configuration(settings), "metadata": collection_metadata(settings.bm25)}
             await client.create_collection("documents", ours, timeout=30)
             await ensure(client, settings, 30)
             return (await client.collection_info("documents", timeout=30)).indexes

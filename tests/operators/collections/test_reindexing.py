@@ -9,9 +9,9 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.collections.notes import Generation, metadata
+from operators.collections.notes import Generation, collection_metadata
 from operators.collections.reindexing import CLOSE, CatchUp, differing
-from operators.collections.survey import Choice, resolve
+from operators.collections.survey import Choice, resolve_collection
 from schemas.settings.qdrant import Bm25Settings
 from tests.operators.clients.qdrant.transports import qdrant
 
@@ -25,7 +25,7 @@ def test_it_has_caught_up_with_what_the_topic_had_a_moment_ago(looks: list[tuple
     earlier: list[tuple[float, Mapping[int, int]]] = []
     for ends, committed, later in looks:
         now += later
-        if catching_up.look(ends, committed, now):
+        if catching_up.observe(ends, committed, now):
             assert any(
                 now - moment <= CLOSE and all(committed.get(number, 0) >= end for number, end in goal.items())
                 for moment, goal in earlier
@@ -36,9 +36,9 @@ def test_it_has_caught_up_with_what_the_topic_had_a_moment_ago(looks: list[tuple
 def test_what_stays_behind_is_not_caught_up_with() -> None:
     """Events that are not applied keep the switch back, however often it looks; the second look without any ends it."""
     catching_up = CatchUp()
-    assert not any(catching_up.look({0: 10}, {0: 9}, each) for each in range(20))
-    assert not catching_up.look({0: 10}, {0: 10}, 21.0)
-    assert catching_up.look({0: 10}, {0: 10}, 21.5)
+    assert not any(catching_up.observe({0: 10}, {0: 9}, each) for each in range(20))
+    assert not catching_up.observe({0: 10}, {0: 10}, 21.0)
+    assert catching_up.observe({0: 10}, {0: 10}, 21.5)
 
 
 def test_counts_differ_by_namespace() -> None:
@@ -48,7 +48,7 @@ def test_counts_differ_by_namespace() -> None:
 
 
 def _note(settings: str, generation: Generation | None = None) -> Mapping[str, Any]:
-    return metadata(Bm25Settings(), making=settings, generation=generation)
+    return collection_metadata(Bm25Settings(), making=settings, generation=generation)
 
 
 def _used(config: str, present: str | None, aliases: Mapping[str, str], **noted: Mapping[str, Any]) -> str:
@@ -63,7 +63,7 @@ def _used(config: str, present: str | None, aliases: Mapping[str, str], **noted:
             return httpx.Response(200, content=orjson.dumps({"result": described, "status": "ok", "time": 0.0}))
 
     choice = Choice(lambda _: config, *(("g2", "g1") if config == "indexing" else (None, None)))
-    return asyncio.run(resolve(qdrant(Server()), "documents", aliases, choice, 5.0, present)).physical
+    return asyncio.run(resolve_collection(qdrant(Server()), "documents", aliases, choice, 5.0, present)).physical
 
 
 def test_a_flow_uses_the_generation_of_its_settings() -> None:

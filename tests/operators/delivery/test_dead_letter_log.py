@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from operators.delivery import dead_letter_log
 from operators.delivery.dead_letter_log import INTERVAL, DeadLetterLog
-from operators.delivery.output_record import Form, OutputRecord
+from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.wire.message import Cause, Rejected
 from schemas.document import DocumentEvent
@@ -40,7 +40,9 @@ def letter(
 
 def letter_of(record: OutputRecord) -> OutputRecord:
     """A dead letter in place of the record."""
-    return replace(record, topic="dead-letters", form=Form.DEAD_LETTER, cause=Cause(DeadLetterClass.INVALID, "decode"))
+    return replace(
+        record, topic="dead-letters", form=RecordForm.DEAD_LETTER, cause=Cause(DeadLetterClass.INVALID, "decode")
+    )
 
 
 def counts(lines: Lines) -> list[int]:
@@ -114,8 +116,8 @@ def test_results_are_no_dead_letters() -> None:
     """Of records without a dead letter nothing is told; a result that goes with a dead letter is told as that one."""
     log = DeadLetterLog()
     with capture_logs() as lines:
-        log.delivered([output_record(0), output_record(1, form=Form.WATERMARK), output_record(2), letter(2)], 0.0)
-        log.end()
+        log.delivered([output_record(0), output_record(1, form=RecordForm.WATERMARK), output_record(2), letter(2)], 0.0)
+        log.log_rest()
     assert [line["offset"] for line in lines] == [2]
 
 
@@ -160,7 +162,7 @@ def test_every_dead_letter_is_counted_once_and_in_time(passed: list[tuple[float,
                 log.delivered([letter(kind=kind)] * count, now)
             note(lines)
         assert all(later - earlier >= INTERVAL for each in times.values() for earlier, later in pairwise(each))
-        log.end()
+        log.log_rest()
         note(lines)
     assert told == came
 
@@ -196,10 +198,10 @@ def test_what_was_dropped_is_not_told() -> None:
     dead = [letter_of(record) for record in records]
     with capture_logs() as lines:
         with delivering(ScriptedProducer(), ledger) as (delivery, _):
-            delivery.put(dead[:1])
+            delivery.enqueue(dead[:1])
             until(lambda: ledger.in_flight == 1)
             ledger.revoke([PARTITION])
-            delivery.put(dead[1:])
+            delivery.enqueue(dead[1:])
         told = [line for line in lines if line["event"] == "dead letters"]
     assert [(line["offset"], line["count"]) for line in told] == [(0, 1)]
 
@@ -209,7 +211,7 @@ def test_what_is_left_is_told_at_the_end() -> None:
     ledger, records = read(5)
     with capture_logs() as lines:
         with delivering(ScriptedProducer(refusing(4)), ledger) as (delivery, _):
-            delivery.put([*map(letter_of, records[:3]), *records[3:]])
+            delivery.enqueue([*map(letter_of, records[:3]), *records[3:]])
             until(lambda: ledger.in_flight == 0)
         told = [line for line in lines if line["event"] == "dead letters"]
     assert [(line["class"], line["count"]) for line in told] == [("invalid", 1), ("too_large", 1), ("invalid", 2)]
@@ -220,5 +222,5 @@ def test_a_count_is_told_although_nothing_comes(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(dead_letter_log, "INTERVAL", 0.01)
     ledger, records = read(3)
     with capture_logs() as lines, delivering(ScriptedProducer(), ledger) as (delivery, _):
-        delivery.put(list(map(letter_of, records)))
+        delivery.enqueue(list(map(letter_of, records)))
         until(lambda: counts(lines) == [1, 2])

@@ -49,7 +49,7 @@ def test_a_dead_letter_outlives_an_old_message() -> None:
     letter = dead_letter(old, "dead-letters", None)
     assert letter.timestamp_ms is None
     assert letter.headers[-1] == ("__connect.errors.timestamp", b"1000000000123")
-    read = DeadLetter.read(letter.key, letter.value, letter.headers, 1_800_000_000_000)
+    read = DeadLetter.of_record(letter.key, letter.value, letter.headers, 1_800_000_000_000)
     assert read is not None
     assert (read.timestamp_ms, read.headers) == (1_000_000_000_123, sent.headers)
 

@@ -15,7 +15,7 @@ from bench.kafka.broker import Broker
 from bench.ports import free_port
 from flows.process.logs import Repeats
 from operators.delivery.client import KafkaClient, Producer, ProducerRecord
-from operators.delivery.error_codes import Refusal, ends, refusal
+from operators.delivery.error_codes import RefusalCode, ends, refusal_code
 from operators.delivery.ledger import Ledger
 from operators.delivery.librdkafka import Librdkafka
 from operators.delivery.output_record import OutputRecord
@@ -72,10 +72,10 @@ def test_the_page_has_every_code() -> None:
 def test_the_page_says_what_is_done() -> None:
     """Each code's name, and what it does."""
     named = {code: error.message for code, error in kafka_errors.items() if code not in RENAMED}
-    named |= {each.value: each.name for each in Refusal}
+    named |= {each.value: each.name for each in RefusalCode}
     for code, (name, does) in CODES.items():
         assert named.get(code, name) == name
-        assert does == (FORM if refusal(code) is not None else END if ends(code) else RETRY), code
+        assert does == (FORM if refusal_code(code) is not None else END if ends(code) else RETRY), code
 
 
 @pytest.mark.parametrize("code", [134, 999])
@@ -133,7 +133,7 @@ class Answered:
         delivery = Delivery(producer, self._reader.consumer, ledger, out, 0.001, failures.append, METRICS, REPLY_TOPICS)
         delivery.start()
         sent = replace(message(timestamp=NOW_MS / 1000), origin=Origin(*place, self._offset, epoch))
-        delivery.put([dead_letter(Rejected(sent, DeadLetterClass.NOT_JSON, "decode", "why"), topic, None)])
+        delivery.enqueue([dead_letter(Rejected(sent, DeadLetterClass.NOT_JSON, "decode", "why"), topic, None)])
         until(lambda: failures or not ledger.in_flight)
         delivery.close()
         assert order.fulfilled.is_set()
@@ -197,16 +197,16 @@ def test_a_record_answered_with_a_code(answered: Answered, expected: str, caplog
         outcome = answered.deliver(Api.PRODUCE, code)
         given_up = (answered.client.name, Api.PRODUCE, code) in GIVEN_UP
         assert does(outcome) == (END if given_up else expected), f"{code}: {outcome}"
-        if code == Refusal.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+        if code == RefusalCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
             assert "set kafka.compression to null" in caplog.text
         if isinstance(outcome, OutputRecord) and expected == FORM:
-            assert (outcome.value is None) == Refusal(code).of_size
+            assert (outcome.value is None) == RefusalCode(code).of_size
 
 
 @pytest.mark.parametrize("api", [Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT])
 def test_a_transaction_answered_with_a_code(answered: Answered, api: Api) -> None:
     """A code of a coordinator does what the page says; one of a record, where there is none, ends the process."""
-    for code in few((*COORDINATED, *Refusal), answered.client.name, api):
+    for code in few((*COORDINATED, *RefusalCode), answered.client.name, api):
         outcome = answered.deliver(api, code)
         given_up = (answered.client.name, api, code) in GIVEN_UP
         assert does(outcome) == (END if given_up or ends(code) else RETRY), f"{code}: {outcome}"

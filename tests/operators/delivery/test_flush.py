@@ -15,9 +15,9 @@ def test_a_flush_does_not_gather() -> None:
     ledger, answers = read(3)
     producer = ScriptedProducer()
     with delivering(producer, ledger, interval=3600) as (delivery, _):
-        delivery.put(answers[:1])
+        delivery.enqueue(answers[:1])
         until(lambda: len(producer.records) == 1)
-        delivery.put(answers[1:])
+        delivery.enqueue(answers[1:])
         delivery.flush(WITHIN)
         assert len(producer.records) == 3
         assert ledger.in_flight == 0
@@ -34,7 +34,7 @@ def test_a_flush_waits_no_longer_than_it_may() -> None:
 
     producer = ScriptedProducer(*[busy] * 1000)
     with delivering(producer, ledger) as (delivery, _):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         delivery.flush(0.01)
         assert not producer.records
         away.clear()
@@ -61,7 +61,7 @@ def test_a_flush_has_the_last_word() -> None:
     ledger, answers = read(3)
     producer = ScriptedProducer()
     with delivering(producer, ledger, interval=3600) as (delivery, _):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         delivery.flush(WITHIN)
         assert producer.concluded == [{PARTITION: Commit(3, "")}]
         ledger.revoke([PARTITION])
@@ -74,7 +74,7 @@ def test_the_end_has_the_last_word() -> None:
     ledger, answers = read(2)
     producer = ScriptedProducer()
     with delivering(producer, ledger, interval=3600) as (delivery, _):
-        delivery.put(answers)
+        delivery.enqueue(answers)
     assert producer.concluded == [{PARTITION: Commit(2, "")}]
 
 
@@ -84,7 +84,7 @@ def test_a_last_word_that_is_not_taken_holds_nothing_up() -> None:
     producer = ScriptedProducer()
     producer.conclusion = RetriableDelivery("the membership is over")
     with delivering(producer, ledger) as (delivery, failures):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         delivery.flush(WITHIN)
         assert len(producer.records) == 1
     assert len(producer.concluded) == 2

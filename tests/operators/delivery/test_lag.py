@@ -19,7 +19,7 @@ def test_the_lag_is_what_is_not_committed() -> None:
     lag = Lag(consumer, ledger, FlowMetrics(instruments, "search"))
 
     def told(looks: int, name: str = "lag") -> list[float | None]:
-        lag.look(looks * LAG_INTERVAL)
+        lag.report(looks * LAG_INTERVAL)
         labels = {"flow": "search", "topic": "queries"}
         return [
             instruments.registry.get_sample_value(

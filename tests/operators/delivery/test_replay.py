@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operators.delivery.client import ProducerRecord
-from operators.delivery.replay import DeadLetter, Filter, Position, Skip, Throttle, find_futile, to_record
+from operators.delivery.replay import DeadLetter, DeadLetterFilter, Position, Skip, Throttle, find_futile, to_record
 from operators.delivery.way_out import dead_letter, without_payload
 from operators.wire.message import Origin, Rejected
 from schemas import headers as names
@@ -32,7 +32,7 @@ some_letters = st.builds(
     st.integers(0, 4),
 )
 some_filters = st.builds(
-    Filter,
+    DeadLetterFilter,
     classes=st.sampled_from([frozenset(), frozenset({DeadLetterClass.INVALID}), frozenset(DeadLetterClass)]),
     stage=st.sampled_from([None, "decode"]),
     topic=st.sampled_from([None, QUERIES]),
@@ -45,7 +45,7 @@ some_filters = st.builds(
 def read(record: ProducerRecord) -> DeadLetter | None:
     """The letter that a reader of the dead-letter topic makes of the record."""
     stamp_ms = STAMP_MS if record.timestamp_ms is None else record.timestamp_ms
-    return DeadLetter.read(record.key, record.value, record.headers, stamp_ms)
+    return DeadLetter.of_record(record.key, record.value, record.headers, stamp_ms)
 
 
 def letter(topic: str = QUERIES, **changes: Any) -> DeadLetter:
@@ -125,7 +125,7 @@ def test_headers_that_were_added_to_the_letter_stay() -> None:
     """Only what says why it is a dead letter is left out, wherever in the letter it stands."""
     rejected = Rejected(message(headers=(("x", b"1"),)), DeadLetterClass.INVALID, "decode", "why")
     record = dead_letter(rejected, "dead-letters", None)
-    found = DeadLetter.read(record.key, record.value, (*record.headers, ("seen-by", b"a mirror")), STAMP_MS)
+    found = DeadLetter.of_record(record.key, record.value, (*record.headers, ("seen-by", b"a mirror")), STAMP_MS)
     assert found is not None
     assert found.headers == (("x", b"1"), ("seen-by", b"a mirror"))
 
@@ -176,19 +176,19 @@ def test_what_came_from_elsewhere_is_skipped() -> None:
 )
 def test_a_record_without_a_place_is_no_letter(foreign: tuple[tuple[str, bytes], ...]) -> None:
     """Somebody else's record on the topic is told apart, not guessed at."""
-    assert DeadLetter.read(b"k", b"v", foreign, STAMP_MS) is None
+    assert DeadLetter.of_record(b"k", b"v", foreign, STAMP_MS) is None
 
 
 @given(some_filters, some_letters)
-def test_all_that_is_given_must_hold(wanted: Filter, found: DeadLetter) -> None:
+def test_all_that_is_given_must_hold(wanted: DeadLetterFilter, found: DeadLetter) -> None:
     """A letter is wanted if and only if each filter alone wants it."""
     alone = [
-        Filter(classes=wanted.classes),
-        Filter(stage=wanted.stage),
-        Filter(topic=wanted.topic),
-        Filter(positions=wanted.positions),
-        Filter(since=wanted.since),
-        Filter(until=wanted.until),
+        DeadLetterFilter(classes=wanted.classes),
+        DeadLetterFilter(stage=wanted.stage),
+        DeadLetterFilter(topic=wanted.topic),
+        DeadLetterFilter(positions=wanted.positions),
+        DeadLetterFilter(since=wanted.since),
+        DeadLetterFilter(until=wanted.until),
     ]
     assert wanted.matches(found) == all(each.matches(found) for each in alone)
 
@@ -196,23 +196,23 @@ def test_all_that_is_given_must_hold(wanted: Filter, found: DeadLetter) -> None:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Filter(), True),
-        (Filter(classes=frozenset({DeadLetterClass.TOO_LARGE, DeadLetterClass.INVALID})), True),
-        (Filter(classes=frozenset({DeadLetterClass.INTERNAL, DeadLetterClass.INVALID})), True),
-        (Filter(classes=frozenset({DeadLetterClass.TOO_LARGE})), False),
-        (Filter(stage="decode"), True),
-        (Filter(stage="publish"), False),
-        (Filter(topic=QUERIES), True),
-        (Filter(topic=DOCUMENTS), False),
-        (Filter(positions=frozenset({Position(QUERIES, 0, 4), Position(QUERIES, 0, 5)})), True),
-        (Filter(positions=frozenset({Position(QUERIES, 1, 5)})), False),
-        (Filter(since=STAMP), True),
-        (Filter(since=STAMP + 0.001), False),
-        (Filter(until=STAMP + 0.001), True),
-        (Filter(until=STAMP), False),
+        (DeadLetterFilter(), True),
+        (DeadLetterFilter(classes=frozenset({DeadLetterClass.TOO_LARGE, DeadLetterClass.INVALID})), True),
+        (DeadLetterFilter(classes=frozenset({DeadLetterClass.INTERNAL, DeadLetterClass.INVALID})), True),
+        (DeadLetterFilter(classes=frozenset({DeadLetterClass.TOO_LARGE})), False),
+        (DeadLetterFilter(stage="decode"), True),
+        (DeadLetterFilter(stage="publish"), False),
+        (DeadLetterFilter(topic=QUERIES), True),
+        (DeadLetterFilter(topic=DOCUMENTS), False),
+        (DeadLetterFilter(positions=frozenset({Position(QUERIES, 0, 4), Position(QUERIES, 0, 5)})), True),
+        (DeadLetterFilter(positions=frozenset({Position(QUERIES, 1, 5)})), False),
+        (DeadLetterFilter(since=STAMP), True),
+        (DeadLetterFilter(since=STAMP + 0.001), False),
+        (DeadLetterFilter(until=STAMP + 0.001), True),
+        (DeadLetterFilter(until=STAMP), False),
     ],
 )
-def test_each_filter_alone(wanted: Filter, expected: bool) -> None:
+def test_each_filter_alone(wanted: DeadLetterFilter, expected: bool) -> None:
     """Of several classes or places any will do; a span of time has its beginning and not its end."""
     assert wanted.matches(letter()) is expected
 

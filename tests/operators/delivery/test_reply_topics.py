@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from operators.delivery.output_record import Form, OutputRecord
+from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.topics import AWAY, DEFAULT_MAX, MISSED, MOST, REMEMBERED, ReplyTopics, TopicState
 from operators.wire.message import Rejected
 from schemas.errors import DeadLetterClass, RetriableDelivery
@@ -31,7 +31,7 @@ class Asked:
     def refuse(self, topic: str, partition: int | None = None) -> str | None:
         """The reason for which a record has nowhere to go."""
         record = replace(output_record(0, topic=topic), partition=partition)
-        refused = self.topics.refuse([output_record(1), record])
+        refused = self.topics.find_refusals([output_record(1), record])
         assert not refused or [*refused] == [id(record)]
         return refused.get(id(record))
 
@@ -47,14 +47,14 @@ def test_a_topic_is_asked_for_once() -> None:
     """The broker is asked for all new ones together, and again after a minute, or after a delivery that failed."""
     broker = Asked(a=TopicState(3, 100), b=TopicState(1, 200))
     records = [output_record(n, topic=topic) for n, topic in enumerate("abab")]
-    assert broker.topics.refuse(records) == {}
+    assert broker.topics.find_refusals(records) == {}
     broker.now = REMEMBERED - 1
     assert broker.refuse("a") is None
     assert broker.asked == [["a", "b"]]
     assert broker.topics.limits == {"results": 7, "a": 100, "b": 200}
     broker.now = REMEMBERED
     broker.refuse("a")
-    broker.topics.forget()
+    broker.topics.invalidate()
     broker.refuse("b")
     assert broker.asked[1:] == [["a"], ["b"]]
 
@@ -92,12 +92,12 @@ def test_a_partition_without_a_leader_is_waited_for_a_while() -> None:
     broker = Asked(a=NO_LEADER, results=NO_LEADER)
     assert broker.refuse("a", 1) is None
     broker.now = AWAY
-    broker.topics.forget()
+    broker.topics.invalidate()
     assert "it lacks a leader" in (broker.refuse("a", 1) or "")
     assert broker.refuse("a") == broker.refuse("a", 1)
     assert (broker.refuse("a", 0), broker.refuse("results", 1)) == (None, None)
     broker.states["a"] = TopicState(2, 5)
-    broker.topics.forget()
+    broker.topics.invalidate()
     assert broker.refuse("a", 1) is None
 
 
@@ -117,7 +117,7 @@ def test_a_topic_is_judged_before_it_is_forgotten() -> None:
     for number in range(MOST + 2):
         broker.refuse(f"t{number}")
     records = [output_record(0, topic=topic) for topic in ("t1", "t2", f"t{MOST + 2}")]
-    assert broker.topics.refuse(records) == {}
+    assert broker.topics.find_refusals(records) == {}
 
 
 def test_a_broker_that_does_not_answer_is_waited_for() -> None:
@@ -127,7 +127,7 @@ def test_a_broker_that_does_not_answer_is_waited_for() -> None:
         raise RetriableDelivery("away")
 
     with pytest.raises(RetriableDelivery):
-        ReplyTopics([], {}, away).refuse([output_record(0, topic="a")])
+        ReplyTopics([], {}, away).find_refusals([output_record(0, topic="a")])
 
 
 def result(**event: Any) -> OutputRecord:
@@ -141,10 +141,10 @@ def test_a_result_without_a_place_becomes_a_dead_letter_and_a_refusal() -> None:
     sent = result()
     assert sent.message is not None
     told, letter = way_out().fall_back([sent], {id(sent): "reply_to: there is no topic answers"})
-    assert (told.topic, told.partition, told.form) == ("results", None, Form.REFUSAL)
+    assert (told.topic, told.partition, told.form) == ("results", None, RecordForm.REFUSAL)
     assert told.headers[0] == ("kafka_correlationId", b"7")
     assert b'"reason":"reply_to: there is no topic answers"' in (told.value or b"")
-    assert (letter.topic, letter.form, letter.value) == ("dead-letters", Form.DEAD_LETTER, sent.message.value)
+    assert (letter.topic, letter.form, letter.value) == ("dead-letters", RecordForm.DEAD_LETTER, sent.message.value)
     assert letter.cause is not None
     assert (letter.cause.kind, letter.cause.field) == (DeadLetterClass.INVALID, "reply_to")
 
@@ -166,5 +166,5 @@ def test_headers_count_in_the_size_of_a_result() -> None:
     whole, _ = way_out().refuse(rejected)
     assert whole.headers[:2] == (long, ("correlation-id", b"7"))
     small, _ = way_out(max_bytes={"results": whole.size - 1}).refuse(rejected)
-    assert (small.form, small.headers[0]) == (Form.SHORT_REFUSAL, ("correlation-id", b"7"))
+    assert (small.form, small.headers[0]) == (RecordForm.SHORT_REFUSAL, ("correlation-id", b"7"))
     assert long not in small.headers

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from operators.delivery import error_codes
 from operators.delivery.client import ProducerRecord, RecordRefused
 from operators.delivery.ledger import Ledger
-from operators.delivery.output_record import Form, OutputRecord
+from operators.delivery.output_record import OutputRecord, RecordForm
 from operators.delivery.sink import Delivery, DeliverySink, compact
 from operators.delivery.tracker import Commit
 from schemas import headers as names
@@ -28,7 +28,7 @@ from tests.operators.samples import METRICS, REPLY_TOPICS, output_record, way_ou
 Refusal = Callable[[Sequence[ProducerRecord]], BaseException | None]
 
 
-def refusing(*offsets: int, refusal: error_codes.Refusal = error_codes.Refusal.MESSAGE_TOO_LARGE) -> Refusal:
+def refusing(*offsets: int, refusal: error_codes.RefusalCode = error_codes.RefusalCode.MESSAGE_TOO_LARGE) -> Refusal:
     """A producer's step: these are refused."""
 
     def refuse(records: Sequence[ProducerRecord]) -> BaseException | None:
@@ -47,7 +47,7 @@ def test_answers_and_their_offsets_are_made_durable_together() -> None:
     ledger, answers = read(3)
     producer = ScriptedProducer()
     with delivering(producer, ledger) as (delivery, failures):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: ledger.in_flight == 0)
     assert producer.taken == [(answers, {PARTITION: Commit(3, "")}, 0)]
     assert failures == []
@@ -59,7 +59,7 @@ def test_a_record_and_its_dead_letter_are_made_durable_together() -> None:
     letter = replace(refusal, topic="dead-letters")
     producer = ScriptedProducer()
     with delivering(producer, ledger) as (delivery, _):
-        delivery.put([refusal, letter])
+        delivery.enqueue([refusal, letter])
         until(lambda: ledger.in_flight == 0)
     [(records, _, _)] = producer.taken
     assert [record.topic for record in records] == ["results", "dead-letters"]
@@ -76,7 +76,7 @@ def test_a_retriable_error_is_tried_again() -> None:
 
     producer = ScriptedProducer(abort, abort)
     with delivering(producer, ledger) as (delivery, failures):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: ledger.in_flight == 0)
     assert producer.tries == 3
     assert producer.records == answers
@@ -94,7 +94,7 @@ def test_a_retry_settles_anew() -> None:
 
     producer = ScriptedProducer(lose)
     with delivering(producer, ledger) as (delivery, failures):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: producer.tries == 1)
     assert producer.tries == 1
     assert producer.taken == []
@@ -106,7 +106,7 @@ def test_a_record_too_large_becomes_a_dead_letter_and_the_rest_goes_on() -> None
     ledger, answers = read(3)
     producer = ScriptedProducer(refusing(1))
     with delivering(producer, ledger) as (delivery, failures):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: ledger.in_flight == 0)
     (records, commits, _) = producer.taken[0]
     letter = next(record for record in records if _offset(record) == 1)
@@ -122,7 +122,7 @@ def test_one_refusal_after_another() -> None:
     ledger, answers = read(3)
     producer = ScriptedProducer(refusing(0), refusing(2))
     with delivering(producer, ledger) as (delivery, _):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: ledger.in_flight == 0)
     assert sorted((_offset(record), record.topic) for record in producer.records) == [
         (0, "dead-letters"),
@@ -137,7 +137,7 @@ def test_what_may_not_be_tried_again_is_reported(error: Exception) -> None:
     ledger, answers = read(1)
     producer = ScriptedProducer(error)
     with delivering(producer, ledger) as (delivery, failures):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: failures)
     assert failures == [error]
     assert producer.tries == 1
@@ -149,9 +149,9 @@ def test_closing_delivers_what_is_queued() -> None:
     ledger, answers = read(4)
     producer = ScriptedProducer()
     with delivering(producer, ledger, interval=600) as (delivery, _):
-        delivery.put(answers[:1])
+        delivery.enqueue(answers[:1])
         until(lambda: len(producer.taken) == 1)
-        delivery.put(answers[1:])
+        delivery.enqueue(answers[1:])
     assert producer.records == answers
     assert ledger.in_flight == 0
 
@@ -171,10 +171,10 @@ def test_answers_gather_within_the_interval() -> None:
     ledger, answers = read(6)
     producer = ScriptedProducer()
     with delivering(producer, ledger, interval=2) as (delivery, _):
-        delivery.put(answers[:1])
+        delivery.enqueue(answers[:1])
         until(lambda: len(producer.taken) == 1)
         for answer in answers[1:]:
-            delivery.put([answer])
+            delivery.enqueue([answer])
         until(lambda: ledger.in_flight == 0)
     assert [records for records, _, _ in producer.taken] == [answers[:1], answers[1:]]
     assert producer.began[1] - producer.began[0] > 1
@@ -190,9 +190,9 @@ def test_the_worker_never_waits_for_the_producer() -> None:
 
     producer = ScriptedProducer(hang)
     with delivering(producer, ledger) as (delivery, _):
-        delivery.put(answers[:1])
+        delivery.enqueue(answers[:1])
         until(lambda: producer.tries == 1)
-        delivery.put(answers[1:])
+        delivery.enqueue(answers[1:])
         assert producer.taken == []
         release.set()
         until(lambda: ledger.in_flight == 0)
@@ -209,10 +209,10 @@ def test_answers_without_room_in_the_metadata_are_carried_later() -> None:
     answers = [output_record(offset, epoch=epoch) for offset in offsets]
     producer = ScriptedProducer()
     with delivering(producer, ledger) as (delivery, _):
-        delivery.put(answers[1:])
+        delivery.enqueue(answers[1:])
         until(lambda: producer.taken)
         assert ledger.in_flight > 1
-        delivery.put(answers[:1])
+        delivery.enqueue(answers[:1])
         until(lambda: ledger.in_flight == 0)
     assert sorted(map(_offset, producer.records)) == list(offsets)
 
@@ -230,7 +230,7 @@ def test_failures_last_until_a_transaction_is_committed() -> None:
     producer.unprepared = [RetriableDelivery("no broker")]
     with delivering(producer, ledger) as (delivery, _):
         assert delivery.failing_for() == 0
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: ledger.in_flight == 0)
         until(lambda: delivery.failing_for() == 0)
     first, second = failing
@@ -247,7 +247,7 @@ def test_failures_end_with_the_partitions_whose_records_failed() -> None:
 
     producer = ScriptedProducer(lose)
     with delivering(producer, ledger) as (delivery, failures):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: producer.tries == 1 and delivery.failing_for() == 0)
         delivery.flush(WITHIN)
         assert delivery.failing_for() == 0
@@ -272,7 +272,7 @@ records = st.lists(
         st.integers(0, 30),
         st.sampled_from(["results", "watermarks"]),
         st.sampled_from([b"a", b"b", None]),
-        st.sampled_from([Form.RESULT, Form.WATERMARK]),
+        st.sampled_from([RecordForm.RESULT, RecordForm.WATERMARK]),
     ),
     max_size=15,
 )
@@ -296,9 +296,11 @@ def test_what_is_compacted_away_is_confirmed_too() -> None:
     """Two watermarks of one key make one record, and both their offsets are committed."""
     ledger, answers = read(2)
     producer = ScriptedProducer()
-    marks = [output_record(offset, epoch=1, topic="watermarks", form=Form.WATERMARK) for offset in range(len(answers))]
+    marks = [
+        output_record(offset, epoch=1, topic="watermarks", form=RecordForm.WATERMARK) for offset in range(len(answers))
+    ]
     with delivering(producer, ledger) as (delivery, _):
-        delivery.put(marks)
+        delivery.enqueue(marks)
         until(lambda: ledger.in_flight == 0)
     assert producer.taken == [([marks[1]], {PARTITION: Commit(2, "")}, 0)]
 
@@ -308,7 +310,7 @@ def test_a_dead_letter_that_is_refused_without_payload_is_fatal() -> None:
     ledger, answers = read(1)
     producer = ScriptedProducer(refusing(0), refusing(0))
     with delivering(producer, ledger) as (delivery, failures):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: failures)
     assert isinstance(failures[0], FatalDelivery)
     assert producer.taken == []
@@ -321,7 +323,7 @@ def test_a_producer_that_is_not_ready_is_waited_for() -> None:
     producer = ScriptedProducer()
     producer.unprepared = [RetriableDelivery("away"), RetriableDelivery("away")]
     with delivering(producer, ledger) as (delivery, _):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: ledger.in_flight == 0)
     assert len(producer.records) == 2
     assert producer.tries == 1
@@ -333,7 +335,7 @@ def test_a_producer_that_can_not_be_had_is_fatal() -> None:
     producer = ScriptedProducer()
     producer.unprepared = [FatalDelivery("not authorised")]
     with delivering(producer, ledger) as (delivery, failures):
-        delivery.put(answers)
+        delivery.enqueue(answers)
         until(lambda: failures)
     assert isinstance(failures[0], FatalDelivery)
     assert ledger.in_flight == 1

@@ -20,7 +20,7 @@ def test_what_cannot_be_delivered_does_not_hold_the_end_up(monkeypatch: pytest.M
     producer = ScriptedProducer()
     monkeypatch.setattr(producer, "prepare" if unready else "deliver", away)
     with delivering(producer, ledger) as (delivery, failures):
-        delivery.put(answers)
+        delivery.enqueue(answers)
     assert ledger.in_flight == 2
     assert producer.taken == []
     assert failures == []

@@ -32,8 +32,8 @@ def tracker_of(seen: Iterable[int], position: int = 0) -> OffsetTracker:
 
 def answered(tracker: OffsetTracker, done: Iterable[int], limit: int = METADATA_LIMIT) -> CommitPlan:
     """Plan and apply."""
-    plan = tracker.plan(done, limit=limit)
-    tracker.apply(plan)
+    plan = tracker.plan_commit(done, limit=limit)
+    tracker.apply_commit(plan)
     return plan
 
 
@@ -86,8 +86,8 @@ class Partition(RuleBasedStateMachine):
         self.tracker.pass_over(self.end)
         assert self.tracker.advances == (not self.in_flight and self.end > self.committed.offset)
         if taken:
-            plan = self.tracker.plan(())
-            self.tracker.apply(plan)
+            plan = self.tracker.plan_commit(())
+            self.tracker.apply_commit(plan)
             self.committed = plan.commit
             assert self.in_flight or plan.commit == Commit(max(self.end, self.committed.offset), "")
 
@@ -96,12 +96,12 @@ class Partition(RuleBasedStateMachine):
     def answer(self, data: Any, limit: int, taken: bool) -> None:
         """Some answers are planned; the broker takes the transaction or doesn't."""
         chosen = data.draw(st.lists(st.sampled_from(sorted(self.in_flight)), unique=True, min_size=1))
-        plan = self.tracker.plan(chosen, limit=limit)
+        plan = self.tracker.plan_commit(chosen, limit=limit)
         assert sorted(plan.accepted + plan.waiting) == sorted(chosen)
         assert not plan.accepted or not plan.waiting or max(plan.accepted) < min(plan.waiting)
         assert not plan.accepted or len(plan.commit.metadata) <= limit
         if taken:
-            self.tracker.apply(plan)
+            self.tracker.apply_commit(plan)
             self.committed = plan.commit
             self.done |= set(plan.accepted)
             self.in_flight -= set(plan.accepted)
@@ -190,7 +190,7 @@ def test_any_metadata_can_be_read(position: int, metadata: str) -> None:
 def test_a_plan_changes_nothing() -> None:
     """Planning twice gives the same, and only `apply` moves the position."""
     tracker = tracker_of([3, 5, 9], 3)
-    assert tracker.plan([3, 5]) == tracker.plan([5, 3]) == CommitPlan(Commit(9, ""), (3, 5), ())
+    assert tracker.plan_commit([3, 5]) == tracker.plan_commit([5, 3]) == CommitPlan(Commit(9, ""), (3, 5), ())
     assert (tracker.position, tracker.in_flight) == (3, 3)
     answered(tracker, [3, 5])
     assert (tracker.position, tracker.in_flight) == (9, 1)
@@ -202,7 +202,7 @@ def test_marks_behind_the_last_record_are_passed() -> None:
     tracker = tracker_of([5], 5)
     tracker.pass_over(8)
     assert not tracker.advances
-    assert tracker.plan(()).commit == Commit(5, "")
+    assert tracker.plan_commit(()).commit == Commit(5, "")
     assert answered(tracker, [5]).commit == Commit(8, "")
     assert (tracker.next_offset, tracker.advances) == (8, False)
     tracker.pass_over(9)
@@ -221,7 +221,7 @@ def test_what_an_earlier_owner_has_answered_needs_no_answer() -> None:
 
 def test_done_beyond_a_gap_travels_in_the_metadata() -> None:
     """By hand: of 0, 2, 4, 7 the offsets 2 and 7 are done, so the position is 0 and the metadata names 2 and 7."""
-    plan = tracker_of([0, 2, 4, 7]).plan([2, 7])
+    plan = tracker_of([0, 2, 4, 7]).plan_commit([2, 7])
     assert plan.commit.offset == 0
     assert decode(plan.commit) == [2, 7]
 
@@ -241,14 +241,14 @@ def test_answers_that_do_not_fit_wait_for_a_later_transaction() -> None:
 def test_none_fits_is_a_plan_without_answers() -> None:
     """With no room at all everything waits, and the plan commits where the partition stood."""
     tracker = tracker_of([0, 1, 2])
-    assert tracker.plan([1, 2], limit=4) == CommitPlan(Commit(0, ""), (), (1, 2))
+    assert tracker.plan_commit([1, 2], limit=4) == CommitPlan(Commit(0, ""), (), (1, 2))
 
 
 @pytest.mark.parametrize("first", [0, 2**40])
 def test_the_most_that_may_be_in_flight_fits(first: int) -> None:
     """1,024 in flight with every second one done is the worst pattern, and its metadata is within 4,096 bytes."""
     assert METADATA_LIMIT == 4096
-    plan = tracker_of(range(first, first + 1024), first).plan(range(first + 1, first + 1024, 2))
+    plan = tracker_of(range(first, first + 1024), first).plan_commit(range(first + 1, first + 1024, 2))
     assert plan.waiting == ()
     assert 0 < len(plan.commit.metadata) <= METADATA_LIMIT
 
@@ -270,4 +270,4 @@ def test_an_answer_that_is_not_in_flight_is_an_error() -> None:
     answered(tracker, [1])
     for offset in (1, 5):
         with pytest.raises(ValueError, match=f"offset {offset} is not in flight"):
-            tracker.plan([offset])
+            tracker.plan_commit([offset])

@@ -44,7 +44,7 @@ def answering(
         while not holds():
             assert time.monotonic() < limit, f"it never came to hold, at {ledger.positions()}"
             origins = [message.origin for message in loop.take()]
-            delivery.put(
+            delivery.enqueue(
                 [
                     output_record(
                         o.offset, partition=o.partition, epoch=o.epoch, origin=o, topic=settings.topics.results

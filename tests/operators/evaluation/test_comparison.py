@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.evaluation.comparison import Interval, Move, Verdict, compare_systems, jaccard, rank_biased_overlap
-from operators.evaluation.metrics import by_query, evaluate
+from operators.evaluation.metrics import by_query, evaluate_run
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 2}, "q4": {"d": 1}, "q5": {"e": 0}}
 FIRST = {"q1": ["x", "a"], "q2": ["b"], "q3": ["x", "y", "c"], "q4": []}
@@ -87,7 +87,7 @@ def test_the_order_of_the_input_does_not_matter(
     random.shuffle(queries)
     qrels = {query: dict(reversed(QRELS[query].items())) for query in queries}
     before, after = ({query: run[query] for query in queries} for run in (first, second))
-    assert evaluate(before, qrels) == evaluate(first, QRELS)
+    assert evaluate_run(before, qrels) == evaluate_run(first, QRELS)
     shuffled = compare_systems(by_query(before, qrels), by_query(after, qrels), "nDCG@10", 0)
     assert shuffled == compare_systems(by_query(first, QRELS), by_query(second, QRELS), "nDCG@10", 0)
 

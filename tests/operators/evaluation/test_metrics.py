@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.evaluation.metrics import TABLE, any_at, evaluate, ndcg_at, recall_at, reciprocal_rank_at, separate
+from operators.evaluation.metrics import TABLE, any_at, evaluate_run, ndcg_at, recall_at, reciprocal_rank_at, separate
 
 JUDGED = {"a": 3, "b": 2, "c": 1, "d": 0, "e": -1}
 RANKING = ["d", "b", "x", "a", "e", "c"]
@@ -63,7 +63,7 @@ def test_the_figures_are_means_over_the_judged_queries() -> None:
     """By hand: q1 first at rank 1, q2 at rank 2, q3 missing from the run; q4 has nothing relevant and doesn't count."""
     run = {"q1": ["a", "b"], "q2": ["x", "a"], "q4": ["a"], "unjudged": ["a"]}
     qrels = {"q1": {"a": 1, "b": 1}, "q2": {"a": 1}, "q3": {"a": 1}, "q4": {"a": 0}}
-    figures = evaluate(run, qrels)
+    figures = evaluate_run(run, qrels)
     assert figures == pytest.approx(
         {
             "any@1": 1 / 3,
@@ -79,17 +79,17 @@ def test_the_figures_are_means_over_the_judged_queries() -> None:
 
 def test_without_judgements_every_figure_is_zero() -> None:
     """Nothing judged is no division by zero."""
-    assert evaluate({"q": ["a"]}, {}) == evaluate({}, {"q": {"a": 0}}) == dict.fromkeys(TABLE, 0.0)
+    assert evaluate_run({"q": ["a"]}, {}) == evaluate_run({}, {"q": {"a": 0}}) == dict.fromkeys(TABLE, 0.0)
 
 
 def test_the_table_cuts_where_its_names_say() -> None:
     """A relevant document at rank 6 counts for the figures at 10 only, one at rank 11 for none."""
     judged = {"q": {"a": 1}}
-    at_6 = evaluate({"q": [*"vwxyz", "a"]}, judged)
+    at_6 = evaluate_run({"q": [*"vwxyz", "a"]}, judged)
     assert at_6 == pytest.approx(
         {"any@1": 0, "any@5": 0, "any@10": 1, "recall@10": 1, "MRR@10": 1 / 6, "nDCG@10": 1 / math.log2(7)}
     )
-    assert set(evaluate({"q": [*"0123456789", "a"]}, judged).values()) == {0}
+    assert set(evaluate_run({"q": [*"0123456789", "a"]}, judged).values()) == {0}
 
 
 def test_a_separation_by_hand() -> None:

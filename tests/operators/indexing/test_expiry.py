@@ -35,7 +35,7 @@ async def expire(index: Index, now: float) -> int:
     client = EngineClient(index.engine)
     catalogue = Catalogue(client, index.settings)
     context = ContextWriter(client, index.settings.vectors, index.settings.context, catalogue, TIMEOUT)
-    assert await catalogue.read(TIMEOUT) == {}
+    assert await catalogue.refresh(TIMEOUT) == {}
     return await Expiry(Deletion(client, context, TIMEOUT), catalogue, ("documents",), lambda: now).delete("documents")
 
 
@@ -180,8 +180,8 @@ def test_in_a_collection_of_an_earlier_version_it_is_a_field(tmp_path: Path, val
         del collection.created["metadata"]["rankstream"]["expiry"]
         client = EngineClient(engine)
         catalogue = Catalogue(client, index.settings)
-        assert asyncio.run(catalogue.read(TIMEOUT)) == {}
-        assert not catalogue.of("documents").expires
+        assert asyncio.run(catalogue.refresh(TIMEOUT)) == {}
+        assert not catalogue.capabilities_of("documents").expires
         writer = Writer(client, index.settings.vectors, index.settings.context, catalogue, TIMEOUT)
         made = [document(vector=VECTOR, expires_at=value)]
         assert asyncio.run(writer.call("documents", made, TIMEOUT)) == [None]
@@ -204,5 +204,5 @@ def test_a_defect_of_one_collection_leaves_the_others_to_expire(monkeypatch: pyt
     monkeypatch.setattr(Expiry, "delete", delete)
     nobody: Any = None
     with pytest.raises(KeyError, match="a defect"):
-        asyncio.run(Expiry(nobody, nobody, ("first", "second")).follow())
+        asyncio.run(Expiry(nobody, nobody, ("first", "second")).delete_periodically())
     assert looked_at == ["first", "second"]

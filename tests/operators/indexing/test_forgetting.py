@@ -361,7 +361,7 @@ def test_a_filter_that_the_index_refuses_is_in_no_tombstone(
     index: Index, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error names the field, if filters need an index, and documents go on being written."""
-    monkeypatch.setattr(Catalogue, "of", lambda *_: capable(limits=STRICT))
+    monkeypatch.setattr(Catalogue, "capabilities_of", lambda *_: capable(limits=STRICT))
     made = deletion(namespace=namespace, updated_at=5.0, filters=[{"all_of": [owned_by("x")]}])
     (refused,) = asyncio.run(index.write([made]))
     assert isinstance(refused, InputError)

@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from operators.indexing.context import Neighbour, join_contents, windows, windows_of
-from operators.indexing.point import Position, position
+from operators.indexing.context import ContextDocument, join_contents, windows, windows_of
+from operators.indexing.point import GroupPosition, group_position
 from schemas.settings.qdrant import ContextSettings
 
 TURNS = ContextSettings(order_by="turn", group_by="session", before=2, after=1)
 
 
-def member(id_: str, order: float | None, content: str = "") -> Neighbour:
+def member(id_: str, order: float | None, content: str = "") -> ContextDocument:
     """A document of the group g."""
-    return Neighbour(id_, None if order is None else Position("g", order), content)
+    return ContextDocument(id_, None if order is None else GroupPosition("g", order), content)
 
 
-def ids(settings: ContextSettings, *members: Neighbour) -> dict[str, str]:
+def ids(settings: ContextSettings, *members: ContextDocument) -> dict[str, str]:
     """The ids of the documents in each window, joined."""
     found = windows(members, settings)
     return {id_: "".join(each.id for each in window) for id_, window in found.items()}
@@ -55,10 +55,13 @@ def test_a_context_is_the_contents_in_order() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"session": 3, "turn": 7}, Position('["default","public","public",[],3]', 7.0)),
-        ({"session": "3", "turn": 7}, Position('["default","public","public",[],"3"]', 7.0)),
-        ({"session": True, "turn": 0.5}, Position('["default","public","public",[],true]', 0.5)),
-        ({"session": 3, "turn": "2023-05-08T13:56:00Z"}, Position('["default","public","public",[],3]', 1683554160.0)),
+        ({"session": 3, "turn": 7}, GroupPosition('["default","public","public",[],3]', 7.0)),
+        ({"session": "3", "turn": 7}, GroupPosition('["default","public","public",[],"3"]', 7.0)),
+        ({"session": True, "turn": 0.5}, GroupPosition('["default","public","public",[],true]', 0.5)),
+        (
+            {"session": 3, "turn": "2023-05-08T13:56:00Z"},
+            GroupPosition('["default","public","public",[],3]', 1683554160.0),
+        ),
         ({"session": 3}, None),
         ({"turn": 7}, None),
         ({"session": [3], "turn": 7}, None),
@@ -67,15 +70,15 @@ def test_a_context_is_the_contents_in_order() -> None:
         ({"session": 3, "turn": 10**400}, None),
     ],
 )
-def test_the_place_of_a_document(fields: dict[str, Any], expected: Position | None) -> None:
+def test_the_place_of_a_document(fields: dict[str, Any], expected: GroupPosition | None) -> None:
     """A group is a text, a number or a truth; an order is a number or a time."""
-    assert position(TURNS, "default", "public", fields) == expected
+    assert group_position(TURNS, "default", "public", fields) == expected
 
 
 def test_a_group_is_of_one_namespace_and_destination() -> None:
     """Without a field to group by it is all of them."""
     every = ContextSettings(order_by="turn")
-    groups = {position(every, *names, {"turn": 1}) for names in (("d", "n"), ("d", "m"), ("e", "n"))}
+    groups = {group_position(every, *names, {"turn": 1}) for names in (("d", "n"), ("d", "m"), ("e", "n"))}
     assert len(groups) == 3
 
 
@@ -90,7 +93,7 @@ def test_a_group_is_of_one_tier_and_the_same_labels() -> None:
         [{"classification": "cosmic"}],
         [{"classification": "restricted", "labels": ["a"]}],
     ]
-    groups = [{position(TURNS, "d", "n", {"session": 3, "turn": 7, **each}) for each in some} for some in alike]
+    groups = [{group_position(TURNS, "d", "n", {"session": 3, "turn": 7, **each}) for each in some} for some in alike]
     assert [len(some) for some in groups] == [1] * len(alike)
     assert len(set().union(*groups)) == len(alike)
 
@@ -98,7 +101,7 @@ def test_a_group_is_of_one_tier_and_the_same_labels() -> None:
 def test_without_an_order_nothing_has_a_place() -> None:
     """The default: no document is indexed with its neighbours."""
     assert not ContextSettings().on
-    assert position(ContextSettings(), "default", "public", {"session": 3, "turn": 7}) is None
+    assert group_position(ContextSettings(), "default", "public", {"session": 3, "turn": 7}) is None
 
 
 @pytest.mark.parametrize(

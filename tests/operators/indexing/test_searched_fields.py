@@ -13,7 +13,7 @@ from operators.clients.qdrant_edge.shards import Engine
 from operators.collections.analysers import CURRENT, Bm25
 from operators.collections.catalogue import Catalogue
 from operators.collections.making import ensure
-from operators.collections.notes import metadata
+from operators.collections.notes import collection_metadata
 from operators.indexing.point import payload, point
 from operators.query.backend_answers import Hits
 from operators.query.search_bodies import keyword_conditions
@@ -136,7 +136,7 @@ def test_expressions_look_in_searched_fields(tmp_path: Path) -> None:
         try:
             calls.run(ensure(client, settings, 60), 60)
             catalogue = Catalogue(client, settings)
-            calls.run(catalogue.read(60), 60)
+            calls.run(catalogue.refresh(60), 60)
             analyser = catalogue.analyser("documents")
             assert analyser.fields == FIELDS
             made = [document(**each) for each in SHOP]
@@ -188,7 +188,7 @@ def test_what_the_configuration_of_fields_must_be(tmp_path: Path, changes: dict[
 
 def test_metadata_name_the_fields() -> None:
     """A collection keeps them."""
-    assert metadata(Bm25Settings(), None, FIELDS)["rankstream"]["fields"] == FIELDS
+    assert collection_metadata(Bm25Settings(), None, FIELDS)["rankstream"]["fields"] == FIELDS
 
 
 def test_a_field_has_the_words_of_its_characters() -> None:

@@ -56,7 +56,7 @@ async def _indexed(url: str, strict: dict[str, Any]) -> tuple[dict[str, Any], di
         async with httpx.AsyncClient(timeout=TIMEOUT) as http:
             (await http.patch(place, json={"strict_mode_config": {"enabled": True, **strict}})).raise_for_status()
         catalogue = Catalogue(client, settings)
-        assert not await catalogue.read(TIMEOUT)
+        assert not await catalogue.refresh(TIMEOUT)
         contexts_of = ContextWriter(client, settings.vectors, settings.context, catalogue, TIMEOUT)
         writer = Writer(client, settings.vectors, settings.context, catalogue, TIMEOUT, contexts_of)
 
@@ -67,7 +67,7 @@ async def _indexed(url: str, strict: dict[str, Any]) -> tuple[dict[str, Any], di
 
         await write(EVENTS)
         await write([FORGET])
-        counts = await reindexing.count(client, "documents", time.time(), TIMEOUT)
+        counts = await reindexing.count_documents(client, "documents", time.time(), TIMEOUT)
         async with httpx.AsyncClient(timeout=TIMEOUT) as http:
             (await http.patch(place, json={"strict_mode_config": {"enabled": False}})).raise_for_status()
             everything = {"limit": 1_000, "with_payload": True, "with_vector": True}

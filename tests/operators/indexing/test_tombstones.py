@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from operators.access.filters import condition, passes
+from operators.access.filters import condition, matches_filter
 from operators.indexing import deletion
 from operators.indexing.deletion import Forgotten
 from schemas.filters import AnyFilter, Filter
@@ -53,10 +53,10 @@ def test_a_deletion_covers_what_it_deletes(wide: list[Any], narrow: list[Any], l
     one, other = (
         Forgotten.of(at, list(map(condition, each))) for at, each in zip((later, version), parsed, strict=True)
     )
-    if one.covers(other):
+    if one.supersedes(other):
         assert later >= version
         for a, b in itertools.product(FOUND, FOUND):
-            meets = [all(passes(each, {"a": a, "b": b}) for each in filters) for filters in parsed]
+            meets = [all(matches_filter(each, {"a": a, "b": b}) for each in filters) for filters in parsed]
             assert meets[0] or not meets[1]
 
 
@@ -77,4 +77,4 @@ def test_a_later_bound_takes_the_place_of_an_earlier_one(later: list[Any], earli
     )
     assert deletion.remember([other], one) == [one]
     assert deletion.remember([one], other) == [one]
-    assert one == other or not other.covers(one)
+    assert one == other or not other.supersedes(one)

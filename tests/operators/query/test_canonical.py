@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from operators.query.canonical import CanonicalQuery, Shape, canonicalise
-from operators.query.cursor import After, Cursor, Offset
+from operators.query.canonical import CanonicalQuery, QueryShape, canonicalise
+from operators.query.cursor import After, Cursor, PoolSlice
 from operators.wire.reply import ReplyTo
 from schemas.filters import Eq, OrderBy
 from schemas.query import QueryEvent
@@ -33,7 +33,7 @@ def test_what_the_event_does_not_say_is_filled_in() -> None:
         text="t",
         limit=20,
         now=5.0,
-        shape=Shape.SEARCH,
+        shape=QueryShape.SEARCH,
         cursor=None,
         reply=ReplyTo(None, None),
         understood=None,
@@ -77,32 +77,32 @@ def test_one_text_however_it_is_composed(text: str, form: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "shape"),
     [
-        ({"subject": "s"}, Shape.FAST_PATH),
-        ({"subject": "s", "limit": 5}, Shape.FAST_PATH),
-        ({"subject": "s", "text": " \n"}, Shape.FAST_PATH),
-        ({"subject": "s", "namespace": "n", "debug": True, "profile": "fast"}, Shape.FAST_PATH),
-        ({"subject": "s", "filters": [YEAR]}, Shape.LOOKUP),
-        ({"subject": "s", "actor_type": "user"}, Shape.LOOKUP),
-        ({"subject": "s", "order_by": ORDER}, Shape.LOOKUP),
-        ({"subject": "s", "cursor": "c"}, Shape.LOOKUP),
-        ({"actor_type": "user"}, Shape.LOOKUP),
-        ({"filters": [YEAR]}, Shape.LOOKUP),
-        ({"subject": "s", "text": "t"}, Shape.SEARCH),
-        ({"subject": "s", "vector": [0.0]}, Shape.SEARCH),
-        ({"subject": "s", "reflections_only": True}, Shape.SEARCH),
-        ({"text": "t", "filters": [YEAR]}, Shape.SEARCH),
+        ({"subject": "s"}, QueryShape.FAST_PATH),
+        ({"subject": "s", "limit": 5}, QueryShape.FAST_PATH),
+        ({"subject": "s", "text": " \n"}, QueryShape.FAST_PATH),
+        ({"subject": "s", "namespace": "n", "debug": True, "profile": "fast"}, QueryShape.FAST_PATH),
+        ({"subject": "s", "filters": [YEAR]}, QueryShape.LOOKUP),
+        ({"subject": "s", "actor_type": "user"}, QueryShape.LOOKUP),
+        ({"subject": "s", "order_by": ORDER}, QueryShape.LOOKUP),
+        ({"subject": "s", "cursor": "c"}, QueryShape.LOOKUP),
+        ({"actor_type": "user"}, QueryShape.LOOKUP),
+        ({"filters": [YEAR]}, QueryShape.LOOKUP),
+        ({"subject": "s", "text": "t"}, QueryShape.SEARCH),
+        ({"subject": "s", "vector": [0.0]}, QueryShape.SEARCH),
+        ({"subject": "s", "reflections_only": True}, QueryShape.SEARCH),
+        ({"text": "t", "filters": [YEAR]}, QueryShape.SEARCH),
     ],
 )
-def test_the_shape_says_how_it_is_answered(fields: dict[str, Any], shape: Shape) -> None:
+def test_the_shape_says_how_it_is_answered(fields: dict[str, Any], shape: QueryShape) -> None:
     """A subject alone takes the fast path; what else has no text and no vector is a lookup; reflections are ranked."""
     assert asked(**fields).shape is shape
 
 
 @pytest.mark.parametrize(
     ("position", "skip", "after"),
-    [(None, 0, After(None, 0)), (Offset(40, 100), 40, After(None, 0)), (After(7, 2), 0, After(7, 2))],
+    [(None, 0, After(None, 0)), (PoolSlice(40, 100), 40, After(None, 0)), (After(7, 2), 0, After(7, 2))],
 )
-def test_a_cursor_is_one_place(position: Offset | After | None, skip: int, after: After) -> None:
+def test_a_cursor_is_one_place(position: PoolSlice | After | None, skip: int, after: After) -> None:
     """A place in a merged pool is none in an ordered lookup, and the other way round; without a cursor both begin."""
     cursor = Cursor(bytes(16), None, 5.0, position) if position is not None else None
     query = asked(cursor, text="t")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from operators.query.cursor import After, Cursor, CursorCodec, Offset
+from operators.query.cursor import After, Cursor, CursorCodec, PoolSlice
 from schemas.errors import DeadLetterClass, InputError
 from schemas.query import MAX_CURSOR_CHARS
 
@@ -20,10 +20,10 @@ SECRET = b"a secret of this deployment"
 CODECS = {"signed": CursorCodec(SECRET), "checksummed": CursorCodec(None)}
 QUERY, STATE = bytes(range(16)), bytes(range(240, 256))
 CURSORS = (
-    Cursor(QUERY, None, 0.0, Offset(20, 100)),
+    Cursor(QUERY, None, 0.0, PoolSlice(20, 100)),
     Cursor(QUERY, STATE, -1.5, After(None, 7)),
     Cursor(STATE, QUERY, 1_700_000_000.25, After(1_700_000_000_123, 2)),
-    Cursor(QUERY, STATE, 0.0, Offset(2, 100), (b"1234", b"abcd"), continued=True),
+    Cursor(QUERY, STATE, 0.0, PoolSlice(2, 100), (b"1234", b"abcd"), continued=True),
 )
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -31,7 +31,7 @@ COUNTS = st.integers(0, 2**32 - 1)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | FINITE
 DIGESTS = st.binary(min_size=16, max_size=16)
-POSITIONS = st.builds(Offset, COUNTS, st.integers(1, 2**16 - 1)) | st.builds(After, VALUES, COUNTS)
+POSITIONS = st.builds(PoolSlice, COUNTS, st.integers(1, 2**16 - 1)) | st.builds(After, VALUES, COUNTS)
 TIMES = st.floats(datetime(1, 1, 1, tzinfo=UTC).timestamp(), datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 GIVEN = st.lists(st.binary(min_size=4, max_size=4), max_size=3).map(tuple)
 ANY = st.builds(Cursor, DIGESTS, st.none() | DIGESTS, TIMES, POSITIONS, GIVEN, st.booleans())
@@ -207,21 +207,21 @@ def test_a_good_tag_makes_no_number_of_none(number: float, place: str) -> None:
 @pytest.mark.parametrize(
     "cursor",
     [
-        Cursor(QUERY[1:], None, 0.0, Offset(0, 100)),
-        Cursor(QUERY + b"x", None, 0.0, Offset(0, 100)),
-        Cursor(QUERY, b"", 0.0, Offset(0, 100)),
-        Cursor(QUERY, STATE + b"x", 0.0, Offset(0, 100)),
-        Cursor(QUERY, None, math.nan, Offset(0, 100)),
-        Cursor(QUERY, None, 0.0, Offset(-1, 100)),
-        Cursor(QUERY, None, 0.0, Offset(2**32, 100)),
-        Cursor(QUERY, None, 0.0, Offset(0, 0)),
-        Cursor(QUERY, None, 0.0, Offset(0, 2**16)),
+        Cursor(QUERY[1:], None, 0.0, PoolSlice(0, 100)),
+        Cursor(QUERY + b"x", None, 0.0, PoolSlice(0, 100)),
+        Cursor(QUERY, b"", 0.0, PoolSlice(0, 100)),
+        Cursor(QUERY, STATE + b"x", 0.0, PoolSlice(0, 100)),
+        Cursor(QUERY, None, math.nan, PoolSlice(0, 100)),
+        Cursor(QUERY, None, 0.0, PoolSlice(-1, 100)),
+        Cursor(QUERY, None, 0.0, PoolSlice(2**32, 100)),
+        Cursor(QUERY, None, 0.0, PoolSlice(0, 0)),
+        Cursor(QUERY, None, 0.0, PoolSlice(0, 2**16)),
         Cursor(QUERY, None, 0.0, After(None, -1)),
         Cursor(QUERY, None, 0.0, After(math.inf, 0)),
         Cursor(QUERY, None, 0.0, After(2**63, 0)),
         Cursor(QUERY, None, 0.0, After(-(2**63) - 1, 0)),
-        Cursor(QUERY, None, 0.0, Offset(0, 100), (b"123",)),
-        Cursor(QUERY, None, 0.0, Offset(0, 100), (b"1234",) * 73),
+        Cursor(QUERY, None, 0.0, PoolSlice(0, 100), (b"123",)),
+        Cursor(QUERY, None, 0.0, PoolSlice(0, 100), (b"1234",) * 73),
     ],
 )
 def test_what_could_not_be_read_is_not_written(cursor: Cursor) -> None:

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.access.filters import Ask, answers, asks, condition, count, missing_indexes, on_fields, on_index
+from operators.access.filters import (
+    Ask,
+    answers,
+    asks,
+    condition,
+    count_conditions,
+    missing_indexes,
+    on_fields,
+    on_index,
+)
 from schemas.document import WHOLE_TITLE
 from schemas.filters import AnyOf, Eq, Exists, FieldFilter, Group, Nested, Prefix
 from schemas.query import QueryEvent
@@ -103,5 +112,5 @@ def test_conditions_are_counted_at_the_leaves() -> None:
     """As Qdrant counts them."""
     leaf = {"key": "a", "match": {"value": 1}}
     inner = {"should": [leaf, {"is_empty": {"key": "a"}}]}
-    assert count({"must": [leaf, inner], "must_not": [{"has_id": [1, 2]}]}) == 4
-    assert count({"must": []}) == 0
+    assert count_conditions({"must": [leaf, inner], "must_not": [{"has_id": [1, 2]}]}) == 4
+    assert count_conditions({"must": []}) == 0

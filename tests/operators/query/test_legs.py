@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from operators.query.backend_answers import Hits
-from operators.query.legs import LEGS, LegSpec, Searches, legs
+from operators.query.legs import LEG_SPECS, LegSpec, Searches, legs
 from operators.query.search import Found
 from operators.query.search_bodies import Bodies
 from operators.stages.fuse import rank_hits, take_over
@@ -27,7 +27,7 @@ WEIGHED: dict[str, Any] = {"recipe": "rrf", "overrides": {"rrf": {"weights": {"s
 @pytest.fixture
 def sounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leg is in the table, and recipes may weigh it."""
-    monkeypatch.setitem(LEGS, SOUNDS.name, SOUNDS)
+    monkeypatch.setitem(LEG_SPECS, SOUNDS.name, SOUNDS)
     monkeypatch.setattr("schemas.recipes.fusion.WEIGHED_LEGS", (*WEIGHED_LEGS, SOUNDS.name))
     monkeypatch.setitem(VECTORS, SOUNDS.name, "phonetic")
 
@@ -43,7 +43,7 @@ def asked(*, able: bool = True) -> Any:
 @pytest.mark.usefixtures("sounds")
 def test_a_new_leg_is_one_entry() -> None:
     """It is written, asked, taken over, fused by its weight, and told of when it is lost or skipped."""
-    written = Searches(searches().bodies, frozenset(LEGS)).write(asked())
+    written = Searches(searches().bodies, frozenset(LEG_SPECS)).write(asked())
     assert body(written["sounds"])["using"] == "phonetic"
     found = Found(Hits(["a"], [1.0], [{"namespace": "public"}]))
     for outcome, status in ((found, LegStatus.OK), (BackendTimeout("late"), LegStatus.TIMEOUT)):

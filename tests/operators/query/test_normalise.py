@@ -14,7 +14,7 @@ from flows.assembly import query as assembly
 from operators.caching import keys
 from operators.caching.keys import exact_key, state
 from operators.query.collection import Destinations
-from operators.query.cursor import After, Cursor, CursorCodec, Offset
+from operators.query.cursor import After, Cursor, CursorCodec, PoolSlice
 from operators.query.lookup import MOST_SEEN
 from operators.query.normalise import Normalised, Normaliser
 from operators.query.plan import Planner
@@ -102,7 +102,7 @@ def test_a_source_is_known_from_where_the_deployment_says(identity: Any, asked: 
     query = normalised(normaliser(policies=policies), **asked)
     assert query.query.canonical.source == source
     assert json.loads(query.scope.query).get("source") == source
-    its_own = normalised(normaliser(policies=PolicySettings(default=POLICIES.of(source))))
+    its_own = normalised(normaliser(policies=PolicySettings(default=POLICIES.policy_for(source))))
     assert query.scope.policy_hash == its_own.scope.policy_hash
 
 
@@ -174,7 +174,7 @@ PARTS = {"default": {"part": "p"}, "other": {"part": "op"}}
 PLACES = normaliser(
     destinations=Destinations({"default": "documents", "other": "o"}, PARTS), planner=Planner(PROFILES, RECIPES)
 )
-CURSOR = CURSORS.write(Cursor(bound(normalised(PLACES)), None, SENT, Offset(20, 100)))
+CURSOR = CURSORS.write(Cursor(bound(normalised(PLACES)), None, SENT, PoolSlice(20, 100)))
 OTHERS: dict[str, Any] = {
     "text": "u",
     "vector": [0.5, 0.25, 1.0],
@@ -316,7 +316,7 @@ def test_wishes_without_a_stage_are_warned_of() -> None:
 
 def test_a_cursor_continues_its_query_at_its_moment() -> None:
     """The place and the clock are the cursor's, whenever the next page is asked for; the scope's state is the same."""
-    query = normalised(cursor=CURSORS.write(Cursor(bound(normalised()), None, 5.0, Offset(40, 100))))
+    query = normalised(cursor=CURSORS.write(Cursor(bound(normalised()), None, 5.0, PoolSlice(40, 100))))
     assert (query.query.canonical.skip, query.query.canonical.now) == (40, 5.0)
     assert bound(query) == bound(normalised())
     assert state(query.scope) == state(normalised().scope)
@@ -342,7 +342,7 @@ def test_a_cursor_of_another_release_has_expired(monkeypatch: pytest.MonkeyPatch
     said = refusal(PLACES, cursor=CURSOR)
     assert said == (DeadLetterClass.CURSOR_EXPIRED, "cursor: of another release; ask without it")
     # What was written in this form is told apart as ever.
-    own = CURSORS.write(Cursor(bound(normalised()), None, 5.0, Offset(40, 100)))
+    own = CURSORS.write(Cursor(bound(normalised()), None, 5.0, PoolSlice(40, 100)))
     assert refusal(cursor=own, text="another")[0] is DeadLetterClass.CURSOR_INVALID
     assert normalised(cursor=own).query.canonical.skip == 40
 
@@ -384,7 +384,7 @@ def test_the_secret_is_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """It comes from the environment or a file; one that is too short, or can't be read, is an error without it."""
     file = tmp_path / "secret"
     written = {**LEAST, "cursor": {"signing_secret_file": str(file)}}
-    cursor = Cursor(bytes(16), None, 0.0, Offset(1, 100))
+    cursor = Cursor(bytes(16), None, 0.0, PoolSlice(1, 100))
     with pytest.raises(ConfigError, match="signing_secret_file: No such file"):
         assembly.cursors(load(None, written))
     file.write_text("short-canary\n")

@@ -12,7 +12,7 @@ from operators.ranking.candidate import Leg
 from operators.ranking.coverage import Relevance
 from operators.ranking.pipeline import Ranked
 from operators.ranking.run import Facts, Matches, ModelScores
-from schemas.pool import Measure
+from schemas.pool import ScoreMeasure
 from schemas.recipes import SHIPPED
 from tests.operators.ranking.payloads import RECIPES, any_single, by_model, facts, pool
 from tests.operators.ranking.pools import keyword, rank, recipe, vector
@@ -75,7 +75,7 @@ def test_a_word_that_nobody_has_makes_all_less_relevant() -> None:
         ("logit", 1e30, 1.0),
     ],
 )
-def test_what_a_score_is_worth(measure: Measure, score: float, share: float) -> None:
+def test_what_a_score_is_worth(measure: ScoreMeasure, score: float, share: float) -> None:
     """A share counts as it is, a logit as its probability."""
     found = fit(ModelScores({"a": score, "b": score}, 3, unscored=frozenset("c"), measure=measure))
     assert found["a"] == pytest.approx((4 * 0.8 + 11 * share) / 15, abs=1e-6)

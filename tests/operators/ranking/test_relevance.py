@@ -10,7 +10,7 @@ from operators.ranking.candidate import Candidate
 from operators.ranking.head import rerank
 from operators.ranking.run import Facts, ModelScores, Run
 from schemas.fields import MAX_FLOAT32
-from schemas.pool import Measure
+from schemas.pool import ScoreMeasure
 from schemas.recipes.stages import Rerank
 from tests.operators.ranking.pools import any_finite, candidate, explanation, ids, recipe, run, scores
 
@@ -156,7 +156,7 @@ def test_a_model_that_selects_moves_one_to_the_front() -> None:
         ("blue lantern", "share", 0.5),
     ],
 )
-def test_late_interaction_of_few_words_counts_for_less(text: str, measure: Measure, weight: float) -> None:
+def test_late_interaction_of_few_words_counts_for_less(text: str, measure: ScoreMeasure, weight: float) -> None:
     """By hand: of 4 words a query of 2 has half of the weight, one of 6 distinct words all; other models have all."""
     of = Run(Facts(text=text))
     of.model = ModelScores({"a": 0.0, "b": 1.0}, 2, measure=measure)

@@ -33,7 +33,7 @@ FORMULAS: set[Callable[..., Any]] = {
     *(keywords.keywords, keywords.overlap, linear.bound, blend.rank_reflections, quality.proximity),
     *(pipeline.keep_order, pipeline.first_phase, pipeline.second_phase),
     *(quality.importance, quality.weekly_recency, quality.quality, quality.salience, quality.confidence),
-    *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate),
+    *(metrics.any_at, metrics.recall_at, metrics.reciprocal_rank_at, metrics.ndcg_at, metrics.evaluate_run),
     *(metrics.by_query, metrics.mean, bootstrap.interval, sign_test.sign_test, comparison.compare_systems),
     *(metrics.halves, search.exhaustive, search.coordinate_search),
 }

@@ -180,7 +180,7 @@ class Told:
         self._ours = Catalogue(UNASKED, QdrantSettings(url="http://q"))
         self.analyser = self._ours.analyser
 
-    def of(self, _: str) -> Capabilities:
+    def capabilities_of(self, _: str) -> Capabilities:
         """The collection's capabilities."""
         return self._able
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from operators.query.backend_answers import Hits
 from operators.query.in_flight import InFlight
-from operators.query.legs import LEGS, Searches
+from operators.query.legs import LEG_SPECS, Searches
 from operators.query.search import Found
 from operators.runtime.dispatcher import BatchKey, Bounds
 from operators.runtime.event_loop import EventLoopThread
@@ -153,7 +153,7 @@ def test_a_leg_that_is_not_built_is_skipped() -> None:
     """Context legs have no branch if no collection had contexts at the start; the query says so, and does not wait."""
     asked = query(0, vector=[1.0, 0.0, 0.0], recipe="conversation")
     asked.retrieval.capabilities = capable(dense_context=True)
-    written = Searches(SEARCHES.bodies, frozenset(LEGS) - {"vector_context"})(asked)
+    written = Searches(SEARCHES.bodies, frozenset(LEG_SPECS) - {"vector_context"})(asked)
     assert written.retrieval.searches is not None
     assert "vector_context" not in written.retrieval.searches
     written.retrieval.found = {"vector": Found(Hits([], [], []))}

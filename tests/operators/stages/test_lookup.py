@@ -15,7 +15,7 @@ import pytest
 from operators.caching.bounded import ExactCache
 from operators.caching.keys import state
 from operators.query.backend_answers import Embedding
-from operators.query.cursor import Cursor, Offset
+from operators.query.cursor import Cursor, PoolSlice
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Answer, Results
 from operators.query.result import records_of
@@ -108,7 +108,7 @@ def test_a_page_from_which_a_document_has_gone_is_not_kept() -> None:
 def test_a_continued_page_shares_nothing_with_a_strict_one() -> None:
     """Of a cursor whose state is not known: the one leaves out what was given, the other counts."""
     kept = answers()
-    cursor = CURSORS.write(Cursor(bound(asked(0)), None, asked(0).asked.canonical.now, Offset(5, 100), (b"abcd",)))
+    cursor = CURSORS.write(Cursor(bound(asked(0)), None, asked(0).asked.canonical.now, PoolSlice(5, 100), (b"abcd",)))
     strict = kept.look_up(asked(1, cursor=cursor), MARK)
     continued = kept.look_up(asked(2, cursor=cursor, cursor_policy="continue"), MARK)
     assert continued.cache.leads
@@ -119,7 +119,7 @@ def test_a_continued_page_leaves_out_what_was_given_where_nothing_seems_to_have_
     """The index changes before its watermark does: a page by count alone could repeat a result that moved down."""
     kept = answers()
     same = state(kept.look_up(asked(0), MARK).cache.scope)
-    cursor = CURSORS.write(Cursor(bound(asked(0)), same, asked(0).asked.canonical.now, Offset(5, 100), (b"abcd",)))
+    cursor = CURSORS.write(Cursor(bound(asked(0)), same, asked(0).asked.canonical.now, PoolSlice(5, 100), (b"abcd",)))
     strict = kept.look_up(asked(1, cursor=cursor), MARK)
     continued = kept.look_up(asked(2, cursor=cursor, cursor_policy="continue"), MARK)
     assert strict.asked.canonical.given == frozenset()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.query.canonical import Shape
+from operators.query.canonical import QueryShape
 from operators.query.cursor import result_digest
 from operators.query.in_flight import InFlight
 from operators.query.outcome import Results
@@ -31,7 +31,7 @@ def found(**event: Any) -> InFlight:
     hits = [("a", 0.9), ("b", 0.8), ("c", 0.1)]
     ages = {"a": 90, "b": 30, "c": 0}
     payloads = {id_: {"text": id_, "created_at": NOW - DAY * age} for id_, age in ages.items()}
-    lookup = asked.asked.canonical.shape is not Shape.SEARCH
+    lookup = asked.asked.canonical.shape is not QueryShape.SEARCH
     leg = structured(*payloads, payloads=payloads) if lookup else vector(*hits, payloads=payloads)
     asked.outcome.legs = {leg.name: leg}
     asked = fuse_legs(asked)

@@ -8,7 +8,7 @@ import yaml
 from flows.cli.config import yaml_lines
 from schemas.errors import ConfigError
 from schemas.settings import load
-from schemas.settings.reading import Value, effective
+from schemas.settings.reading import EffectiveValue, effective
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_any_value_that_is_printed_reads_back_the_same(tmp_path: Path, document:
 
 def test_strings_that_yaml_reads_as_something_else_are_quoted() -> None:
     """A collection may be called no, or 1."""
-    values = [Value(("a", name), name, "default", False) for name in ("no", "1", "null", "x: y", "plain")]
+    values = [EffectiveValue(("a", name), name, "default", False) for name in ("no", "1", "null", "x: y", "plain")]
     assert yaml.safe_load("\n".join(yaml_lines(values))) == {
         "a": {name: name for name in ("no", "1", "null", "x: y", "plain")}
     }

@@ -48,7 +48,7 @@ def refusal(section: type[SourcePolicy | IdentitySettings | FirewallSettings | P
 def test_nothing_said_allows_all() -> None:
     """Without a word a source may read everything, is known from the event, and the firewall is off."""
     policy = PolicySettings()
-    assert policy.of(None) == policy.of("anyone") == SourcePolicy()
+    assert policy.policy_for(None) == policy.policy_for("anyone") == SourcePolicy()
     assert SourcePolicy().model_dump(exclude={"read", "deny", "overrides", "decay", "clearance", "returned"}) == {
         name: []
         for name in (
@@ -75,8 +75,13 @@ def test_a_source_has_its_own_policy_or_the_default() -> None:
     settings = PolicySettings.model_validate(
         {"default": {"read": False, "namespaces": ["n"]}, "sources": {"web": {"clearance": "own-word"}}}
     )
-    assert settings.of("web") == SourcePolicy(clearance="own-word")
-    assert settings.of("Web") == settings.of(None) == settings.of("") == SourcePolicy(read=False, namespaces=["n"])
+    assert settings.policy_for("web") == SourcePolicy(clearance="own-word")
+    assert (
+        settings.policy_for("Web")
+        == settings.policy_for(None)
+        == settings.policy_for("")
+        == SourcePolicy(read=False, namespaces=["n"])
+    )
 
 
 def test_a_policy_bounds_overrides_and_decay() -> None:
@@ -188,11 +193,11 @@ def test_files_have_further_sources(tmp_path: Path) -> None:
     (tmp_path / "more" / "README.md").write_text("The tenants.")
     settings = with_files(tmp_path / "a.json", tmp_path / "more", sources={"own": {}})
     policies = settings.policies
-    assert policies.of("a") == SourcePolicy(namespaces=["acme"], deny=Deny(profiles=["deep"]))
-    assert policies.of("b") == SourcePolicy(clearance="internal")
-    assert not policies.of("no").read
-    assert policies.of("own") is policies.sources["own"]
-    assert policies.of("stranger") is policies.of(None) is policies.default
+    assert policies.policy_for("a") == SourcePolicy(namespaces=["acme"], deny=Deny(profiles=["deep"]))
+    assert policies.policy_for("b") == SourcePolicy(clearance="internal")
+    assert not policies.policy_for("no").read
+    assert policies.policy_for("own") is policies.sources["own"]
+    assert policies.policy_for("stranger") is policies.policy_for(None) is policies.default
     assert policies.listed.hides
     assert settings.unread_decay == ["policies.files"]
 
@@ -258,19 +263,19 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     assert not reread(settings)
     mount(tmp_path, "2", {"a.json": '{"a": {"clearance": "internal"}}', "b.json": '{"b": {}, "c": {"read": false}}'})
     assert reread(settings)
-    assert (policies.of("a").clearance, policies.of("c").read) == ("internal", False)
+    assert (policies.policy_for("a").clearance, policies.policy_for("c").read) == ("internal", False)
     for version, content in (("3", '{"a": {"red": 1}}'), ("4", ""), ("5", '{"b": {}}')):
         mount(tmp_path, version, {"a.json": content, "b.json": '{"b": {"read": false}}'})
         for _ in range(2):
             with pytest.raises(ConfigError, match=r"a\.json|b\.json"):
                 reread(settings)
-        assert (policies.of("a").clearance, policies.of("b").read) == ("internal", True)
+        assert (policies.policy_for("a").clearance, policies.policy_for("b").read) == ("internal", True)
     mount(tmp_path, "6", {"a.json": '{"a": {}}', "b.json": '{"b": {}}'})
     assert reread(settings)
-    assert (policies.of("a"), policies.of("c")) == (SourcePolicy(), policies.default)
+    assert (policies.policy_for("a"), policies.policy_for("c")) == (SourcePolicy(), policies.default)
     (tmp_path / "a.json").unlink()
     assert reread(settings)
-    assert policies.of("a") is policies.default
+    assert policies.policy_for("a") is policies.default
 
 
 def test_files_that_change_while_they_are_read_are_not_used(tmp_path: Path) -> None:
@@ -285,10 +290,10 @@ def test_files_that_change_while_they_are_read_are_not_used(tmp_path: Path) -> N
 
     with pytest.raises(ConfigError, match="they changed while they were read"):
         settings.policies.read_files(change)
-    assert not settings.policies.of("a").read
+    assert not settings.policies.policy_for("a").read
     assert reread(settings)
-    assert settings.policies.of("a").read
-    assert not settings.policies.of("b").read
+    assert settings.policies.policy_for("a").read
+    assert not settings.policies.policy_for("b").read
 
 
 def test_many_policies_take_little_more_memory_than_their_files(tmp_path: Path) -> None:
@@ -303,4 +308,4 @@ def test_many_policies_take_little_more_memory_than_their_files(tmp_path: Path) 
     finally:
         tracemalloc.stop()
     assert kept < 4 * (tmp_path / "a.json").stat().st_size
-    assert settings.policies.of("source-7").namespaces == ["tenant-7"]
+    assert settings.policies.policy_for("source-7").namespaces == ["tenant-7"]

@@ -45,7 +45,7 @@ class Searched:
     async def read(self) -> None:
         """Read what the collection is."""
         self.catalogue = Catalogue(self.qdrant, self.settings)
-        assert await self.catalogue.read(TIMEOUT) == {}
+        assert await self.catalogue.refresh(TIMEOUT) == {}
 
     @property
     def collection(self) -> str:
@@ -68,7 +68,7 @@ class Searched:
         asked: list[Search] = []
         for text in texts:
             each = query(**{"namespace": "public", "limit": 100, **event, "text": text})
-            each.retrieval.capabilities = self.catalogue.of(self.collection)
+            each.retrieval.capabilities = self.catalogue.capabilities_of(self.collection)
             each.retrieval.parsed = parse(text, MappingProxyType({}))
             each.retrieval.terms = self.catalogue.analyser(self.collection).query(text)
             asked.append(written.write(each)[KEYWORD])

@@ -19,7 +19,7 @@ from operators.clients.qdrant.client import QdrantClient
 from operators.clients.qdrant.server import ServerClient
 from operators.clients.qdrant_edge.engine import EngineClient
 from operators.clients.qdrant_edge.shards import Engine
-from operators.query.backend_answers import Hits, point_id
+from operators.query.backend_answers import Hits, parse_point_id
 from schemas.errors import AnswerTooLong, BackendBadResponse, BackendTimeout, Reason
 from tests.operators.clients.qdrant.transports import GOOD, Faulty, Watched, answering, points, qdrant
 from tests.qdrant_server.transport import ServerTransport
@@ -151,8 +151,8 @@ def test_integer_ids_come_as_text_and_go_as_integers(either: QdrantClient) -> No
     """An id that a hit shows as text finds its integer point, in lookups and in filters."""
     found = asyncio.run(either.retrieve("docs", ["3", "77"], ["n"], timeout=5))
     assert found == {"3": {"n": 3}}
-    assert asyncio.run(either.count("docs", {"must": [{"has_id": [point_id("3")]}]}, timeout=5)) == 1
-    assert point_id("e1407479-3136-56c0-9908-bb02fb0339e2") == "e1407479-3136-56c0-9908-bb02fb0339e2"
+    assert asyncio.run(either.count("docs", {"must": [{"has_id": [parse_point_id("3")]}]}, timeout=5)) == 1
+    assert parse_point_id("e1407479-3136-56c0-9908-bb02fb0339e2") == "e1407479-3136-56c0-9908-bb02fb0339e2"
 
 
 def test_vectors_come_by_their_name(either: QdrantClient) -> None:

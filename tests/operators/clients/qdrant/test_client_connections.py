@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import orjson
 
-from flows.assembly.clients import InProcess, qdrant
+from flows.assembly.clients import InProcess, make_qdrant_client
 from operators.query.backend_answers import Hits
 from schemas.errors import BackendError
 from schemas.settings import load
@@ -26,7 +26,7 @@ def ask(server: Closing, *, keep_alive: float, pause: Callable[[], float], clien
         outcomes: list[Hits | BackendError] = []
         async with server.served() as url:
             settings = load(None, {"qdrant": {"url": url, "keep_alive": keep_alive}})
-            client = qdrant(settings, InProcess(settings), METRICS)
+            client = make_qdrant_client(settings, InProcess(settings), METRICS)
 
             async def caller() -> None:
                 for _ in range(QUERIES // clients):

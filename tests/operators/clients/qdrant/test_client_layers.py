@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from flows.assembly.clients import InProcess, qdrant
+from flows.assembly.clients import InProcess, make_qdrant_client
 from operators.clients.admission import OPENS_AFTER
 from operators.clients.qdrant.client import QdrantClient
 from operators.query.backend_answers import Hits
@@ -48,7 +48,7 @@ def with_client(server: Server, scenario: Callable[[QdrantClient], Awaitable[Non
     async def run() -> None:
         async with answering(server) as url:
             settings = load(None, {"qdrant": {"url": url}})
-            client = qdrant(settings, InProcess(settings), METRICS)
+            client = make_qdrant_client(settings, InProcess(settings), METRICS)
             try:
                 await scenario(client)
             finally:

@@ -8,7 +8,7 @@ import httpx
 import orjson
 import pytest
 
-from operators.access.filters import count
+from operators.access.filters import count_conditions
 from operators.clients.http.transport import Endpoint
 from operators.clients.qdrant.requests import Limits
 from operators.clients.qdrant.server import ServerClient
@@ -145,6 +145,6 @@ def test_deletes_have_as_many_conditions_as_the_collection_takes(most: int) -> N
     documents = [document(id=str(number), op="delete") for number in range(10)]
     made = deletable_parts(documents, most)
     assert [each for part in made for each in part] == documents
-    assert all(count(deletable(part)) <= most for part in made)
+    assert all(count_conditions(deletable(part)) <= most for part in made)
     assert len(deletable_parts(documents, None)) == 1
     assert deletable_parts([], None) == []
