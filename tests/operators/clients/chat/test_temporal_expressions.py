@@ -174,18 +174,15 @@ def test_a_failure_is_an_error_and_no_verdict(server: Handler, kind: type[Backen
     assert isinstance(outcome, kind)
 
 
-def test_closing_it_closes_the_chat_model() -> None:
+@pytest.mark.anyio
+async def test_closing_it_closes_the_chat_model() -> None:
     """Whoever closes the anchors leaves no connection open: a later query is BackendUnavailable."""
-
-    async def scenario() -> None:
-        async with answering(OpenAI(obeying)) as url, backend(f"{url}/v1", headers=HEADERS[openai]) as endpoint:
-            asked = ChatTemporalExtractor(openai(endpoint))
+    async with answering(OpenAI(obeying)) as url, backend(f"{url}/v1", headers=HEADERS[openai]) as endpoint:
+        asked = ChatTemporalExtractor(openai(endpoint))
+        await asked.temporal_expression("3 days ago", NOW, timeout=5)
+        await asked.aclose()
+        with pytest.raises(BackendUnavailable):
             await asked.temporal_expression("3 days ago", NOW, timeout=5)
-            await asked.aclose()
-            with pytest.raises(BackendUnavailable):
-                await asked.temporal_expression("3 days ago", NOW, timeout=5)
-
-    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
