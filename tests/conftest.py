@@ -127,6 +127,12 @@ def _turn(item: pytest.Item) -> int:
 
 
 @pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Tests that are coroutines run on asyncio, as the product does."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
 def broker_tools() -> None:
     """The needs of a real broker; its tests skip where they are missing, and fail on CI (environment CI)."""
     if lacking := missing_tools():

@@ -112,7 +112,8 @@ def test_a_deletion_is_not_sent_again() -> None:
     assert len(server.requests) == 2
 
 
-def test_every_backend_gives_up_idle_connections_as_its_section_says() -> None:
+@pytest.mark.anyio
+async def test_every_backend_gives_up_idle_connections_as_its_section_says() -> None:
     """`keep_alive` of each section holds for its own backend."""
     servers = {
         "qdrant": Closing(orjson.dumps({"result": {"exists": True}})),
@@ -153,10 +154,9 @@ def test_every_backend_gives_up_idle_connections_as_its_section_says() -> None:
                 await each.aclose()
         return server.connections - before
 
-    async def scenario() -> dict[str, tuple[int, int]]:
-        return {name: (await connections(name, 0.1), await connections(name, 60.0)) for name in servers}
-
-    assert asyncio.run(scenario()) == dict.fromkeys(servers, (2, 1))
+    assert {name: (await connections(name, 0.1), await connections(name, 60.0)) for name in servers} == dict.fromkeys(
+        servers, (2, 1)
+    )
 
 
 async def _none() -> None:

@@ -3,10 +3,13 @@
 import asyncio
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.runtime.turns import Turns
+
+pytestmark = pytest.mark.anyio
 
 
 async def settled() -> None:
@@ -51,41 +54,33 @@ class Calls:
         return Counter(tenant for tenant, _ in self.begun)
 
 
-def test_a_flood_takes_no_place_that_another_needs() -> None:
+async def test_a_flood_takes_no_place_that_another_needs() -> None:
     """The next place is the other tenant's, and then half of them are, whatever waits."""
-
-    async def scenario() -> None:
-        calls = Calls(4)
-        for _ in range(1000):
-            calls.ask("flood")
-        await settled()
-        for _ in range(5):
-            calls.ask("other")
-        await settled()
-        assert calls.under_way == {"flood": 4}
+    calls = Calls(4)
+    for _ in range(1000):
+        calls.ask("flood")
+    await settled()
+    for _ in range(5):
+        calls.ask("other")
+    await settled()
+    assert calls.under_way == {"flood": 4}
+    await calls.end()
+    assert calls.under_way == {"flood": 3, "other": 1}
+    await calls.end()
+    for _ in range(3):
+        assert calls.under_way == {"flood": 2, "other": 2}
         await calls.end()
-        assert calls.under_way == {"flood": 3, "other": 1}
-        await calls.end()
-        for _ in range(3):
-            assert calls.under_way == {"flood": 2, "other": 2}
-            await calls.end()
-        for task in calls.tasks:
-            task.cancel()
-
-    asyncio.run(scenario())
+    for task in calls.tasks:
+        task.cancel()
 
 
-def test_tenants_take_turns_at_one_place() -> None:
+async def test_tenants_take_turns_at_one_place() -> None:
     """In a circle, once all wait."""
-
-    async def scenario() -> None:
-        calls = Calls(1)
-        for tenant in "aaabbc":
-            calls.ask(tenant)
-        await settled()
-        assert "".join([await calls.end() for _ in range(6)]) == "aabcab"
-
-    asyncio.run(scenario())
+    calls = Calls(1)
+    for tenant in "aaabbc":
+        calls.ask(tenant)
+    await settled()
+    assert "".join([await calls.end() for _ in range(6)]) == "aabcab"
 
 
 @given(st.integers(1, 3), st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["ask", "end", "give up"]))))

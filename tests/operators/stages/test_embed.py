@@ -23,6 +23,8 @@ from schemas.recipes import SHIPPED, Recipe
 from schemas.settings.ranking import PROFILES
 from tests.operators.samples import DIMENSION, admission, capable, decoder, message
 
+pytestmark = pytest.mark.anyio
+
 PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True}}]})
 RERANKED = Recipe.parse("reranked", {"stages": ["keyword", "rerank"]})
 LEARNED = Recipe.parse("learned", {"stages": [{"rrf": {"weights": {"learned": 1.0}}}]})
@@ -187,7 +189,7 @@ def test_embed_is_a_step_whether_or_not_the_text_was_cached(cached: bool) -> Non
     assert embeddings.on_unasked(without).steps == []
 
 
-def test_a_refused_text_loses_its_own_vector_alone() -> None:
+async def test_a_refused_text_loses_its_own_vector_alone() -> None:
     """The texts that shared its call are asked again without it; only theirs are kept."""
 
     class Refusing(Counting):
@@ -198,7 +200,7 @@ def test_a_refused_text_loses_its_own_vector_alone() -> None:
 
     embeddings = by(Refusing(), kept=EmbeddingCache(10**6))
     texts = [*"abcdefgh", "a text that is too long"]
-    *found, refused = asyncio.run(embeddings.call("embed", [("public", text) for text in texts], 1.0))
+    *found, refused = await embeddings.call("embed", [("public", text) for text in texts], 1.0)
     assert isinstance(refused, BackendBadResponse)
     assert all(isinstance(each, Embedding) and each.vector[0] == 1.0 for each in found)
 
@@ -275,13 +277,11 @@ def test_a_text_is_encoded_for_the_leg_that_reads_it(event: dict[str, Any], able
     assert (encoding().ask(asked) is not None) is wanted
 
 
-def test_texts_are_encoded_once_in_a_namespace() -> None:
+async def test_texts_are_encoded_once_in_a_namespace() -> None:
     """Equal texts of a call are asked for once, and cached ones not at all; another namespace's are no help."""
     encoder = Spelling()
     stage = encoding(encoder)
-    found = asyncio.run(
-        stage.call("encode", [("public", "some text"), ("public", "sea"), ("public", "some text")], 1.0)
-    )
+    found = await stage.call("encode", [("public", "some text"), ("public", "sea"), ("public", "some text")], 1.0)
     assert [each.indices for each in found if isinstance(each, SparseVector)] == [[9], [3], [9]]
     assert encoder.asked == [["some text", "sea"]]
     again = weighed(debug=True)

@@ -30,6 +30,8 @@ from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from tests.operators.samples import DIMENSION, query
 
+pytestmark = pytest.mark.anyio
+
 NOBODY: Any = None
 BATCH_KEY = "fetch", "documents"
 PAYLOADS: dict[str, dict[str, Any]] = {
@@ -162,7 +164,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.mark.slow
-def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Engine) -> None:
+async def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Engine) -> None:
     """An indexer writes, queries race it, and most of them fetch nothing."""
     ids = [str(uuid.UUID(int=number)) for number in range(6)]
     chance = random.Random(7)
@@ -201,12 +203,9 @@ def test_no_payload_is_older_than_what_was_indexed_before_the_search(engine: Eng
             assert all(written >= before[id_] for id_, written in served.items())
             await asyncio.sleep(0)
 
-    async def race() -> None:
-        indexing = asyncio.create_task(index())
-        await asyncio.gather(*(ask(indexing) for _ in range(3)))
-        await indexing
-
-    asyncio.run(race())
+    indexing = asyncio.create_task(index())
+    await asyncio.gather(*(ask(indexing) for _ in range(3)))
+    await indexing
     assert fetches < asked / 2
 
 
@@ -232,7 +231,7 @@ def test_a_version_of_0_says_nothing() -> None:
     assert not stage.wants(again)
 
 
-def test_what_only_the_index_reads_is_not_fetched() -> None:
+async def test_what_only_the_index_reads_is_not_fetched() -> None:
     """Words, marks and copies of each searched field stay in Qdrant; the fields themselves come."""
     asked: list[Any] = []
 
@@ -244,7 +243,7 @@ def test_what_only_the_index_reads_is_not_fetched() -> None:
     client: Any = Noting()
     fields = AllBut(index_keys(("title", "attributes.colour")))
     stage = Fetching(client, lambda _: 3, Bounds(1, 1, 1), fields=fields)
-    asyncio.run(stage.read("documents", ["a"], 1.0))
+    await stage.read("documents", ["a"], 1.0)
     assert asked == [
         [
             *("_marks", "_terms", "_token_ids", "_patches", "_patched"),

@@ -1,6 +1,5 @@
 """Rerank: whom it asks, with what, and what becomes of the order."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +22,8 @@ from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Bac
 from schemas.result import Status
 from schemas.settings import Profile
 from tests.operators.samples import capable, query
+
+pytestmark = pytest.mark.anyio
 
 TOKENS = Embedding(np.ones(3, np.float32), np.ones((2, 3), np.float32), (5, 6))
 BOUNDS = Bounds(10, 8, 8)
@@ -150,11 +151,11 @@ def test_a_query_of_refused_texts_is_not_reranked() -> None:
     assert [each.id for each in asked.outcome.candidates] == ["a", "b", "c"]
 
 
-def test_a_refusal_is_not_cached() -> None:
+async def test_a_refusal_is_not_cached() -> None:
     """Another time the server may read the text; the scores of the others are cached."""
     reranking = Reranking(Scripted(refused="b"), BOUNDS, cache=ScoreCache(100), verdicts=VerdictCache(100))
     request = requested(reranking, fetched())
-    (outcome,) = asyncio.run(reranking.call("rerank", [request], 1.0))
+    (outcome,) = await reranking.call("rerank", [request], 1.0)
     reranking.on_result(fetched(), outcome)
     assert list(requested(reranking, fetched()).documents) == ["b"]
 
@@ -297,15 +298,15 @@ def test_a_query_that_leaves_no_room_is_not_asked() -> None:
     assert narrow.on_unasked(asked).outcome.degraded == [("rerank", Reason.TOO_LARGE)]
 
 
-def test_what_is_known_is_not_asked_again() -> None:
+async def test_what_is_known_is_not_asked_again() -> None:
     """Scores of a call are kept: the next query of that text asks for new documents alone, then for none."""
     reranking = by(cache=ScoreCache(100))
     first = fetched()
     first.outcome.results = Results(first.outcome.candidates[:2])
-    asyncio.run(reranking.call("rerank", [requested(reranking, first)], 1.0))
+    await reranking.call("rerank", [requested(reranking, first)], 1.0)
     second = requested(reranking, fetched())
     assert (dict(second.documents), second.known) == ({"c": "text c"}, {"a": 6.0, "b": 6.0})
-    asyncio.run(reranking.call("rerank", [second], 1.0))
+    await reranking.call("rerank", [second], 1.0)
     assert requested(reranking, fetched()).documents == {}
     assert dict(requested(reranking, fetched(text="another")).documents) == {name: f"text {name}" for name in "abc"}
 
@@ -342,10 +343,10 @@ def test_who_may_find_nothing_relevant(compares: bool, omits: bool) -> None:
     assert (asked.outcome.rerank_scores is not None) == verdict
 
 
-def test_a_failure_is_not_kept() -> None:
+async def test_a_failure_is_not_kept() -> None:
     """A failed request is asked for again."""
     reranking = Reranking(Scripted(fails=True), BOUNDS, cache=ScoreCache(100))
-    asyncio.run(reranking.call("rerank", [requested(reranking, fetched())], 1.0))
+    await reranking.call("rerank", [requested(reranking, fetched())], 1.0)
     assert len(requested(reranking, fetched()).documents) == 3
 
 

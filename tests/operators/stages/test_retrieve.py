@@ -1,6 +1,5 @@
 """Retrieve and fetch: what is asked of Qdrant for a query, and what its answers do to it."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -103,7 +102,8 @@ def test_what_a_leg_says_of_its_hits_is_a_warning() -> None:
     assert asked.outcome.warnings == ["not all"]
 
 
-def test_lost_endings_lose_their_own_search_alone() -> None:
+@pytest.mark.anyio
+async def test_lost_endings_lose_their_own_search_alone() -> None:
     """A phrase that ends in a prefix isn't found if Qdrant counts no words, and other queries' searches are."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -122,8 +122,8 @@ def test_lost_endings_lose_their_own_search_alone() -> None:
         SEARCHES(each)
     (key, first), (apart, counted), (same, last) = map(leg.ask, asked)
     assert key == same != apart
-    before, behind = asyncio.run(leg.call(key, [first, last], 5.0))
-    [lost] = asyncio.run(leg.call(apart, [counted], 5.0))
+    before, behind = await leg.call(key, [first, last], 5.0)
+    [lost] = await leg.call(apart, [counted], 5.0)
     assert before == behind == Found(Hits([], [], [], []))
     assert isinstance(lost, BackendUnavailable)
 

@@ -64,10 +64,11 @@ def client(tmp_path: Path) -> Iterator[QdrantClient]:
         yield of
 
 
-def test_the_vectors_are_read(client: QdrantClient) -> None:
+@pytest.mark.anyio
+async def test_the_vectors_are_read(client: QdrantClient) -> None:
     """Each that is there, as a unit vector of 16 bits however long it is; several queries share a request."""
     stage = comparing(client)
-    first, second = asyncio.run(stage.call(BATCH_KEY, [IDS, IDS[:1]], 10.0))
+    first, second = await stage.call(BATCH_KEY, [IDS, IDS[:1]], 10.0)
     assert list(first) == IDS[:3]
     assert list(second) == IDS[:1]
     for number, id_ in enumerate(IDS[:3], 1):

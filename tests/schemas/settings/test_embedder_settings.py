@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import ConfigError
 from schemas.settings import EmbedderSettings, load
 
 URL = "http://embedder/v1"
@@ -53,23 +52,3 @@ def test_a_family_has_a_prefix_for_queries(prompts: str) -> None:
     purposes = of(prompts=prompts).purposes
     assert purposes is not None
     assert purposes["query"]["prefix"]
-
-
-@pytest.mark.parametrize(
-    ("section", "said"),
-    [
-        *(({"kind": kind, "url": None}, f"{kind} needs url") for kind in ("openai", "tei", "cohere", "voyage", "nim")),
-        ({"kind": "minilm", "prompts": "e5"}, "minilm has no use of prompts and dimensions"),
-        ({"kind": "none", "document_prefix": "d"}, "none has no use of prompts and dimensions"),
-        ({"kind": "minilm", "dimensions": 256}, "minilm has no use of prompts and dimensions"),
-        ({"kind": "none", "precision": "int8"}, "none has no use of precision"),
-        ({"kind": "openai", "query_prompt_name": "web"}, "openai knows no names of prompts"),
-        ({"prompts": "gpt"}, "embedder.prompts: "),
-        ({"dimensions": 0}, "embedder.dimensions: "),
-    ],
-)
-def test_what_cannot_be_used_is_refused(section: dict[str, Any], said: str) -> None:
-    """Missing addresses, and prompts that nobody would put in."""
-    with pytest.raises(ConfigError) as caught:
-        of(**section)
-    assert said in str(caught.value)

@@ -18,11 +18,6 @@ def written(directory: Path, document: object) -> Path:
     return path
 
 
-def topics(**names: object) -> dict[str, object]:
-    """A section `kafka` with these topics."""
-    return {"topics": names}
-
-
 def places(**names: object) -> dict[str, object]:
     """A section `qdrant` with these settings beside the least."""
     return {"qdrant": {**LEAST["qdrant"], **names}}
@@ -41,6 +36,8 @@ def test_the_least_configuration(tmp_path: Path) -> None:
     assert settings.qdrant.url == "http://qdrant:6333"
     assert settings == load(None, LEAST)
     assert (settings.delivery.mode, settings.delivery.max_in_flight) == ("exactly_once", 512)
+    missing = "qdrant: missing: set qdrant.url to the address of a server, or qdrant.path to a directory"
+    assert refusal(tmp_path, {}) == missing
 
 
 def test_the_environment_goes_over_the_file_and_the_file_over_the_overrides(
@@ -64,126 +61,6 @@ def test_an_index_is_taken_where_none_is_configured(tmp_path: Path, monkeypatch:
     assert load(recipes, index=tmp_path).qdrant.path is None
 
 
-def test_every_error_is_named_by_its_path_at_once(tmp_path: Path) -> None:
-    """Wrong types, unknown keys, values out of range and missing parts are one message, a line each."""
-    message = refusal(
-        tmp_path,
-        {
-            "qdrant": {"url": "not a url", "dimension": 0, "vectors": {"dence": "x"}},
-            "limits": {"timeout": -1},
-            "embedder": {"kind": "tei"},
-            "rerank": {"timeout": -2, "top": "many"},
-            "kafka": {"topics": {"queries": "no spaces"}},
-            "colour": "blue",
-        },
-    )
-    paths = {line.split(":")[0] for line in message.splitlines()}
-    assert paths == {
-        "qdrant.url",
-        "qdrant.dimension",
-        "qdrant.vectors.dence",
-        "limits.timeout",
-        "embedder",
-        "rerank.timeout",
-        "rerank.top",
-        "kafka.topics.queries",
-        "colour",
-    }
-
-
-@pytest.mark.parametrize(
-    ("document", "said"),
-    [
-        ({}, "qdrant: missing"),
-        ({"qdrant": {}}, "set one of url and path"),
-        ({"qdrant": {"url": "http://q", "path": "/x"}}, "set one of url and path"),
-        ({**LEAST, "embedder": {"kind": "openai"}}, "openai needs url"),
-        ({**LEAST, "rerank": {"kind": "cohere"}}, "cohere needs url"),
-        (places(collections={"moon": {"a": "b"}}), "qdrant.collections: moon: not in qdrant.destinations"),
-        (places(collections={"default": {"a": "documents"}}), "default: two parts in one Qdrant collection"),
-        (places(collections={"default": {"a": "b", "c": "b"}}), "default: two parts in one Qdrant collection"),
-        (places(indexes={"_version": "integer"}), "indexes: _version: names that start with an underscore"),
-        (places(indexes={"year": "text"}), "qdrant.indexes.year"),
-        (
-            {**LEAST, "policies": {"default": {"deny": {"profiles": ["dep"]}}}},
-            "policies.default.deny.profiles: dep: not in profiles",
-        ),
-        ({**LEAST, "profiles": {"mine": {"recipe": "x"}}}, "profiles.mine.recipe: not in recipes"),
-        ({**LEAST, "profiles": {"mine": {"group_by": "x"}}}, "profiles.mine.group_by: nothing to group by; add it to"),
-        ({**LEAST, "defaults": {"group_by": "x"}}, "defaults.group_by: nothing to group by; add it to qdrant.indexes"),
-        (
-            {**LEAST, "policies": {"sources": {"a": {"destinations": ["moon"]}}}},
-            "policies.sources.a.destinations: moon: not in qdrant.destinations",
-        ),
-        (
-            {**LEAST, "policies": {"default": {"reply_to": ["results", "queries"]}}},
-            "policies.default.reply_to: queries: neither kafka.topics.results nor one of kafka.topics.reply_to",
-        ),
-        (
-            {**LEAST, "policies": {"identity": {"by": "topic", "topics": {"typo": "a"}}}},
-            "policies.identity.topics: typo: not kafka.topics.queries",
-        ),
-        (places(indexes={"subject": "integer"}), "indexes: subject: these have an index of their own"),
-        (places(indexes={"my field": "integer"}), "indexes: my field: no filter can name this field"),
-        (places(columns={"head": "heading"}), "columns: head: not one of search_fields"),
-        (places(columns={"my head": "title"}), "columns: my head: a name is one word"),
-        (places(columns={"head": "title", "Head": "text"}), "columns: two names differ in their case only"),
-        (places(analysers={"moon": {}}), "analysers: moon: not a Qdrant collection"),
-        ({**LEAST, "sparse_encoder": {"kind": "tei", "url": "http://s"}}, "sparse_encoder: tei needs url and model"),
-        ({**LEAST, "sparse_encoder": {"kind": "splade"}}, "sparse_encoder.kind: "),
-        ({**LEAST, "sparse_encoder": {"body": {"inputs": ["a"]}}}, "sparse_encoder.body: inputs: a field that"),
-        (
-            {**LEAST, "sparse_encoder": {"kind": "tei", "url": "http://s", "model": "m"}},
-            "sparse_encoder.kind: tei needs a vector, and qdrant.vectors.learned is null",
-        ),
-        (
-            places(vectors={"learned": "splade"}),
-            "qdrant.vectors.learned: splade needs an encoder, and sparse_encoder.kind is none",
-        ),
-        (places(vectors={"learned": "bm25"}), "qdrant.vectors: learned: bm25: another vector has this name"),
-        (places(vectors={"learned": ""}), "qdrant.vectors: learned: only a dense vector may have no name"),
-        (places(owned=["moon"]), "owned: moon: not a Qdrant collection"),
-        (places(owned=["documents"], ids="uuid"), "owned: fields, ids, namespaces and vectors describe collections"),
-        (places(fields={"_version": "at"}), "fields: _version: no name of a field"),
-        (places(fields={"text": "a..b"}), "fields.text: a path such as metadata.tenant"),
-        (places(fields={"text": "a", "title": "a"}), "fields: two names of one path"),
-        (places(fields={"id": "a"}, ids="uuid"), "fields.id: ids says"),
-        (places(fields={"namespace": "a"}, namespaces="none"), "fields.namespace: namespaces says"),
-        (places(fields={"labels": "a#b"}), "fields.labels: Qdrant cannot filter by what is in a string"),
-        ({**LEAST, "decay": {"collections": {"default": {"a": {}}}}}, "decay.collections.default: a: not in"),
-        ({**LEAST, "cache": {"threshold": 1.1}}, "cache.threshold: "),
-        ({**LEAST, "cache": {"watermark_timeout": 11}}, "cache.watermark_timeout: "),
-        ({**LEAST, "kafka": None}, "kafka: "),
-        ({**LEAST, "kafka": {1: 2}}, "kafka.1"),
-        (
-            {**LEAST, "kafka": topics(reply_to=["a", "b", "a"])},
-            "kafka.topics.reply_to: a topic is listed twice",
-        ),
-        ({**LEAST, "kafka": topics(reply_to=["queries"])}, "reply_to: lists the topic of queries"),
-        ({**LEAST, "kafka": topics(reply_to=["x"], documents="x")}, "lists the topic of documents"),
-        ({**LEAST, "kafka": topics(reply_to=["dead-letters", "y"], watermarks="y")}, "of dead_letters, watermarks"),
-        (
-            {**LEAST, "kafka": topics(reply_to=["a.*", "d*s"])},
-            "of documents, dead_letters, or has a pattern that fits it",
-        ),
-        (
-            {**LEAST, "kafka": topics(reply_to=["a.*"]), "policies": {"default": {"reply_to": ["a.b.*", "b.*"]}}},
-            "policies.default.reply_to: b.*: neither kafka.topics.results nor one of kafka.topics.reply_to",
-        ),
-        ({**LEAST, "kafka": topics(reply_to=["no spaces"])}, "kafka.topics.reply_to.0"),
-        ({**LEAST, "kafka": topics(reply_to="answers")}, "kafka.topics.reply_to: Input should be a valid list"),
-        ({"qdrant": LEAST["qdrant"], 1: 2}, "not a mapping of sections"),
-        ("- a\n- b\n", "not a mapping of sections"),
-        ("just text", "not a mapping of sections"),
-        ("a: [\n", "not YAML at line 2"),
-        ("a: !!python/object:os.system {}\n", "tags aren't taken (line 1)"),
-    ],
-)
-def test_what_cannot_be_used_is_a_config_error(tmp_path: Path, document: object, said: str) -> None:
-    """Whatever is wrong with a file is a ConfigError that says what."""
-    assert said in refusal(tmp_path, document)
-
-
 def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
     """A missing file, a directory and bytes that aren't UTF-8 are named by their path."""
     (tmp_path / "latin").write_bytes(b"a: \xff")
@@ -197,36 +74,22 @@ def test_an_empty_file_is_no_configuration(tmp_path: Path) -> None:
     assert load(written(tmp_path, ""), LEAST) == load(None, LEAST)
 
 
-def test_unknown_names_of_a_section_in_the_environment_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A misspelt variable of a section is named, too."""
-    monkeypatch.setenv("RANKSTREAM_KAFKA__BOOTSTRAP", "b:1")
-    with pytest.raises(ConfigError, match="RANKSTREAM_KAFKA__BOOTSTRAP: no such key"):
-        load(None, LEAST)
-
-
-def test_a_section_in_the_environment_that_is_no_json_is_a_config_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A whole section may come as JSON; what isn't is named by the section."""
+def test_a_section_in_the_environment_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole section may come as JSON."""
     monkeypatch.setenv("RANKSTREAM_QDRANT", '{"url": "http://elsewhere"}')
     assert load(None, {}).qdrant.url == "http://elsewhere"
-    monkeypatch.setenv("RANKSTREAM_QDRANT", "http://elsewhere")
-    with pytest.raises(ConfigError, match="RANKSTREAM_QDRANT"):
-        load(None, {})
 
 
 def test_a_language_has_one_name(tmp_path: Path) -> None:
-    """In whatever form other programs write it; two forms of one are an error."""
+    """In whatever form other programs write it."""
     languages = {"de_AT": "german", "PT-br": "portuguese", "fr": "french"}
     settings = load(written(tmp_path, places(bm25={"languages": languages})))
     assert settings.qdrant.bm25.languages == {"de-at": "german", "pt-br": "portuguese", "fr": "french"}
-    with pytest.raises(ConfigError, match=r"qdrant\.bm25\.languages: .*one language"):
-        load(written(tmp_path, places(bm25={"languages": {"de_AT": "german", "de-at": "english"}})))
 
 
 @pytest.mark.parametrize("section", ["embedder", "sparse_encoder", "rerank", "chat"])
-def test_the_address_of_a_model_has_a_kind(tmp_path: Path, section: str) -> None:
-    """Without one, another model would answer, and nothing would say so; `none` switches a server off."""
-    with pytest.raises(ConfigError, match=f"{section}: url needs kind"):
-        load(written(tmp_path, {**LEAST, section: {"url": "http://model", "model": "m"}}))
+def test_a_model_that_is_switched_off_may_have_an_address(tmp_path: Path, section: str) -> None:
+    """By the kind `none`."""
     load(written(tmp_path, {**LEAST, section: {"url": "http://model", "model": "m", "kind": "none"}}))
 
 

@@ -42,55 +42,6 @@ def test_what_fits_together_is_taken(protocol: str, sections: dict[str, Any]) ->
     assert kafka(protocol, **sections).kafka.security_protocol == protocol
 
 
-@pytest.mark.parametrize(
-    ("protocol", "sections", "said"),
-    [
-        ("TLS", {}, "kafka.security_protocol: "),
-        ("PLAINTEXT", {"sasl": USER}, "kafka: .*sasl is set, but security_protocol PLAINTEXT"),
-        ("SSL", {"sasl": USER}, "kafka: .*sasl is set, but security_protocol SSL"),
-        ("PLAINTEXT", {"tls": {"ca_file": "/ca"}}, "kafka: .*tls is set, but security_protocol PLAINTEXT"),
-        ("SASL_PLAINTEXT", {"sasl": USER, "tls": {"check_hostname": False}}, "tls is set, but .* SASL_PLAINTEXT"),
-        ("SASL_SSL", {}, "kafka: .*SASL_SSL needs sasl.mechanism"),
-        ("SSL", {"tls": {"certificate_file": "/c"}}, "kafka.tls: .*certificate_file and key_file need each other"),
-        ("SSL", {"tls": {"key_file": "/k"}}, "kafka.tls: .*certificate_file and key_file need each other"),
-        ("SSL", {"tls": {"key_password_file": "/p"}}, "kafka.tls: .*key_password needs key_file"),
-        ("SASL_SSL", {"sasl": {"username": "u"}}, "kafka.sasl: .*username: set without mechanism"),
-        ("SASL_SSL", {"sasl": {"mechanism": "GSSAPI"}}, "kafka.sasl.mechanism: "),
-        ("SASL_SSL", {"sasl": {"mechanism": "PLAIN"}}, "PLAIN needs username and password or password_file"),
-        ("SASL_SSL", {"sasl": {**USER, "username": None}}, "SCRAM-SHA-512 needs username"),
-        ("SASL_SSL", {"sasl": {**USER, "token_file": "/t"}}, "token_file: not for SCRAM-SHA-512"),
-        ("SASL_SSL", {"sasl": {**TOKEN, "username": "u"}}, "username: not for OAUTHBEARER"),
-        ("SASL_SSL", {"sasl": {"mechanism": "OAUTHBEARER"}}, "needs one of token_file, token_url, aws_region"),
-        ("SASL_SSL", {"sasl": {**CLIENT, **TOKEN}}, "needs one of token_file, token_url, aws_region"),
-        (
-            "SASL_SSL",
-            {"sasl": {**TOKEN, "aws_region": "eu-central-1"}},
-            "needs one of token_file, token_url, aws_region",
-        ),
-        ("SASL_SSL", {"sasl": {**TOKEN, "aws_region": "Frankfurt"}}, "kafka.sasl.aws_region: "),
-        ("SASL_SSL", {"sasl": {**USER, "extensions": {"a": "b"}}}, "extensions: not for SCRAM-SHA-512"),
-        ("SASL_SSL", {"sasl": {**TOKEN, "extensions": {"auth": "b"}}}, "the token's own name"),
-        ("SASL_SSL", {"sasl": {**TOKEN, "extensions": {"a_b": "b"}}}, "kafka.sasl.extensions"),
-        ("SASL_SSL", {"sasl": {**TOKEN, "extensions": {"a": "b\1c=d"}}}, "kafka.sasl.extensions"),
-        ("SASL_SSL", {"sasl": {**TOKEN, "scope": "s"}}, "scope: not with token_file"),
-        ("SASL_SSL", {"sasl": {**CLIENT, "client_secret_file": None}}, "needs client_secret or client_secret_file"),
-        ("SASL_SSL", {"sasl": {**CLIENT, "client_id": None}}, "token_url needs client_id"),
-        ("SASL_SSL", {"sasl": {**CLIENT, "token_url": "i/token"}}, "kafka.sasl.token_url: "),
-    ],
-)
-def test_what_contradicts_itself_is_refused(protocol: str, sections: dict[str, Any], said: str) -> None:
-    """A setting that is missing, half, double or of no use is an error that names it."""
-    with pytest.raises(ConfigError, match=said):
-        kafka(protocol, **sections)
-
-
-def test_every_section_is_named_at_once() -> None:
-    """Errors of both sections are one message."""
-    with pytest.raises(ConfigError) as caught:
-        kafka("SASL_SSL", tls={"key_file": "/k"}, sasl={"mechanism": "PLAIN"})
-    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["kafka.tls", "kafka.sasl"]
-
-
 SECRETS = {
     "tls.key_password": {"security_protocol": "SSL", "tls": CERTIFICATE},
     "sasl.password": {"security_protocol": "SASL_SSL", "sasl": {"mechanism": "PLAIN", "username": "u"}},

@@ -18,27 +18,6 @@ def read(directory: Path, text: str) -> Settings:
     return load(path)
 
 
-@pytest.mark.parametrize(
-    ("path", "document"),
-    [
-        ("threads", "threads: true"),
-        ("kafka.partitions", "kafka: {partitions: true}"),
-        ("kafka.request_timeout", "kafka: {request_timeout: True}"),
-        ("telemetry.port", "telemetry: {port: false}"),
-        ("cache.exact_mib", "cache: {exact_mib: FALSE}"),
-        ("qdrant.search_fields", "qdrant: {url: http://q, search_fields: {text: 1, sku: true}}"),
-        ("documents.expire_after", "documents: {expire_after: {acme: true}}"),
-        ("limits.overrides.score.alpha.min", "limits: {overrides: {score.alpha: {min: true}}}"),
-        ("decay.destinations.default.half_life_days", "decay: {destinations: {default: {half_life_days: true}}}"),
-    ],
-)
-def test_a_boolean_is_no_number(tmp_path: Path, path: str, document: str) -> None:
-    """No number of 1 or 0 comes from true or false, in a map neither."""
-    with pytest.raises(ConfigError) as caught:
-        read(tmp_path, document)
-    assert str(caught.value) == f"{path}: a number is expected, not true or false"
-
-
 @pytest.mark.parametrize("word", ["off", "no", "yes", "1:30", "0b11"])
 def test_a_word_is_no_number(tmp_path: Path, word: str) -> None:
     """A word that YAML 1.1 reads as a number, or as a boolean in place of one, is refused."""

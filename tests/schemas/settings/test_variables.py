@@ -71,49 +71,6 @@ def test_a_variable_that_is_no_json_hides_no_other_problem(
     }
 
 
-def test_what_an_illegible_variable_would_have_set_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The section that it stands for is not told to be missing."""
-    set_variables(monkeypatch, QDRANT="http://elsewhere", KAFKA__CLIENT="c")
-    with pytest.raises(ConfigError) as caught:
-        load(None, {})
-    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
-        "RANKSTREAM_QDRANT",
-        "RANKSTREAM_KAFKA__CLIENT",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "line"),
-    [
-        ("KAFKA", '{"client": "c"}', "RANKSTREAM_KAFKA: client: Input should be 'librdkafka' or 'kafka-python'"),
-        ("QDRANT", '{"vectors": {"dence": "x"}}', "RANKSTREAM_QDRANT: vectors.dence: no such key; did you mean dense?"),
-        (
-            "KAFKA__TOPICS__REPLY_TO",
-            '["a", "b c"]',
-            "RANKSTREAM_KAFKA__TOPICS__REPLY_TO: 1: String should match pattern '^[A-Za-z0-9._*?-]{1,249}$'",
-        ),
-        (
-            "RECIPES",
-            '{"mine": {"stages": ["rrff"]}}',
-            "RANKSTREAM_RECIPES: mine.stages.0: no such stage; did you mean rrf?",
-        ),
-        (
-            "RECIPES",
-            '{"mine": {"stages": [{"rrf": {"kk": 1}}]}}',
-            "RANKSTREAM_RECIPES: mine.rrf.kk: no such key; did you mean k?",
-        ),
-    ],
-)
-def test_a_value_in_the_json_of_a_variable_is_named_by_it(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, line: str
-) -> None:
-    """The variable, and the path in its JSON."""
-    set_variables(monkeypatch, **{variable: value})
-    with pytest.raises(ConfigError) as caught:
-        load(None, LEAST)
-    assert str(caught.value) == line
-
-
 def test_maps_are_merged_and_each_value_has_its_own_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A variable sets what its JSON holds: the file's other names and the defaults stay, with their origin."""
     file = tmp_path / "c.yaml"

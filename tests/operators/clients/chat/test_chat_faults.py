@@ -28,7 +28,7 @@ from tests.operators.clients.chat.servers import (
 from tests.operators.clients.http.faults import OK, sending
 from tests.operators.clients.http.serving import Handler, Serve, answering, backend, speaking
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 APIS = pytest.mark.parametrize(("make", "server"), [(openai, OpenAI), (anthropic, Anthropic)])
 MODELS = pytest.mark.parametrize("make", [openai, anthropic])
@@ -116,15 +116,11 @@ def test_a_slow_model_is_a_timeout(make: Make, server: Callable[..., Server]) ->
     ],
     ids=["cut", "hung", "cut JSON", "not HTTP", "closed"],
 )
-def test_a_broken_answer_is_its_own_error(make: Make, serve: Serve, kind: type[BackendError]) -> None:
+async def test_a_broken_answer_is_its_own_error(make: Make, serve: Serve, kind: type[BackendError]) -> None:
     """An answer that breaks off is no text, whatever of it arrived."""
-
-    async def scenario() -> None:
+    with pytest.raises(BackendError) as caught:
         async with speaking(serve) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
             await make(endpoint).complete("a rule", "a question", FORM, timeout=1)
-
-    with pytest.raises(BackendError) as caught:
-        asyncio.run(scenario())
     assert type(caught.value) is kind
 
 

@@ -28,6 +28,8 @@ from tests.operators.clients.chat.servers import (
 )
 from tests.operators.clients.http.serving import answering, backend
 
+pytestmark = pytest.mark.anyio
+
 APIS = pytest.mark.parametrize(("make", "server"), [(openai, OpenAI), (anthropic, Anthropic)])
 MODELS = pytest.mark.parametrize("make", [openai, anthropic])
 
@@ -94,18 +96,17 @@ def test_a_key_under_another_header_is_refused(
 
 
 @APIS
-def test_many_completions_at_once_keep_to_their_callers(make: Make, server: Callable[..., Server]) -> None:
+async def test_many_completions_at_once_keep_to_their_callers(make: Make, server: Callable[..., Server]) -> None:
     """Of 40 completions under way together each caller gets its own."""
 
     def last_first(_: str, user: str) -> str:
         return user[::-1]
 
-    async def scenario() -> list[str]:
-        async with answering(server(last_first, 0.01)) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
-            chat = make(endpoint)
-            return await asyncio.gather(*(chat.complete("s", f"question {at}", FORM, timeout=5) for at in range(40)))
-
-    assert asyncio.run(scenario()) == [f"question {at}"[::-1] for at in range(40)]
+    async with answering(server(last_first, 0.01)) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
+        chat = make(endpoint)
+        assert await asyncio.gather(*(chat.complete("s", f"question {at}", FORM, timeout=5) for at in range(40))) == [
+            f"question {at}"[::-1] for at in range(40)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -264,15 +265,11 @@ def test_anthropic_answer_without_a_text_is_a_bad_response(answer: object) -> No
 
 
 @APIS
-def test_a_closed_model_is_unavailable(make: Make, server: Callable[[Reply], Server]) -> None:
+async def test_a_closed_model_is_unavailable(make: Make, server: Callable[[Reply], Server]) -> None:
     """After `aclose` a completion is BackendUnavailable."""
-
-    async def scenario() -> None:
-        async with answering(server(echo)) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
-            chat = make(endpoint)
-            assert await chat.complete("s", "u", FORM, timeout=5) == "s|u"
-            await chat.aclose()
-            with pytest.raises(BackendUnavailable):
-                await chat.complete("s", "u", FORM, timeout=5)
-
-    asyncio.run(scenario())
+    async with answering(server(echo)) as url, backend(f"{url}/v1", headers=HEADERS[make]) as endpoint:
+        chat = make(endpoint)
+        assert await chat.complete("s", "u", FORM, timeout=5) == "s|u"
+        await chat.aclose()
+        with pytest.raises(BackendUnavailable):
+            await chat.complete("s", "u", FORM, timeout=5)

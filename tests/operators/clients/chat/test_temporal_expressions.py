@@ -174,18 +174,16 @@ def test_a_failure_is_an_error_and_no_verdict(server: Handler, kind: type[Backen
     assert isinstance(outcome, kind)
 
 
-def test_closing_it_closes_the_chat_model() -> None:
+@pytest.mark.anyio
+async def test_closing_it_closes_the_chat_model() -> None:
     """Whoever closes the chat model leaves no connection open: a later query is BackendUnavailable."""
 
-    async def scenario() -> None:
-        async with answering(OpenAI(obeying)) as url, backend(f"{url}/v1", headers=HEADERS[openai]) as endpoint:
-            chat = openai(endpoint)
+    async with answering(OpenAI(obeying)) as url, backend(f"{url}/v1", headers=HEADERS[openai]) as endpoint:
+        chat = openai(endpoint)
+        await extract_time(chat, "3 days ago", NOW, timeout=5)
+        await chat.aclose()
+        with pytest.raises(BackendUnavailable):
             await extract_time(chat, "3 days ago", NOW, timeout=5)
-            await chat.aclose()
-            with pytest.raises(BackendUnavailable):
-                await extract_time(chat, "3 days ago", NOW, timeout=5)
-
-    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(

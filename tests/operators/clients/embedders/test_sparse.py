@@ -1,6 +1,5 @@
 """Sparse encoders over HTTP: their APIs as documented, and no answer that is read for another one."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -17,6 +16,8 @@ from schemas.errors import BackendBadResponse
 from schemas.fields import MAX_FLOAT32
 from tests.operators.clients.http.serving import answering, json_response
 from tests.operators.clients.model_servers.playing import Playing, terms_of
+
+pytestmark = pytest.mark.anyio
 
 VALUES = st.floats(-MAX_FLOAT32, MAX_FLOAT32, width=32) | st.integers(-100, 100)
 TERMS = st.dictionaries(st.integers(0, 2**32 - 1), VALUES, max_size=20)
@@ -67,7 +68,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", SPARSE_APIS)
-def test_every_api_is_asked_and_read_as_documented(kind: str) -> None:
+async def test_every_api_is_asked_and_read_as_documented(kind: str) -> None:
     """Path, fields and the form of the answer are the API's."""
     playing = Playing("sparse_encoder", kind)
     requests: list[tuple[str, Any]] = []
@@ -85,25 +86,22 @@ def test_every_api_is_asked_and_read_as_documented(kind: str) -> None:
             finally:
                 await encoder.aclose()
 
-    vectors = asyncio.run(scenario())
+    vectors = await scenario()
     assert requests == [SENT[kind]]
     assert [dict(zip(each.indices, each.values, strict=True)) for each in vectors] == [terms_of("a sea"), terms_of("b")]
 
 
 @pytest.mark.parametrize("answer", [[], [[]], {"data": []}, [[], [], []]])
-def test_an_answer_for_other_texts_is_refused(answer: Any) -> None:
+async def test_an_answer_for_other_texts_is_refused(answer: Any) -> None:
     """Two texts have two vectors."""
 
     async def handle(_: web.Request) -> web.StreamResponse:
         return json_response(answer)
 
-    async def scenario() -> None:
-        async with answering(handle) as url:
-            encoder = BiEncoder(Endpoint("encoder", url, http_transport()), "m", sparse, SPARSE_APIS["tei"])
-            try:
+    async with answering(handle) as url:
+        encoder = BiEncoder(Endpoint("encoder", url, http_transport()), "m", sparse, SPARSE_APIS["tei"])
+        try:
+            with pytest.raises(BackendBadResponse):
                 await encoder.embed(["a", "b"], purpose="query", timeout=10)
-            finally:
-                await encoder.aclose()
-
-    with pytest.raises(BackendBadResponse):
-        asyncio.run(scenario())
+        finally:
+            await encoder.aclose()

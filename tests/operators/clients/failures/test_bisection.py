@@ -11,6 +11,8 @@ from operators.clients.failures import VAIN, Chance, bisect
 from operators.clients.http.dialect import by_status
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 
+pytestmark = pytest.mark.anyio
+
 
 class Picky:
     """A backend that refuses calls in which one of `bad` is, and negates the others."""
@@ -70,7 +72,7 @@ def test_any_other_failure_is_everybodys(status: int | None) -> None:
     assert backend.calls == 1
 
 
-def test_a_failure_on_the_way_is_its_parts_alone() -> None:
+async def test_a_failure_on_the_way_is_its_parts_alone() -> None:
     """The part whose call fails otherwise has that error, the others go on."""
 
     async def call(items: Sequence[int]) -> list[int]:
@@ -80,7 +82,7 @@ def test_a_failure_on_the_way_is_its_parts_alone() -> None:
             raise BackendUnavailable("gone")
         return list(items)
 
-    found = asyncio.run(bisect(range(1, 21), call))
+    found = await bisect(range(1, 21), call)
     assert found[:10] == list(range(1, 11))
     assert [type(each) for each in found[10:]] == [BackendUnavailable] * 10
 
@@ -99,7 +101,7 @@ def test_a_thorough_bisection_refuses_exactly_what_is_bad(count: int, bad: set[i
     assert backend.calls == 1 or backend.calls <= 2 * len(bad) * count.bit_length() + 1
 
 
-def test_a_server_that_fails_by_chance_is_soon_not_divided() -> None:
+async def test_a_server_that_fails_by_chance_is_soon_not_divided() -> None:
     """Calls that doubtfully fail, and whose parts are all answered, are divided three times; true poison always is."""
     chance, calls = Chance(), 0
 
@@ -110,15 +112,12 @@ def test_a_server_that_fails_by_chance_is_soon_not_divided() -> None:
             raise by_status("backend", 500).but(serves_others=True)
         return list(some)
 
-    async def scenario() -> None:
-        for _ in range(20):
-            outcomes = await bisect(["a", "poison"], call, chance=chance)
-            assert [isinstance(each, BackendError) for each in outcomes] == [False, True]
-        for _ in range(VAIN):
-            assert await bisect(["a", "b", "c", "d"], call, chance=chance) == ["a", "b", "c", "d"]
-        before = calls
-        with pytest.raises(BackendUnavailable):
-            await bisect(["a", "b", "c", "d"], call, chance=chance)
-        assert calls == before + 1
-
-    asyncio.run(scenario())
+    for _ in range(20):
+        outcomes = await bisect(["a", "poison"], call, chance=chance)
+        assert [isinstance(each, BackendError) for each in outcomes] == [False, True]
+    for _ in range(VAIN):
+        assert await bisect(["a", "b", "c", "d"], call, chance=chance) == ["a", "b", "c", "d"]
+    before = calls
+    with pytest.raises(BackendUnavailable):
+        await bisect(["a", "b", "c", "d"], call, chance=chance)
+    assert calls == before + 1

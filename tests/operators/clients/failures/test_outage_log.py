@@ -87,7 +87,8 @@ def test_a_refused_request_is_no_outage() -> None:
     assert [line["event"] for line in lines] == ["backend refuses requests"]
 
 
-def test_a_key_for_one_of_two_collections() -> None:
+@pytest.mark.anyio
+async def test_a_key_for_one_of_two_collections() -> None:
     """The collection that the key may not see is said once, and never taken back by the one that it may see."""
 
     async def one_of_two(request: web.Request) -> web.Response:
@@ -95,7 +96,7 @@ def test_a_key_for_one_of_two_collections() -> None:
             return json_response({})
         return json_response({"status": {"error": "Forbidden: Access to collection theirs is required"}}, 403)
 
-    async def scenario() -> None:
+    with capture_logs() as lines:
         async with answering(one_of_two) as url:
             qdrant = Resilient(Endpoint("qdrant", url, http_transport(), {"api-key": "sesame"}, dialect=QDRANT))
             for _ in range(20):
@@ -106,9 +107,6 @@ def test_a_key_for_one_of_two_collections() -> None:
                     except BackendError:
                         assert collection == "theirs"
             await qdrant.aclose()
-
-    with capture_logs() as lines:
-        asyncio.run(scenario())
     (line,) = lines
     assert line["collection"] == "theirs"
     assert line["reason"] == "unauthorized"

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from operators.clients.embedders.bi_encoders import in_batches
 from schemas.errors import BackendUnavailable
 
+pytestmark = pytest.mark.anyio
+
 
 @given(st.lists(st.integers(), max_size=50), st.integers(1, 12))
 def test_batches_cover_the_items_in_order(items: list[int], size: int) -> None:
@@ -24,23 +26,19 @@ def test_batches_cover_the_items_in_order(items: list[int], size: int) -> None:
     assert all(0 < len(answer) <= size for answer in answers)
 
 
-def test_batches_are_in_flight_together() -> None:
+async def test_batches_are_in_flight_together() -> None:
     """No batch waits for another's answer."""
+    barrier = asyncio.Barrier(3)
 
-    async def scenario() -> list[int]:
-        barrier = asyncio.Barrier(3)
+    async def meet(batch: Sequence[int]) -> int:
+        await barrier.wait()
+        return batch[0]
 
-        async def meet(batch: Sequence[int]) -> int:
-            await barrier.wait()
-            return batch[0]
-
-        async with asyncio.timeout(2):
-            return await in_batches([1, 2, 3], 1, meet)
-
-    assert asyncio.run(scenario()) == [1, 2, 3]
+    async with asyncio.timeout(2):
+        assert await in_batches([1, 2, 3], 1, meet) == [1, 2, 3]
 
 
-def test_first_failure_cancels_the_rest() -> None:
+async def test_first_failure_cancels_the_rest() -> None:
     """One failed batch raises its own error, and the others are cancelled."""
     cancelled = []
 
@@ -54,5 +52,5 @@ def test_first_failure_cancels_the_rest() -> None:
             raise
 
     with pytest.raises(BackendUnavailable, match="two"):
-        asyncio.run(in_batches([1, 2, 3], 1, second_fails))
+        await in_batches([1, 2, 3], 1, second_fails)
     assert sorted(cancelled) == [1, 3]

@@ -18,6 +18,8 @@ from tests.missing import missing
 from tests.operators.clients.http.resilience import unused_port
 from tests.operators.clients.http.serving import answering, json_response, speaking
 
+pytestmark = pytest.mark.anyio
+
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
@@ -60,23 +62,19 @@ async def _answer(_: web.Request) -> web.Response:
     return json_response({})
 
 
-def test_a_refused_connection() -> None:
+async def test_a_refused_connection() -> None:
     """A port on which nobody listens is told as that."""
-    kind, cause = asyncio.run(said(f"http://127.0.0.1:{unused_port()}"))
+    kind, cause = await said(f"http://127.0.0.1:{unused_port()}")
     assert (kind, cause) == (BackendUnavailable, "connection refused")
 
 
-def test_an_untrusted_certificate(certificate: ssl.SSLContext) -> None:
+async def test_an_untrusted_certificate(certificate: ssl.SSLContext) -> None:
     """A certificate that isn't trusted is told with the library's reason."""
-
-    async def scenario() -> tuple[type[BackendError], str]:
-        async with answering(_answer, tls=certificate) as url:
-            return await said(url)
-
-    assert asyncio.run(scenario()) == (BackendUnavailable, "certificate not trusted: self-signed certificate")
+    async with answering(_answer, tls=certificate) as url:
+        assert await said(url) == (BackendUnavailable, "certificate not trusted: self-signed certificate")
 
 
-def test_http_spoken_to_a_tls_port(certificate: ssl.SSLContext) -> None:
+async def test_http_spoken_to_a_tls_port(certificate: ssl.SSLContext) -> None:
     """A server that wants TLS is told as that if it sends an alert; one that hangs up may be one, and may not."""
 
     async def alert(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -84,20 +82,17 @@ def test_http_spoken_to_a_tls_port(certificate: ssl.SSLContext) -> None:
         writer.write(b"\x15\x03\x01\x00\x02\x02\x46")
         await writer.drain()
 
-    async def scenario() -> list[tuple[type[BackendError], str]]:
-        async with speaking(alert) as url:
-            by_alert = await said(url)
-        async with answering(_answer, tls=certificate) as url:
-            return [by_alert, await said(url.replace("https", "http"))]
-
-    by_alert, by_openssl = asyncio.run(scenario())
+    async with speaking(alert) as url:
+        by_alert = await said(url)
+    async with answering(_answer, tls=certificate) as url:
+        by_alert, by_openssl = [by_alert, await said(url.replace("https", "http"))]
     assert by_alert == (BackendBadResponse, "not an HTTP answer: http spoken to a TLS port")
     ended = "the connection broke without an answer, as a TLS port ends one that speaks http"
     assert by_openssl == (BackendUnavailable, ended)
 
 
 @pytest.mark.parametrize("answers", [b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", b"", b"\x00" * 40])
-def test_https_spoken_to_a_plain_port(answers: bytes) -> None:
+async def test_https_spoken_to_a_plain_port(answers: bytes) -> None:
     """A server that speaks no TLS is told as that, whether it answers in HTTP, hangs up, or says anything else."""
 
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -105,22 +100,17 @@ def test_https_spoken_to_a_plain_port(answers: bytes) -> None:
         writer.write(answers)
         await writer.drain()
 
-    async def scenario() -> tuple[type[BackendError], str]:
-        async with speaking(plain) as url:
-            return await said(url.replace("http", "https"))
-
-    kind, cause = asyncio.run(scenario())
+    async with speaking(plain) as url:
+        kind, cause = await said(url.replace("http", "https"))
     assert kind is BackendUnavailable
     assert cause.endswith(f"https spoken to a plain port{'' if answers else '?'}")
 
 
-def test_no_connection_in_time() -> None:
+async def test_no_connection_in_time() -> None:
     """A server that accepts no connection is told apart from one that doesn't answer."""
 
     async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()
-
-    async def scenario() -> list[tuple[type[BackendError], str]]:
         async with speaking(silent) as url:
             unanswered = await said(url, timeout=0.3)
         # One place in the queue of those that wait to be accepted, and it is taken.
@@ -130,12 +120,10 @@ def test_no_connection_in_time() -> None:
             for each in (first, second):
                 each.setblocking(False)
                 each.connect_ex(full.getsockname())
-            return [unanswered, await said(f"http://127.0.0.1:{full.getsockname()[1]}", timeout=0.3)]
-
-    assert asyncio.run(scenario()) == [
-        (BackendTimeout, "no answer in time"),
-        (BackendTimeout, "no connection in time"),
-    ]
+            assert [unanswered, await said(f"http://127.0.0.1:{full.getsockname()[1]}", timeout=0.3)] == [
+                (BackendTimeout, "no answer in time"),
+                (BackendTimeout, "no connection in time"),
+            ]
 
 
 @pytest.mark.parametrize(

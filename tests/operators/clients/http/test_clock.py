@@ -92,8 +92,9 @@ def test_an_answer_without_a_date_tells_nothing(date: str | None) -> None:
     assert compared("200 OK", lambda: date)[0] is None
 
 
-def test_a_server_that_is_not_there_is_an_error() -> None:
+@pytest.mark.anyio
+async def test_a_server_that_is_not_there_is_an_error() -> None:
     """With its address and the cause."""
     url = f"http://127.0.0.1:{unused_port()}"
     with pytest.raises(BackendUnavailable, match=f"qdrant at {url}: connection refused"):
-        asyncio.run(ahead("qdrant", url, http_transport(), TIMEOUT))
+        await ahead("qdrant", url, http_transport(), TIMEOUT)

@@ -17,6 +17,8 @@ from schemas.errors import BackendBadResponse, BackendError, Blame
 from tests.operators.clients.http.resilience import guarding
 from tests.operators.clients.http.serving import json_response
 
+pytestmark = pytest.mark.anyio
+
 GOOD = "good"
 
 
@@ -64,53 +66,41 @@ async def ask(guarded: Backend, texts: Sequence[str], timeout: float = 30.0) -> 
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_poison_text_opens_no_breaker(form: str) -> None:
+async def test_a_poison_text_opens_no_breaker(form: str) -> None:
     """However often a text fails, and in whatever form: the error says that others are served, and they are."""
     server = Server({"poison": form})
-
-    async def scenario() -> None:
-        async with guarding(server) as guarded:
-            together = await asyncio.gather(*(ask(guarded, ["poison"]) for _ in range(50)), return_exceptions=True)
-            for error in together:
-                assert isinstance(error, BackendError)
-                assert error.serves_others
-                assert error.blame is Blame.REQUEST
-            assert await ask(guarded, ["others"]) == [6]
-
-    asyncio.run(scenario())
+    async with guarding(server) as guarded:
+        together = await asyncio.gather(*(ask(guarded, ["poison"]) for _ in range(50)), return_exceptions=True)
+        for error in together:
+            assert isinstance(error, BackendError)
+            assert error.serves_others
+            assert error.blame is Blame.REQUEST
+        assert await ask(guarded, ["others"]) == [6]
     # The failures that came together had one control request.
     assert server.calls.count([GOOD]) < 50
 
 
 @pytest.mark.parametrize("status", [502, 503, 504, *range(520, 527), 529, 530])
-def test_an_outage_by_its_status_is_no_request_s_fault(status: int) -> None:
+async def test_an_outage_by_its_status_is_no_request_s_fault(status: int) -> None:
     """The statuses of overloads and gateways say that the backend is at fault: no control request is sent."""
     server = Server({"text": f"status {status}"})
-
-    async def scenario() -> None:
-        async with guarding(server) as guarded:
-            with pytest.raises(BackendError) as caught:
-                await ask(guarded, ["text"])
-            assert caught.value.blame is Blame.BACKEND
-
-    asyncio.run(scenario())
+    async with guarding(server) as guarded:
+        with pytest.raises(BackendError) as caught:
+            await ask(guarded, ["text"])
+        assert caught.value.blame is Blame.BACKEND
     assert [GOOD] not in server.calls
 
 
-def test_a_server_that_fails_for_everything_is_down() -> None:
+async def test_a_server_that_fails_for_everything_is_down() -> None:
     """Failures count if the control request fails, too: the breaker opens, and nothing is divided."""
     server = Server(down=True)
-
-    async def scenario() -> None:
-        async with guarding(server) as guarded:
-            for _ in range(OPENS_AFTER):
-                with pytest.raises(BackendError) as caught:
-                    await bisect(["a", "b", "c"], lambda some: ask(guarded, some))
-                assert not caught.value.serves_others
-            with pytest.raises(BackendError, match="breaker is open"):
-                await ask(guarded, ["a"])
-
-    asyncio.run(scenario())
+    async with guarding(server) as guarded:
+        for _ in range(OPENS_AFTER):
+            with pytest.raises(BackendError) as caught:
+                await bisect(["a", "b", "c"], lambda some: ask(guarded, some))
+            assert not caught.value.serves_others
+        with pytest.raises(BackendError, match="breaker is open"):
+            await ask(guarded, ["a"])
     assert server.calls.count([GOOD]) == OPENS_AFTER
 
 
@@ -142,33 +132,25 @@ async def survive(guarded: Backend, server: Server) -> list[list[str]]:
     return server.calls[failed:]
 
 
-def test_an_idle_backend_that_is_well_again_is_found() -> None:
+async def test_an_idle_backend_that_is_well_again_is_found() -> None:
     """After an outage the control request closes the breaker, without any request: the next hundred are answered."""
     server = Server(down=True)
-
-    async def scenario() -> None:
-        async with guarding(server) as guarded:
-            assert await survive(guarded, server) == [[GOOD]]
-            assert await asyncio.gather(*(ask(guarded, ["b"]) for _ in range(100))) == [[1]] * 100
-
-    asyncio.run(scenario())
+    async with guarding(server) as guarded:
+        assert await survive(guarded, server) == [[GOOD]]
+        assert await asyncio.gather(*(ask(guarded, ["b"]) for _ in range(100))) == [[1]] * 100
 
 
-def test_a_probe_speaks_for_no_earlier_control_request() -> None:
+async def test_a_probe_speaks_for_no_earlier_control_request() -> None:
     """A text that fails right after an outage's end is told from the outage by a control request of its own."""
     server = Server({"poison": "status 500"}, down=True)
-
-    async def scenario() -> None:
-        async with guarding(server) as guarded:
-            await survive(guarded, server)
-            with pytest.raises(BackendError) as caught:
-                await ask(guarded, ["poison"])
-            assert caught.value.serves_others
-
-    asyncio.run(scenario())
+    async with guarding(server) as guarded:
+        await survive(guarded, server)
+        with pytest.raises(BackendError) as caught:
+            await ask(guarded, ["poison"])
+        assert caught.value.serves_others
 
 
-def test_a_caller_that_is_gone_leaves_the_judgement() -> None:
+async def test_a_caller_that_is_gone_leaves_the_judgement() -> None:
     """Requests that are cancelled while the control request is under way count by its outcome."""
     server = Server(down=True)
     held = asyncio.Event()
@@ -194,10 +176,10 @@ def test_a_caller_that_is_gone_leaves_the_judgement() -> None:
                 if "breaker is open" in str(caught.value):
                     return
 
-    asyncio.run(scenario())
+    await scenario()
 
 
-def test_a_request_waits_for_the_judgement_within_its_time() -> None:
+async def test_a_request_waits_for_the_judgement_within_its_time() -> None:
     """A control request that gets no answer keeps nobody beyond the time-out: the error is not judged yet."""
     server = Server(down=True)
 
@@ -207,11 +189,8 @@ def test_a_request_waits_for_the_judgement_within_its_time() -> None:
             await asyncio.Event().wait()
         return answer
 
-    async def scenario() -> None:
-        async with guarding(silent) as guarded:
-            with pytest.raises(BackendError) as caught:
-                await ask(guarded, ["a"], timeout=0.3)
-            assert caught.value.serves_others is None
-            assert caught.value.status == 500
-
-    asyncio.run(scenario())
+    async with guarding(silent) as guarded:
+        with pytest.raises(BackendError) as caught:
+            await ask(guarded, ["a"], timeout=0.3)
+        assert caught.value.serves_others is None
+        assert caught.value.status == 500

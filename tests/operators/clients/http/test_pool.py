@@ -14,6 +14,8 @@ from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.closing import Close, Closing
 from tests.operators.clients.http.serving import speaking
 
+pytestmark = pytest.mark.anyio
+
 OLD = [Close.UNREAD, Close.HEADERS_READ, Close.REQUEST_READ, Close.ANSWER_BEGUN]
 
 
@@ -93,7 +95,7 @@ def test_a_write_is_not_sent_again_by_the_endpoint(close: Close) -> None:
     on(server, scenario)
 
 
-def test_a_new_connection_that_breaks_is_a_failure() -> None:
+async def test_a_new_connection_that_breaks_is_a_failure() -> None:
     """A server that answers on no connection is asked once, and fails."""
     asked = 0
 
@@ -102,18 +104,15 @@ def test_a_new_connection_that_breaks_is_a_failure() -> None:
         await reader.readuntil(b"\r\n\r\n")
         asked += 1
 
-    async def scenario() -> None:
-        async with speaking(drop) as url:
-            endpoint = Endpoint("backend", url, http_transport())
-            with pytest.raises(BackendUnavailable, match="the connection broke"):
-                await read(endpoint)
-            await endpoint.aclose()
-
-    asyncio.run(scenario())
+    async with speaking(drop) as url:
+        endpoint = Endpoint("backend", url, http_transport())
+        with pytest.raises(BackendUnavailable, match="the connection broke"):
+            await read(endpoint)
+        await endpoint.aclose()
     assert asked == 1
 
 
-def test_the_second_try_keeps_the_deadline() -> None:
+async def test_the_second_try_keeps_the_deadline() -> None:
     """A read that is sent again ends within the time that it was given, whatever the second connection does."""
     connections = 0
 
@@ -126,15 +125,12 @@ def test_the_second_try_keeps_the_deadline() -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         await reader.readuntil(b"\r\n\r\n")
 
-    async def scenario() -> None:
-        async with speaking(serve) as url:
-            endpoint = Endpoint("backend", url, http_transport())
-            assert await endpoint.call("GET", "/", timeout=10, repeatable=True) == {}
-            with pytest.raises(BackendTimeout, match="no answer in time"):
-                await endpoint.call("POST", "/", timeout=0.2, repeatable=True)
-            await endpoint.aclose()
-
-    asyncio.run(scenario())
+    async with speaking(serve) as url:
+        endpoint = Endpoint("backend", url, http_transport())
+        assert await endpoint.call("GET", "/", timeout=10, repeatable=True) == {}
+        with pytest.raises(BackendTimeout, match="no answer in time"):
+            await endpoint.call("POST", "/", timeout=0.2, repeatable=True)
+        await endpoint.aclose()
     assert connections == 2
 
 

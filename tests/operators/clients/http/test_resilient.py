@@ -14,6 +14,8 @@ from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Bac
 from tests.operators.clients.http.resilience import BREAK, GARBAGE, Pauses, Scripted, ask, guarding, read, unused_port
 from tests.operators.clients.http.serving import backend
 
+pytestmark = pytest.mark.anyio
+
 
 def outcome_of(server: Scripted, *, timeout: float = 30.0, body: object = "question") -> str | BackendError:
     """The outcome of one request to a server, without pauses."""
@@ -71,7 +73,7 @@ def test_nothing_else_is_tried_again(final: int, kind: type[BackendError]) -> No
 
 
 @pytest.mark.parametrize("error", [BackendBadResponse("backend: wrong"), BackendUnavailable("backend: overloaded")])
-def test_what_read_raises_is_not_tried_again(error: BackendError) -> None:
+async def test_what_read_raises_is_not_tried_again(error: BackendError) -> None:
     """An answer that `read` won't have is raised as it is and not asked for again, whatever the error says."""
 
     async def scenario(server: Scripted) -> None:
@@ -83,33 +85,25 @@ def test_what_read_raises_is_not_tried_again(error: BackendError) -> None:
 
     server = Scripted([200])
     with pytest.raises(type(error)) as caught:
-        asyncio.run(scenario(server))
+        await scenario(server)
     assert caught.value is error
     assert server.calls == 1
 
 
-def test_a_refused_connection_is_tried_again() -> None:
+async def test_a_refused_connection_is_tried_again() -> None:
     """A port where nobody listens is tried three times, with two pauses, and is BackendUnavailable."""
     pauses = Pauses()
-
-    async def scenario() -> str | BackendError:
-        async with backend(f"http://127.0.0.1:{unused_port()}") as endpoint:
-            return await ask(Resilient(endpoint, jitter=pauses))
-
-    assert type(asyncio.run(scenario())) is BackendUnavailable
+    async with backend(f"http://127.0.0.1:{unused_port()}") as endpoint:
+        assert type(await ask(Resilient(endpoint, jitter=pauses))) is BackendUnavailable
     assert pauses == [0.05, 0.1]
 
 
-def test_a_first_try_that_succeeds_has_no_pause() -> None:
+async def test_a_first_try_that_succeeds_has_no_pause() -> None:
     """An answer at the first try is one call, and no pause is even chosen."""
     pauses = Pauses()
     server = Scripted([200])
-
-    async def scenario() -> str | BackendError:
-        async with guarding(server, jitter=pauses) as guarded:
-            return await ask(guarded)
-
-    assert asyncio.run(scenario()) == "right"
+    async with guarding(server, jitter=pauses) as guarded:
+        assert await ask(guarded) == "right"
     assert (server.calls, pauses) == (1, [])
 
 
@@ -157,7 +151,7 @@ def test_errors_have_nothing_chained_to_them(script: list[int], body: object) ->
     assert "the query" not in told
 
 
-def test_it_outlives_its_loop() -> None:
+async def test_it_outlives_its_loop() -> None:
     """One that was used, and failed, on one event loop works on the next."""
     kept: list[Any] = []
 
@@ -170,4 +164,4 @@ def test_it_outlives_its_loop() -> None:
             outcomes = await asyncio.gather(*(kept[0].ask(Call("/", {}, read), timeout=30) for _ in range(4)))
             return str(outcomes[0])
 
-    assert [asyncio.run(scenario()), asyncio.run(scenario())] == ["right", "right"]
+    assert [await scenario(), await scenario()] == ["right", "right"]

@@ -24,6 +24,8 @@ from tests.operators.clients.http.resilience import (
 )
 from tests.operators.clients.http.serving import backend
 
+pytestmark = pytest.mark.anyio
+
 
 async def opened(guarded: Backend, server: Scripted) -> None:
     """Let a backend fail until its breaker is open, with five calls."""
@@ -34,15 +36,11 @@ async def opened(guarded: Backend, server: Scripted) -> None:
 
 
 @pytest.mark.parametrize("failing", [429, 500, 503, 404, 424, BREAK, GARBAGE])
-def test_five_failures_leave_a_backend_alone(failing: int) -> None:
+async def test_five_failures_leave_a_backend_alone(failing: int) -> None:
     """After five failed calls of any kind, retries among them, it gets no call more and requests fail at once."""
     server = Scripted([failing])
-
-    async def scenario() -> list[str | BackendError]:
-        async with guarding(server, clock=Clock()) as guarded:
-            return await ask_each(guarded, 40)
-
-    outcomes = asyncio.run(scenario())
+    async with guarding(server, clock=Clock()) as guarded:
+        outcomes = await ask_each(guarded, 40)
     assert server.calls == 5
     assert refused(outcomes) >= 35
     assert type(outcomes[-1]) is BackendUnavailable
@@ -50,147 +48,113 @@ def test_five_failures_leave_a_backend_alone(failing: int) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_key_is_told_each_time(status: int) -> None:
+async def test_a_refused_key_is_told_each_time(status: int) -> None:
     """A refused key never opens the breaker, which would hide its reason, and is never tried again."""
     server = Scripted([status])
-
-    async def scenario() -> list[str | BackendError]:
-        async with guarding(server) as guarded:
-            return await ask_each(guarded, 20)
-
-    outcomes = asyncio.run(scenario())
+    async with guarding(server) as guarded:
+        outcomes = await ask_each(guarded, 20)
     assert [outcome.reason for outcome in outcomes if isinstance(outcome, BackendError)] == [Reason.UNAUTHORIZED] * 20
     assert server.calls == 20
 
 
-def test_nobody_listening_opens_it() -> None:
+async def test_nobody_listening_opens_it() -> None:
     """Connections that are refused open the breaker, too."""
-
-    async def scenario() -> list[str | BackendError]:
-        async with backend(f"http://127.0.0.1:{unused_port()}") as endpoint:
-            return await ask_each(Resilient(endpoint, Clock(), lambda _: 0.0), 10)
-
-    assert refused(asyncio.run(scenario())) == 8
+    async with backend(f"http://127.0.0.1:{unused_port()}") as endpoint:
+        assert refused(await ask_each(Resilient(endpoint, Clock(), lambda _: 0.0), 10)) == 8
 
 
-def test_answers_that_read_refuses_open_it() -> None:
+async def test_answers_that_read_refuses_open_it() -> None:
     """Five answers that are JSON and nothing that `read` takes are five failures."""
     server = Scripted([200])
 
     def refuse(_: object) -> str:
         raise BackendBadResponse("backend: wrong scores")
 
-    async def scenario() -> None:
-        async with guarding(server, clock=Clock()) as guarded:
-            for _ in range(5):
-                with pytest.raises(BackendBadResponse, match="wrong scores"):
-                    await guarded.ask(Call("/path", {}, refuse), timeout=30)
-            assert refused([await ask(guarded)]) == 1
+    async with guarding(server, clock=Clock()) as guarded:
+        for _ in range(5):
+            with pytest.raises(BackendBadResponse, match="wrong scores"):
+                await guarded.ask(Call("/path", {}, refuse), timeout=30)
+        assert refused([await ask(guarded)]) == 1
 
-    asyncio.run(scenario())
     assert server.calls == 5
 
 
 @pytest.mark.parametrize("refusal", [400, 413, 422])
-def test_a_refused_request_shows_a_living_server(refusal: int) -> None:
+async def test_a_refused_request_shows_a_living_server(refusal: int) -> None:
     """Refusals of the request itself never open the breaker, and end a row of failures as an answer does."""
     server = Scripted([refusal])
-
-    async def scenario() -> None:
-        async with guarding(server) as guarded:
-            assert refused(await ask_each(guarded, 20)) == 0
-            server.then(*[500, 500, 500, 500, refusal] * 5, 200)
-            assert refused(await ask_each(guarded, 25)) == 0
-
-    asyncio.run(scenario())
+    async with guarding(server) as guarded:
+        assert refused(await ask_each(guarded, 20)) == 0
+        server.then(*[500, 500, 500, 500, refusal] * 5, 200)
+        assert refused(await ask_each(guarded, 25)) == 0
 
 
-def test_four_failures_in_a_row_do_not_open_it() -> None:
+async def test_four_failures_in_a_row_do_not_open_it() -> None:
     """An answer after every four failures keeps the breaker closed for good."""
     server = Scripted([500, 500, 500, 500, 200] * 10)
-
-    async def scenario() -> list[str | BackendError]:
-        async with guarding(server) as guarded:
-            return await ask_each(guarded, 50)
-
-    assert refused(asyncio.run(scenario())) == 0
+    async with guarding(server) as guarded:
+        assert refused(await ask_each(guarded, 50)) == 0
 
 
-def test_what_was_never_sent_does_not_open_it() -> None:
+async def test_what_was_never_sent_does_not_open_it() -> None:
     """Requests that can't be written, or come without time, end a row of failures as little as they lengthen it."""
     server = Scripted([200])
-
-    async def scenario() -> None:
-        async with guarding(server, clock=Clock()) as guarded:
-            for _ in range(10):
-                assert type(await ask(guarded, body="\ud800")) is BackendBadResponse
-                assert type(await ask(guarded, timeout=0.0)) is BackendTimeout
-                assert type(await ask(guarded, timeout=-1.0)) is BackendTimeout
-            assert await ask(guarded) == "right"
-            server.then(500)
-            await ask_each(guarded, 4)
-            await ask(guarded, body="\ud800")
-            await ask(guarded, timeout=0.0)
-            assert refused(await ask_each(guarded, 2)) == 1
-
-    asyncio.run(scenario())
+    async with guarding(server, clock=Clock()) as guarded:
+        for _ in range(10):
+            assert type(await ask(guarded, body="\ud800")) is BackendBadResponse
+            assert type(await ask(guarded, timeout=0.0)) is BackendTimeout
+            assert type(await ask(guarded, timeout=-1.0)) is BackendTimeout
+        assert await ask(guarded) == "right"
+        server.then(500)
+        await ask_each(guarded, 4)
+        await ask(guarded, body="\ud800")
+        await ask(guarded, timeout=0.0)
+        assert refused(await ask_each(guarded, 2)) == 1
 
 
-def test_calls_come_back_in_growing_number() -> None:
+async def test_calls_come_back_in_growing_number() -> None:
     """After its rest a backend gets one call of fifty that come together, then two, four and so on: none is refused."""
     clock = Clock()
     server = Scripted([500])
-
-    async def scenario() -> None:
-        async with guarding(server, clock=clock) as guarded:
-            await opened(guarded, server)
-            clock.pass_by(1.0)
-            server.then(200)
-            assert await ask_at_once(guarded, 50) == ["right"] * 50
-
-    asyncio.run(scenario())
+    async with guarding(server, clock=clock) as guarded:
+        await opened(guarded, server)
+        clock.pass_by(1.0)
+        server.then(200)
+        assert await ask_at_once(guarded, 50) == ["right"] * 50
 
 
 @pytest.mark.parametrize("failing", [500, 503, GARBAGE])
-def test_a_failed_probe_is_one_call(failing: int) -> None:
+async def test_a_failed_probe_is_one_call(failing: int) -> None:
     """A probe that fails is not tried again, nor is there a pause, and the backend rests again."""
     clock = Clock()
     pauses = Pauses()
     server = Scripted([500])
-
-    async def scenario() -> None:
-        async with guarding(server, clock=clock, jitter=pauses) as guarded:
-            await opened(guarded, server)
-            for calls in (6, 7, 8):
-                clock.pass_by(1.0)
-                server.then(failing)
-                assert refused(await ask_at_once(guarded, 20)) == 19
-                assert server.calls == calls
-
-    asyncio.run(scenario())
+    async with guarding(server, clock=clock, jitter=pauses) as guarded:
+        await opened(guarded, server)
+        for calls in (6, 7, 8):
+            clock.pass_by(1.0)
+            server.then(failing)
+            assert refused(await ask_at_once(guarded, 20)) == 19
+            assert server.calls == calls
     assert pauses == []
 
 
-def test_a_breaker_that_opens_while_a_request_pauses_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_breaker_that_opens_while_a_request_pauses_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request whose breaker opens during its pause ends with its own call's error, and makes no other."""
     server = Scripted([503, 500])
     pause, sleep = 5.0, asyncio.sleep
     others: list[str | BackendError] = []
+    async with guarding(server, clock=Clock(), jitter=lambda _: pause) as guarded:
 
-    async def scenario() -> str | BackendError:
-        async with guarding(server, clock=Clock(), jitter=lambda _: pause) as guarded:
+        async def sleeping(seconds: float) -> None:
+            # The pause ends with the others' calls, however long they take.
+            if seconds == pause:
+                others.extend(await ask_each(guarded, 4))
+            else:
+                await sleep(seconds)
 
-            async def sleeping(seconds: float) -> None:
-                # The pause ends with the others' calls, however long they take.
-                if seconds == pause:
-                    others.extend(await ask_each(guarded, 4))
-                else:
-                    await sleep(seconds)
-
-            monkeypatch.setattr(asyncio, "sleep", sleeping)
-            return await ask(guarded)
-
-    outcome = asyncio.run(scenario())
+        monkeypatch.setattr(asyncio, "sleep", sleeping)
+        outcome = await ask(guarded)
     assert len(others) == 4
     assert isinstance(outcome, BackendUnavailable)
     assert outcome.status == 503
@@ -223,21 +187,18 @@ async def probe_for_nothing(how: str, guarded: Backend, server: Scripted) -> Non
 
 
 @pytest.mark.parametrize("how", ["cancelled", "hopeless", "unwritten", "defect"])
-def test_a_probe_that_tells_nothing_gives_its_place_back(how: str) -> None:
+async def test_a_probe_that_tells_nothing_gives_its_place_back(how: str) -> None:
     """A probe that is cancelled, too short, not sent or lost in a defect of ours leaves the next caller to probe."""
     clock = Clock()
     server = Scripted([200])
 
-    async def scenario() -> None:
-        async with guarding(server, clock=clock) as guarded:
-            # The last answer took a second by this clock: what ends sooner tells nothing.
-            server.before = lambda: clock.pass_by(1.0)
-            await ask(guarded)
-            server.before = lambda: None
-            await opened(guarded, server)
-            clock.pass_by(1.0)
-            await probe_for_nothing(how, guarded, server)
-            server.then(200)
-            assert await guarded.ask(Call("/path", {}, read), timeout=30) == "right"
-
-    asyncio.run(scenario())
+    async with guarding(server, clock=clock) as guarded:
+        # The last answer took a second by this clock: what ends sooner tells nothing.
+        server.before = lambda: clock.pass_by(1.0)
+        await ask(guarded)
+        server.before = lambda: None
+        await opened(guarded, server)
+        clock.pass_by(1.0)
+        await probe_for_nothing(how, guarded, server)
+        server.then(200)
+        assert await guarded.ask(Call("/path", {}, read), timeout=30) == "right"

@@ -10,7 +10,7 @@ import pytest
 from schemas.errors import BackendError
 from tests.operators.clients.http.resilience import BREAK, HANG, Scripted, ask, ask_each, guarding, refused
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 REQUESTS = 500
 
@@ -60,22 +60,18 @@ def test_the_budget_is_used(script: list[int]) -> None:
     assert 1.2 * REQUESTS - 2 <= server.calls <= 1.2 * REQUESTS + 3
 
 
-def test_without_a_budget_left_the_error_is_the_calls() -> None:
+async def test_without_a_budget_left_the_error_is_the_calls() -> None:
     """A request whose retry the budget doesn't give ends at once with its own call's error."""
     server = Scripted([503, 200] * 3 + [503, 200])
-
-    async def scenario() -> list[str | BackendError]:
-        async with guarding(server) as guarded:
-            return await ask_each(guarded, 4)
-
-    *right, error = asyncio.run(scenario())
+    async with guarding(server) as guarded:
+        *right, error = await ask_each(guarded, 4)
     assert right == ["right"] * 3
     assert isinstance(error, BackendError)
     assert error.status == 503
     assert server.calls == 7
 
 
-def test_cancelled_requests_are_not_active() -> None:
+async def test_cancelled_requests_are_not_active() -> None:
     """Requests cancelled in a call or in a pause leave no room behind for retries of others."""
     server = Scripted([HANG])
 
@@ -105,4 +101,4 @@ def test_cancelled_requests_are_not_active() -> None:
             await ask_each(guarded, 30)
             return server.calls - before - 30
 
-    assert asyncio.run(scenario()) <= 3 + 30 // 5
+    assert await scenario() <= 3 + 30 // 5

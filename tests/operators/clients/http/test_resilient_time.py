@@ -22,7 +22,7 @@ from tests.operators.clients.http.resilience import (
     refused,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 TIMEOUT = 0.4
 
@@ -54,31 +54,23 @@ def test_requests_end_within_their_timeout(script: list[int], share: float) -> N
     assert any(in_time() for _ in range(3))
 
 
-def test_a_hang_is_a_timeout() -> None:
+async def test_a_hang_is_a_timeout() -> None:
     """A backend that doesn't answer costs the time-out, once: it isn't asked again."""
     server = Scripted([HANG])
-
-    async def scenario() -> tuple[str | BackendError, float]:
-        async with guarding(server) as guarded:
-            return await timed(guarded, timeout=TIMEOUT)
-
-    outcome, took = asyncio.run(scenario())
+    async with guarding(server) as guarded:
+        outcome, took = await timed(guarded, timeout=TIMEOUT)
     assert type(outcome) is BackendTimeout
     assert 0.9 < took < 40
     assert server.calls == 1
 
 
-def test_a_retry_has_what_is_left() -> None:
+async def test_a_retry_has_what_is_left() -> None:
     """A retry that hangs ends at the request's deadline, not a whole time-out after its own beginning."""
     server = Scripted([503, HANG])
     clock = Clock()
     server.before = lambda: clock.pass_by(59.6 if server.calls == 1 else 0.0)
-
-    async def scenario() -> tuple[str | BackendError, float]:
-        async with guarding(server, clock=clock) as guarded:
-            return await timed(guarded, timeout=60.0)
-
-    outcome, took = asyncio.run(scenario())
+    async with guarding(server, clock=clock) as guarded:
+        outcome, took = await timed(guarded, timeout=60.0)
     assert type(outcome) is BackendTimeout
     # A whole time-out of its own would end at 1.
     assert took < 0.5
@@ -86,21 +78,17 @@ def test_a_retry_has_what_is_left() -> None:
 
 
 @pytest.mark.parametrize("pause", [30.0, 1000.0])
-def test_a_pause_beyond_the_deadline_is_not_begun(pause: float) -> None:
+async def test_a_pause_beyond_the_deadline_is_not_begun(pause: float) -> None:
     """A pause that would end at the deadline or later is not made: the call's own error comes at once."""
     server = Scripted([503, 200])
-
-    async def scenario() -> tuple[str | BackendError, float]:
-        async with guarding(server, clock=Clock(), jitter=lambda _: pause) as guarded:
-            return await timed(guarded, timeout=30.0)
-
-    outcome, took = asyncio.run(scenario())
+    async with guarding(server, clock=Clock(), jitter=lambda _: pause) as guarded:
+        outcome, took = await timed(guarded, timeout=30.0)
     assert type(outcome) is BackendUnavailable
     assert took < 0.5
     assert server.calls == 1
 
 
-def test_nothing_is_sent_after_the_deadline() -> None:
+async def test_nothing_is_sent_after_the_deadline() -> None:
     """A pause that lasts longer than it was meant to, past the deadline, ends in the first call's error."""
     server = Scripted([503, 200])
     clock = Clock()
@@ -109,18 +97,15 @@ def test_nothing_is_sent_after_the_deadline() -> None:
         asyncio.get_running_loop().call_soon(clock.pass_by, 30.0)
         return 0.01
 
-    async def scenario() -> str | BackendError:
-        async with guarding(server, clock=clock, jitter=oversleep) as guarded:
-            return await ask(guarded, timeout=30.0)
-
-    outcome = asyncio.run(scenario())
+    async with guarding(server, clock=clock, jitter=oversleep) as guarded:
+        outcome = await ask(guarded, timeout=30.0)
     assert isinstance(outcome, BackendUnavailable)
     assert outcome.status == 503
     assert server.calls == 1
 
 
 @pytest.mark.parametrize("where", ["call", "pause"])
-def test_a_cancelled_request_ends_at_once(where: str) -> None:
+async def test_a_cancelled_request_ends_at_once(where: str) -> None:
     """Cancelled in a call or in a pause, a request ends with the cancellation, sends nothing more and harms nobody."""
     server = Scripted([HANG if where == "call" else 503, 200])
     pausing = asyncio.Event()
@@ -129,19 +114,14 @@ def test_a_cancelled_request_ends_at_once(where: str) -> None:
         pausing.set()
         return 20.0
 
-    async def scenario() -> tuple[int, float, str | BackendError]:
-        async with guarding(server, jitter=pause) as guarded:
-            task = asyncio.create_task(guarded.ask(Call("/path", {}, lambda answer: answer), timeout=30.0))
-            await (server.arrived if where == "call" else pausing).wait()
-            started = time.monotonic()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            took = time.monotonic() - started
-            calls = server.calls
-            return calls, took, await ask(guarded)
-
-    calls, took, next_one = asyncio.run(scenario())
+    async with guarding(server, jitter=pause) as guarded:
+        task = asyncio.create_task(guarded.ask(Call("/path", {}, lambda answer: answer), timeout=30.0))
+        await (server.arrived if where == "call" else pausing).wait()
+        started = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        took, calls, next_one = time.monotonic() - started, server.calls, await ask(guarded)
     assert (calls, next_one) == (1, "right")
     assert took < 5.0
 
@@ -174,16 +154,12 @@ def test_a_hopeless_deadline_shuts_nobody_off() -> None:
     after_an_answer_of(0.25, scenario)
 
 
-def test_without_an_answer_yet_every_timeout_counts() -> None:
+async def test_without_an_answer_yet_every_timeout_counts() -> None:
     """Five time-outs of a backend that has never answered open its breaker, however short."""
     server = Scripted([HANG])
-
-    async def scenario() -> None:
-        async with guarding(server) as guarded:
-            assert refused(await ask_at_once(guarded, 5, timeout=0.05)) == 0
-            assert refused(await ask_each(guarded, 3)) == 3
-
-    asyncio.run(scenario())
+    async with guarding(server) as guarded:
+        assert refused(await ask_at_once(guarded, 5, timeout=0.05)) == 0
+        assert refused(await ask_each(guarded, 3)) == 3
 
 
 def test_a_refusal_is_no_measure_of_an_answer() -> None:

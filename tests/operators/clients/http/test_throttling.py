@@ -22,6 +22,8 @@ from tests.operators.clients.http.resilience import (
 )
 from tests.operators.clients.http.serving import json_response
 
+pytestmark = pytest.mark.anyio
+
 
 class Permits:
     """A server that works on so many calls at a time, and answers further ones with 429."""
@@ -61,15 +63,11 @@ def test_a_burst_over_the_permits_is_answered_whole(replicas: int, most: int) ->
     assert 0 < min(asyncio.run(burst()) for _ in range(5)) < most
 
 
-def test_five_throttled_calls_do_not_lose_the_next_hundred() -> None:
+async def test_five_throttled_calls_do_not_lose_the_next_hundred() -> None:
     """Throttled calls among others lower the number of calls and open no breaker."""
     server = Scripted([429] * OPENS_AFTER + [200])
-
-    async def scenario() -> list[str | BackendError]:
-        async with guarding(server) as guarded:
-            return await ask_at_once(guarded, 100)
-
-    assert asyncio.run(scenario()) == ["right"] * 100
+    async with guarding(server) as guarded:
+        assert await ask_at_once(guarded, 100) == ["right"] * 100
 
 
 def with_retry_after(value: str, statuses: list[int]) -> Scripted:
@@ -119,23 +117,19 @@ def test_a_pause_past_the_deadline_is_not_begun(status: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("calls", [1, 5, 20])
-def test_nobody_calls_before_the_time_that_the_server_names(status: int, calls: int) -> None:
+async def test_nobody_calls_before_the_time_that_the_server_names(status: int, calls: int) -> None:
     """Behind calls that were under way together nothing is sent for seven seconds; then one call, not all that wait."""
     server = with_retry_after("7", [status])
     clock = Clock()
-
-    async def scenario() -> tuple[int, int]:
-        async with guarding(server, clock=clock) as guarded:
-            await ask_at_once(guarded, calls, timeout=5.0)
-            before = server.calls
-            clock.pass_by(6.9)
-            await ask_each(guarded, 3, timeout=0.05)
-            held = server.calls - before
-            clock.pass_by(0.2)
-            await ask_at_once(guarded, 8, timeout=5.0)
-            return held, server.calls - before
-
-    assert asyncio.run(scenario()) == (0, 1)
+    async with guarding(server, clock=clock) as guarded:
+        await ask_at_once(guarded, calls, timeout=5.0)
+        before = server.calls
+        clock.pass_by(6.9)
+        await ask_each(guarded, 3, timeout=0.05)
+        held = server.calls - before
+        clock.pass_by(0.2)
+        await ask_at_once(guarded, 8, timeout=5.0)
+        assert (held, server.calls - before) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -213,26 +207,22 @@ def retry_after(headers: dict[str, bytes]) -> float:
     return asyncio.run(scenario())
 
 
-def test_a_cancelled_request_leaves_its_turn_to_the_next() -> None:
+async def test_a_cancelled_request_leaves_its_turn_to_the_next() -> None:
     """Of the requests that wait for the first call after an outage, one that is cancelled holds up no other."""
     server = Scripted([500])
     clock = Clock()
-
-    async def scenario() -> None:
-        async with guarding(server, clock=clock) as guarded:
-            await ask_each(guarded, OPENS_AFTER)
-            clock.pass_by(1.0)
-            answer = asyncio.Event()
-            server.held = answer
-            server.then(200)
-            calls = server.calls
-            first, second, third = [asyncio.create_task(ask(guarded)) for _ in range(3)]
-            await server.called(calls + 1)
-            second.cancel()
-            answer.set()
-            assert [await first, await third] == ["right", "right"]
-            with pytest.raises(asyncio.CancelledError):
-                await second
-            assert server.calls == calls + 2
-
-    asyncio.run(scenario())
+    async with guarding(server, clock=clock) as guarded:
+        await ask_each(guarded, OPENS_AFTER)
+        clock.pass_by(1.0)
+        answer = asyncio.Event()
+        server.held = answer
+        server.then(200)
+        calls = server.calls
+        first, second, third = [asyncio.create_task(ask(guarded)) for _ in range(3)]
+        await server.called(calls + 1)
+        second.cancel()
+        answer.set()
+        assert [await first, await third] == ["right", "right"]
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        assert server.calls == calls + 2

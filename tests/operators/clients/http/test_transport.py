@@ -15,8 +15,10 @@ from tests.operators.clients.http.faults import HEADERS, KEY, OK, call, fail, se
 from tests.operators.clients.http.serving import answering, backend, json_response, speaking
 from tests.operators.recorded import Recorded
 
+pytestmark = pytest.mark.anyio
 
-def test_call_sends_json_and_returns_parsed_json() -> None:
+
+async def test_call_sends_json_and_returns_parsed_json() -> None:
     """A call carries method, path, JSON body and headers, asks for no encoding, and returns what the server wrote."""
 
     async def echo(request: web.Request) -> web.Response:
@@ -24,49 +26,42 @@ def test_call_sends_json_and_returns_parsed_json() -> None:
         seen = {name: request.headers.get(name) for name in names}
         return json_response({"is": [request.method, request.path_qs, await request.json(), seen]})
 
-    async def scenario() -> Any:
-        async with answering(echo) as url, backend(f"{url}/v1/", headers=HEADERS) as endpoint:
-            return await endpoint.call("PUT", "/points?wait=true", {"a": [1.5, "ü"]}, timeout=5)
-
     headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json", "accept-encoding": "identity"}
-    assert asyncio.run(scenario()) == {"is": ["PUT", "/v1/points?wait=true", {"a": [1.5, "ü"]}, headers]}
+    async with answering(echo) as url, backend(f"{url}/v1/", headers=HEADERS) as endpoint:
+        assert await endpoint.call("PUT", "/points?wait=true", {"a": [1.5, "ü"]}, timeout=5) == {
+            "is": ["PUT", "/v1/points?wait=true", {"a": [1.5, "ü"]}, headers]
+        }
 
 
-def test_call_without_a_body_sends_none() -> None:
+async def test_call_without_a_body_sends_none() -> None:
     """A call without a body has neither content nor a content type."""
 
     async def echo(request: web.Request) -> web.Response:
         return json_response([await request.text(), "content-type" in request.headers])
 
-    async def scenario() -> Any:
-        async with answering(echo) as url, backend(url) as endpoint:
-            return await endpoint.call("GET", "/", timeout=5)
-
-    assert asyncio.run(scenario()) == ["", False]
+    async with answering(echo) as url, backend(url) as endpoint:
+        assert await endpoint.call("GET", "/", timeout=5) == ["", False]
 
 
-def test_a_call_hands_the_current_span_on() -> None:
+async def test_a_call_hands_the_current_span_on() -> None:
     """Its `traceparent`, and no baggage, which is a producer's; neither without a span, or if it is not recorded."""
 
     async def echo(request: web.Request) -> web.Response:
         return json_response([request.headers.getall(name, []) for name in ("traceparent", "baggage")])
 
-    async def scenario() -> list[Any]:
-        async with answering(echo) as url, backend(url, headers=HEADERS) as endpoint:
-            found = [await call(endpoint)]
-            for tracer in (Recorded().tracer, Recorded(sampled=False).tracer):
-                token = attach(set_baggage("tenant", "secret"))
-                with tracer.start_as_current_span("call") as span:
-                    found += [await call(endpoint), span.get_span_context()]
-                detach(token)
-            return [*found, await call(endpoint)]
-
-    none, handed_on, span, unsampled, _, after = asyncio.run(scenario())
+    async with answering(echo) as url, backend(url, headers=HEADERS) as endpoint:
+        found = [await call(endpoint)]
+        for tracer in (Recorded().tracer, Recorded(sampled=False).tracer):
+            token = attach(set_baggage("tenant", "secret"))
+            with tracer.start_as_current_span("call") as span:
+                found += [await call(endpoint), span.get_span_context()]
+            detach(token)
+        none, handed_on, span, unsampled, _, after = [*found, await call(endpoint)]
     assert handed_on == [[f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"], []]
     assert none == unsampled == after == [[], []]
 
 
-def test_large_request_arrives_whole() -> None:
+async def test_large_request_arrives_whole() -> None:
     """A body of several megabytes arrives whole, with its length announced and without a warning."""
     text = "x" * (3 * MIB)
 
@@ -74,35 +69,25 @@ def test_large_request_arrives_whole() -> None:
         body = await request.read()
         return json_response([request.content_length == len(body), orjson.loads(body) == {"text": text}])
 
-    async def scenario() -> Any:
-        async with answering(measure) as url, backend(url) as endpoint:
-            return await call(endpoint, body={"text": text}, timeout=20)
-
-    assert asyncio.run(scenario()) == [True, True]
+    async with answering(measure) as url, backend(url) as endpoint:
+        assert await call(endpoint, body={"text": text}, timeout=20) == [True, True]
 
 
-def test_fetch_returns_the_bytes() -> None:
+async def test_fetch_returns_the_bytes() -> None:
     """`fetch` returns a body that isn't JSON as it was sent."""
 
     async def ready(_: web.Request) -> web.Response:
         return web.Response(text="all shards are ready")
 
-    async def scenario() -> bytes:
-        async with answering(ready) as url, backend(url) as endpoint:
-            return await endpoint.fetch("GET", "/readyz", timeout=5)
-
-    assert asyncio.run(scenario()) == b"all shards are ready"
+    async with answering(ready) as url, backend(url) as endpoint:
+        assert await endpoint.fetch("GET", "/readyz", timeout=5) == b"all shards are ready"
 
 
-def test_encoding_identity_is_none() -> None:
+async def test_encoding_identity_is_none() -> None:
     """`Content-Encoding: Identity`, in any case, is an unencoded body."""
     sent = OK + b"Content-Encoding: Identity\r\nContent-Length: 2\r\n\r\n{}"
-
-    async def scenario() -> Any:
-        async with speaking(sending(sent)) as url, backend(url) as endpoint:
-            return await call(endpoint)
-
-    assert asyncio.run(scenario()) == {}
+    async with speaking(sending(sent)) as url, backend(url) as endpoint:
+        assert await call(endpoint) == {}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +126,7 @@ def test_request_that_is_not_json_is_a_bad_response(body: object) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
-def test_cancelled_call_releases_its_connection(sent: bytes) -> None:
+async def test_cancelled_call_releases_its_connection(sent: bytes) -> None:
     """Cancelling a call raises CancelledError and frees its connection, before or within the answer."""
     asked = 0
     connected = asyncio.Event()
@@ -153,21 +138,18 @@ def test_cancelled_call_releases_its_connection(sent: bytes) -> None:
         answer = sent if asked == 1 else OK + b"Content-Length: 2\r\n\r\n{}"
         await sending(answer, then_hang=asked == 1)(reader, writer)
 
-    async def scenario() -> Any:
-        async with speaking(first_hangs) as url, backend(url, max_connections=1) as endpoint:
-            hanging = asyncio.create_task(call(endpoint, timeout=30))
-            await connected.wait()
-            await asyncio.sleep(0.1)
-            hanging.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await hanging
-            return await call(endpoint, timeout=10)
-
-    assert asyncio.run(scenario()) == {}
+    async with speaking(first_hangs) as url, backend(url, max_connections=1) as endpoint:
+        hanging = asyncio.create_task(call(endpoint, timeout=30))
+        await connected.wait()
+        await asyncio.sleep(0.1)
+        hanging.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await hanging
+        assert await call(endpoint, timeout=10) == {}
 
 
 @pytest.mark.parametrize("sent", [b"", OK + b"Content-Length: 9\r\n\r\n{", OK + b"Content-Encoding: br\r\n\r\n"])
-def test_failed_call_releases_its_connection(sent: bytes) -> None:
+async def test_failed_call_releases_its_connection(sent: bytes) -> None:
     """A call that failed, by time-out or by a refused answer, leaves its connection's place to the next."""
     failing = True
 
@@ -184,10 +166,10 @@ def test_failed_call_releases_its_connection(sent: bytes) -> None:
             failing = False
             return await call(endpoint, timeout=10)
 
-    assert asyncio.run(scenario()) == {}
+    assert await scenario() == {}
 
 
-def test_connection_is_reused() -> None:
+async def test_connection_is_reused() -> None:
     """Calls one after another share one connection."""
     connections = set()
 
@@ -195,45 +177,36 @@ def test_connection_is_reused() -> None:
         connections.add(id(request.transport))
         return json_response({})
 
-    async def scenario() -> None:
-        async with answering(answer) as url, backend(url) as endpoint:
-            for _ in range(5):
-                await call(endpoint)
-
-    asyncio.run(scenario())
+    async with answering(answer) as url, backend(url) as endpoint:
+        for _ in range(5):
+            await call(endpoint)
     assert len(connections) == 1
 
 
-def test_closing_makes_calls_unavailable() -> None:
+async def test_closing_makes_calls_unavailable() -> None:
     """Calls under way, waiting for a connection, and made after closing are BackendUnavailable, none is cancelled."""
-
-    async def scenario() -> list[Any]:
-        async with speaking(sending(b"", then_hang=True)) as url, backend(url, max_connections=1) as endpoint:
-            calls = [asyncio.create_task(call(endpoint)) for _ in range(2)]
-            await asyncio.sleep(0.1)
-            await endpoint.aclose()
-            return await asyncio.gather(*calls, call(endpoint), return_exceptions=True)
-
-    assert [type(outcome) for outcome in asyncio.run(scenario())] == [BackendUnavailable] * 3
+    async with speaking(sending(b"", then_hang=True)) as url, backend(url, max_connections=1) as endpoint:
+        calls = [asyncio.create_task(call(endpoint)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        await endpoint.aclose()
+        assert [type(outcome) for outcome in await asyncio.gather(*calls, call(endpoint), return_exceptions=True)] == [
+            BackendUnavailable
+        ] * 3
 
 
-def test_closing_leaves_cancellation_alone() -> None:
+async def test_closing_leaves_cancellation_alone() -> None:
     """A call that was cancelled as its transport closed raises CancelledError, so that its task ends."""
-
-    async def scenario() -> None:
-        async with speaking(sending(b"", then_hang=True)) as url, backend(url, max_connections=1) as endpoint:
-            calls = [asyncio.create_task(call(endpoint)) for _ in range(2)]
-            await asyncio.sleep(0.1)
-            for each in calls:
-                each.cancel()
-            await endpoint.aclose()
-            await asyncio.wait(calls)
-            assert all(each.cancelled() for each in calls)
-
-    asyncio.run(scenario())
+    async with speaking(sending(b"", then_hang=True)) as url, backend(url, max_connections=1) as endpoint:
+        calls = [asyncio.create_task(call(endpoint)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        for each in calls:
+            each.cancel()
+        await endpoint.aclose()
+        await asyncio.wait(calls)
+        assert all(each.cancelled() for each in calls)
 
 
-def test_connections_are_bounded() -> None:
+async def test_connections_are_bounded() -> None:
     """No more connections than `max_connections` are open; further calls wait within their time-out."""
     at_once = most = 0
 
@@ -245,9 +218,6 @@ def test_connections_are_bounded() -> None:
         at_once -= 1
         return json_response({})
 
-    async def scenario() -> None:
-        async with answering(answer) as url, backend(url, max_connections=2) as endpoint:
-            await asyncio.gather(*(call(endpoint) for _ in range(6)))
-
-    asyncio.run(scenario())
+    async with answering(answer) as url, backend(url, max_connections=2) as endpoint:
+        await asyncio.gather(*(call(endpoint) for _ in range(6)))
     assert most == 2

@@ -19,6 +19,8 @@ from operators.clients.rerankers import Capacity, Reranker, RerankRequest
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 
+pytestmark = pytest.mark.anyio
+
 WORDS = random_bert.words(300)
 
 
@@ -164,53 +166,41 @@ def test_a_pass_that_fails_fails_those_in_it(directory: Path) -> None:
     assert [fine] == [pytest.approx(found) for found in score(encoder, [apart])]
 
 
-def test_a_timeout_stops_between_two_passes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_timeout_stops_between_two_passes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call out of time ends with the pass under way, so that the next call needn't wait for its rest."""
     encoder = CrossEncoder(directory, cores=inference.Cores(1))
     passes = Passes(encoder, monkeypatch)
-
-    async def scenario() -> None:
-        passes.gate.clear()
-        with pytest.raises(BackendTimeout):
-            await encoder.score([request(0, documents=20, words=100)], timeout=0.2)
-        passes.gate.set()
-        (found,) = await encoder.score([request(1)], timeout=60)
-        assert isinstance(found, dict)
-        await encoder.aclose()
-
-    asyncio.run(scenario())
+    passes.gate.clear()
+    with pytest.raises(BackendTimeout):
+        await encoder.score([request(0, documents=20, words=100)], timeout=0.2)
+    passes.gate.set()
+    (found,) = await encoder.score([request(1)], timeout=60)
+    assert isinstance(found, dict)
+    await encoder.aclose()
     # A slow machine may not have come to the first pass by then.
     assert passes.shapes in ([(2, 104), (3, 8)], [(3, 8)])
 
 
-def test_a_cancelled_call_stops_between_two_passes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_call_stops_between_two_passes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So does one that is cancelled."""
     encoder = CrossEncoder(directory, cores=inference.Cores(1))
     passes = Passes(encoder, monkeypatch)
-
-    async def scenario() -> None:
-        passes.gate.clear()
-        call = asyncio.create_task(encoder.score([request(0, documents=20, words=100)], timeout=60))
-        await passes.beginning()
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        passes.gate.set()
-        await encoder.score([request(1)], timeout=60)
-        await encoder.aclose()
-
-    asyncio.run(scenario())
+    passes.gate.clear()
+    call = asyncio.create_task(encoder.score([request(0, documents=20, words=100)], timeout=60))
+    await passes.beginning()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    passes.gate.set()
+    await encoder.score([request(1)], timeout=60)
+    await encoder.aclose()
     assert passes.shapes == [(2, 104), (3, 8)]
 
 
-def test_a_closed_cross_encoder_is_unavailable(directory: Path) -> None:
+async def test_a_closed_cross_encoder_is_unavailable(directory: Path) -> None:
     """After `aclose` a call fails as a backend does."""
-
-    async def scenario() -> None:
-        encoder = CrossEncoder(directory, cores=inference.Cores(1))
+    encoder = CrossEncoder(directory, cores=inference.Cores(1))
+    await encoder.score([request(1)], timeout=60)
+    await encoder.aclose()
+    with pytest.raises(BackendUnavailable):
         await encoder.score([request(1)], timeout=60)
-        await encoder.aclose()
-        with pytest.raises(BackendUnavailable):
-            await encoder.score([request(1)], timeout=60)
-
-    asyncio.run(scenario())

@@ -21,6 +21,8 @@ from operators.clients.local.quantisation import Wanted
 from operators.clients.rerankers import RerankRequest
 from schemas.errors import ConfigError
 
+pytestmark = pytest.mark.anyio
+
 WORDS = random_bert.words(60)
 MEMORY = Path("/proc/self/statm")
 INT64, FLOAT = TensorProto.INT64, TensorProto.FLOAT
@@ -178,15 +180,15 @@ def test_a_file_is_quantised_once(tmp_path: Path) -> None:
     assert np.corrcoef(floats, quantised)[0, 1] > 0.98
 
 
-def test_a_pair_of_8_bits_is_scored_as_it_is_alone(tmp_path: Path) -> None:
+async def test_a_pair_of_8_bits_is_scored_as_it_is_alone(tmp_path: Path) -> None:
     """The other pairs of a call change no score of a quantised model, bit for bit."""
     random_bert.write(tmp_path / "model", layers=2, hidden=64)
     encoder = CrossEncoder(tmp_path / "model", precision="int8", cache=tmp_path / "cache")
     texts = {str(each): " ".join(WORDS[each:][: 1 + each]) for each in range(12)}
-    (together,) = asyncio.run(encoder.score([RerankRequest(WORDS[0], texts, "docs", "space")], timeout=60))
+    (together,) = await encoder.score([RerankRequest(WORDS[0], texts, "docs", "space")], timeout=60)
     for id_, text in texts.items():
         assert isinstance(together, dict)
-        alone = asyncio.run(encoder.score([RerankRequest(WORDS[0], {id_: text}, "docs", "space")], timeout=60))
+        alone = await encoder.score([RerankRequest(WORDS[0], {id_: text}, "docs", "space")], timeout=60)
         assert alone == [{id_: together[id_]}]
 
 
@@ -242,7 +244,7 @@ def test_a_text_that_is_far_too_long_is_read_as_far_as_the_model_reads(directory
         "at-most",
     ],
 )
-def test_the_tokens_that_the_model_reads(
+async def test_the_tokens_that_the_model_reads(
     directory: Path, config: dict[str, Any], limits: dict[str, Any] | None, read: int
 ) -> None:
     """The least of what positions and tokenizer allow, at most 1,024; an architecture that counts from the padding has
@@ -254,7 +256,7 @@ def test_the_tokens_that_the_model_reads(
     mask = helper.make_node("Cast", ["attention_mask"], ["ones"], to=FLOAT)
     graph(directory, mask, helper.make_node("ReduceSum", ["ones", "one"], ["logits"]))
     request = RerankRequest(WORDS[0], {"long": " ".join(WORDS * 40)}, "docs", "space")
-    assert asyncio.run(CrossEncoder(directory).score([request], timeout=60)) == [{"long": read}]
+    assert await CrossEncoder(directory).score([request], timeout=60) == [{"long": read}]
 
 
 @pytest.mark.skipif(not MEMORY.exists(), reason="the system doesn't tell how much memory a process has")

@@ -25,6 +25,8 @@ from tests.operators.clients.model_servers.playing import Embeddings as Embeddin
 from tests.operators.clients.model_servers.playing import Scores as ScoreSpeech
 from tests.operators.indexing.documents import document
 
+pytestmark = pytest.mark.anyio
+
 OTHERS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta")
 PLACE = 5
 """The place of the text that spoils a call."""
@@ -70,32 +72,28 @@ EACH_MODEL = pytest.mark.parametrize(("role", "manner"), MODELS, ids=[f"{role}, 
 
 
 @EACH_MODEL
-def test_queries_of_an_embedder_of_each_manner(role: Role, manner: Manner) -> None:
+async def test_queries_of_an_embedder_of_each_manner(role: Role, manner: Manner) -> None:
     """A text that is refused loses its own vector and no other, however often it comes; an outage is all queries'."""
     server = Playing(role, manner.kind, manner)
-
-    async def scenario() -> None:
-        async with backend(server, role) as asked:
-            stage: TextStage[Any] = (
-                Embeddings(EmbeddingSpeech(manner.kind).client(asked), Bounds(1, 64, 8), dimension=DIMENSION)
-                if role == "embedder"
-                else Encodings(Terms(manner.kind).client(asked), Bounds(1, 64, 8))
-            )
-            queries = [("n", text) for text in texts_of(manner)]
-            for _ in range(1 if manner.outcome != "refused alone" else BREAKS):
-                calls = (stage.call("embed", queries, 5.0) for _ in range(AT_ONCE))
-                for outcomes in await asyncio.gather(*calls, return_exceptions=True):
-                    if isinstance(outcomes, BackendError):
-                        outcomes = [outcomes] * len(queries)
-                    assert not isinstance(outcomes, BaseException)
-                    holds(manner, [isinstance(each, Embedding | SparseVector) for each in outcomes])
-
-    asyncio.run(scenario())
+    async with backend(server, role) as asked:
+        stage: TextStage[Any] = (
+            Embeddings(EmbeddingSpeech(manner.kind).client(asked), Bounds(1, 64, 8), dimension=DIMENSION)
+            if role == "embedder"
+            else Encodings(Terms(manner.kind).client(asked), Bounds(1, 64, 8))
+        )
+        queries = [("n", text) for text in texts_of(manner)]
+        for _ in range(1 if manner.outcome != "refused alone" else BREAKS):
+            calls = (stage.call("embed", queries, 5.0) for _ in range(AT_ONCE))
+            for outcomes in await asyncio.gather(*calls, return_exceptions=True):
+                if isinstance(outcomes, BackendError):
+                    outcomes = [outcomes] * len(queries)
+                assert not isinstance(outcomes, BaseException)
+                holds(manner, [isinstance(each, Embedding | SparseVector) for each in outcomes])
     assert server.failed
 
 
 @EACH_MODEL
-def test_documents_of_an_embedder_of_each_manner(role: Role, manner: Manner) -> None:
+async def test_documents_of_an_embedder_of_each_manner(role: Role, manner: Manner) -> None:
     """A document that is refused has the server's reason, where it gave one; an outage refuses none. A sparse encoder
     gets no blank text.
     """
@@ -124,12 +122,12 @@ def test_documents_of_an_embedder_of_each_manner(role: Role, manner: Manner) -> 
                     if isinstance(error, BackendError) and error.status is not None:
                         assert error.quoted
 
-    asyncio.run(scenario())
+    await scenario()
     assert bool(server.failed) == (manner.outcome != "not sent")
 
 
 @pytest.mark.parametrize("manner", RERANKERS, ids=[manner.name for manner in RERANKERS])
-def test_a_query_of_a_reranker_of_each_manner(manner: Manner) -> None:
+async def test_a_query_of_a_reranker_of_each_manner(manner: Manner) -> None:
     """A document that is refused has no score, and the others have theirs, however often it comes."""
     server = Playing("reranker", manner.kind, manner)
     request = RerankRequest("q", {text: text for text in texts_of(manner)}, "docs", "n")
@@ -140,18 +138,15 @@ def test_a_query_of_a_reranker_of_each_manner(manner: Manner) -> None:
             raise outcome
         return outcome
 
-    async def scenario() -> None:
-        async with backend(server, "reranker") as asked:
-            for _ in range(BREAKS // 2):
-                for scores in await asyncio.gather(*(score(asked) for _ in range(AT_ONCE)), return_exceptions=True):
-                    if isinstance(scores, BackendError):
-                        holds(manner, [False] * len(request.documents))
-                        continue
-                    assert not isinstance(scores, BaseException)
-                    holds(manner, [text in scores for text in request.documents])
-                    assert refused_of(scores) == request.documents.keys() - scores.keys()
-
-    asyncio.run(scenario())
+    async with backend(server, "reranker") as asked:
+        for _ in range(BREAKS // 2):
+            for scores in await asyncio.gather(*(score(asked) for _ in range(AT_ONCE)), return_exceptions=True):
+                if isinstance(scores, BackendError):
+                    holds(manner, [False] * len(request.documents))
+                    continue
+                assert not isinstance(scores, BaseException)
+                holds(manner, [text in scores for text in request.documents])
+                assert refused_of(scores) == request.documents.keys() - scores.keys()
     assert server.failed
     # The stage leaves blank texts out: refused alone, they would cost calls.
     assert is_blank(manner.text) == (manner.outcome == "not sent")

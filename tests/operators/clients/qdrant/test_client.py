@@ -24,6 +24,8 @@ from schemas.errors import AnswerTooLong, BackendBadResponse, BackendTimeout, Re
 from tests.operators.clients.qdrant.transports import GOOD, Faulty, Watched, answering, points, qdrant
 from tests.qdrant_server.transport import ServerTransport
 
+pytestmark = pytest.mark.anyio
+
 CONFIG = models.CreateCollection(
     vectors={
         "dense": models.VectorParams(size=4, distance=models.Distance.COSINE),
@@ -74,10 +76,10 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[QdrantCli
         yield client
 
 
-def test_answers_each_search_in_its_place(client: QdrantClient, watched: Watched) -> None:
+async def test_answers_each_search_in_its_place(client: QdrantClient, watched: Watched) -> None:
     """One request answers every search, in their order, best hits first, with the payload that was asked for."""
     worst = {"query": [0.0, 1.0, 0.0, 0.0], "using": "dense", "limit": 1, "with_payload": ["n"]}
-    first, second = asyncio.run(client.query_batch("docs", [GOOD, worst], timeout=5))
+    first, second = await client.query_batch("docs", [GOOD, worst], timeout=5)
     assert isinstance(first, Hits)
     assert isinstance(second, Hits)
     assert first.ids == ["0", "1", "2"]
@@ -88,17 +90,17 @@ def test_answers_each_search_in_its_place(client: QdrantClient, watched: Watched
     assert len(watched.requests) == 1
 
 
-def test_no_searches_cost_no_request(client: QdrantClient, watched: Watched) -> None:
+async def test_no_searches_cost_no_request(client: QdrantClient, watched: Watched) -> None:
     """Nothing asked is nothing sent."""
-    assert asyncio.run(client.query_batch("docs", [], timeout=5)) == []
+    assert await client.query_batch("docs", [], timeout=5) == []
     assert watched.requests == []
 
 
 @pytest.mark.parametrize("wrong", [{0}, {63}, {17}, {17, 18}, {0, 31, 63}])
-def test_a_refused_search_fails_alone(client: QdrantClient, watched: Watched, wrong: set[int]) -> None:
+async def test_a_refused_search_fails_alone(client: QdrantClient, watched: Watched, wrong: set[int]) -> None:
     """A search of the wrong dimension gets its refusal and the 63 beside it their hits, in a few requests."""
     searches = [WRONG if number in wrong else {**GOOD, "limit": 1 + number % 9} for number in range(64)]
-    answers = asyncio.run(client.query_batch("docs", searches, timeout=5))
+    answers = await client.query_batch("docs", searches, timeout=5)
     for number, answer in enumerate(answers):
         if number in wrong:
             assert isinstance(answer, BackendBadResponse)
@@ -109,15 +111,15 @@ def test_a_refused_search_fails_alone(client: QdrantClient, watched: Watched, wr
     assert len(watched.requests) <= 1 + 2 * len(wrong) * math.log2(64)
 
 
-def test_the_engine_refuses_a_search_alone(tmp_path: Path) -> None:
+async def test_the_engine_refuses_a_search_alone(tmp_path: Path) -> None:
     """A search of another dimension, of no vector or with an unknown filter takes none of those beside it along."""
     wrong = [WRONG, {**GOOD, "using": "nope"}, {**GOOD, "filter": {"must": [{"key": "n", "like": 1}]}}]
     with Engine(tmp_path) as engine:
         client = EngineClient(engine)
-        asyncio.run(filled(client))
-        answers = asyncio.run(client.query_batch("docs", [*wrong, *[GOOD] * 20], timeout=5))
-        missing = asyncio.run(client.query_batch("nope", [GOOD] * 8, timeout=5))
-        (late,) = asyncio.run(client.query_batch("docs", [GOOD], timeout=0.0))
+        await filled(client)
+        answers = await client.query_batch("docs", [*wrong, *[GOOD] * 20], timeout=5)
+        missing = await client.query_batch("nope", [GOOD] * 8, timeout=5)
+        (late,) = await client.query_batch("docs", [GOOD], timeout=0.0)
     errors = [answer for answer in answers if isinstance(answer, BackendBadResponse)]
     assert [(error.status, error.reason) for error in errors] == [(400, Reason.REFUSED)] * len(wrong)
     assert [answer.ids for answer in answers if isinstance(answer, Hits)] == [["0", "1", "2"]] * 20
@@ -125,39 +127,41 @@ def test_the_engine_refuses_a_search_alone(tmp_path: Path) -> None:
     assert isinstance(late, BackendTimeout)
 
 
-def test_a_value_out_of_range_fails_alone(client: QdrantClient) -> None:
+async def test_a_value_out_of_range_fails_alone(client: QdrantClient) -> None:
     """A search that Qdrant refuses with 422 doesn't take the others along either."""
-    refused, answered = asyncio.run(client.query_batch("docs", [{**GOOD, "limit": 0}, GOOD], timeout=5))
+    refused, answered = await client.query_batch("docs", [{**GOOD, "limit": 0}, GOOD], timeout=5)
     assert isinstance(refused, BackendBadResponse)
     assert refused.status == 422
     assert isinstance(answered, Hits)
 
 
-def test_a_missing_collection_fails_all_at_once(client: QdrantClient, watched: Watched) -> None:
+async def test_a_missing_collection_fails_all_at_once(client: QdrantClient, watched: Watched) -> None:
     """Without the collection every search fails with 404, and nobody looks for the one that is to blame."""
-    answers = asyncio.run(client.query_batch("nope", [GOOD] * 8, timeout=5))
+    answers = await client.query_batch("nope", [GOOD] * 8, timeout=5)
     assert [answer.status for answer in answers if isinstance(answer, BackendBadResponse)] == [404] * 8
     assert len(watched.requests) == 1
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(0.02, "1"), (1.0, "1"), (2.1, "3")])
-def test_the_server_is_told_the_time(client: QdrantClient, watched: Watched, timeout: float, seconds: str) -> None:
+async def test_the_server_is_told_the_time(
+    client: QdrantClient, watched: Watched, timeout: float, seconds: str
+) -> None:
     """Every request bounds the server's work in whole seconds, never less than the client waits, never zero."""
-    asyncio.run(client.query_batch("docs", [GOOD], timeout=timeout))
+    await client.query_batch("docs", [GOOD], timeout=timeout)
     assert watched.requests[0].url.params["timeout"] == seconds
 
 
-def test_integer_ids_come_as_text_and_go_as_integers(either: QdrantClient) -> None:
+async def test_integer_ids_come_as_text_and_go_as_integers(either: QdrantClient) -> None:
     """An id that a hit shows as text finds its integer point, in lookups and in filters."""
-    found = asyncio.run(either.retrieve("docs", ["3", "77"], ["n"], timeout=5))
+    found = await either.retrieve("docs", ["3", "77"], ["n"], timeout=5)
     assert found == {"3": {"n": 3}}
-    assert asyncio.run(either.count("docs", {"must": [{"has_id": [parse_point_id("3")]}]}, timeout=5)) == 1
+    assert await either.count("docs", {"must": [{"has_id": [parse_point_id("3")]}]}, timeout=5) == 1
     assert parse_point_id("e1407479-3136-56c0-9908-bb02fb0339e2") == "e1407479-3136-56c0-9908-bb02fb0339e2"
 
 
-def test_vectors_come_by_their_name(either: QdrantClient) -> None:
+async def test_vectors_come_by_their_name(either: QdrantClient) -> None:
     """Each point that has one of this name gives it; a point that isn't there gives none."""
-    found = asyncio.run(either.vectors("docs", ["3", "77"], "dense", timeout=5))
+    found = await either.vectors("docs", ["3", "77"], "dense", timeout=5)
     assert list(found) == ["3"]
     assert len(found["3"]) == 4
 
@@ -169,13 +173,13 @@ def test_a_vector_alone_is_the_one_without_a_name() -> None:
     assert read_points(points, "dense") == {"3": Point({}), "4": Point({})}
 
 
-def test_retrieve_takes_fields(either: QdrantClient) -> None:
+async def test_retrieve_takes_fields(either: QdrantClient) -> None:
     """All fields, none or the named ones come back."""
-    assert asyncio.run(either.retrieve("docs", ["3"], True, timeout=5)) == {"3": {"n": 3, "parity": 1}}
-    assert asyncio.run(either.retrieve("docs", ["3"], False, timeout=5)) == {"3": {}}
+    assert await either.retrieve("docs", ["3"], True, timeout=5) == {"3": {"n": 3, "parity": 1}}
+    assert await either.retrieve("docs", ["3"], False, timeout=5) == {"3": {}}
 
 
-def test_scroll_pages_through_everything(either: QdrantClient) -> None:
+async def test_scroll_pages_through_everything(either: QdrantClient) -> None:
     """Pages by id meet every point once and end with no offset."""
 
     async def ids() -> list[str]:
@@ -187,20 +191,18 @@ def test_scroll_pages_through_everything(either: QdrantClient) -> None:
             if offset is None:
                 return seen
 
-    assert asyncio.run(ids()) == [str(number) for number in range(10)]
+    assert await ids() == [str(number) for number in range(10)]
 
 
-def test_ordered_scroll_tells_what_it_ordered_by(either: QdrantClient) -> None:
+async def test_ordered_scroll_tells_what_it_ordered_by(either: QdrantClient) -> None:
     """An ordered scroll with a filter gives the records in that order with the values of the field."""
-    page = asyncio.run(
-        either.scroll(
-            "docs",
-            {"must": [{"key": "parity", "match": {"value": 1}}]},
-            limit=3,
-            order_by={"key": "n", "direction": "desc"},
-            fields=["n"],
-            timeout=5,
-        )
+    page = await either.scroll(
+        "docs",
+        {"must": [{"key": "parity", "match": {"value": 1}}]},
+        limit=3,
+        order_by={"key": "n", "direction": "desc"},
+        fields=["n"],
+        timeout=5,
     )
     assert [(record.id, record.payload, record.order_value) for record in page.records] == [
         ("9", {"n": 9}, 9),
@@ -210,95 +212,95 @@ def test_ordered_scroll_tells_what_it_ordered_by(either: QdrantClient) -> None:
     assert page.next_offset is None
 
 
-def test_counts_and_facets(either: QdrantClient) -> None:
+async def test_counts_and_facets(either: QdrantClient) -> None:
     """A count and a facet obey their filter and limit."""
     where = {"must": [{"key": "n", "range": {"gte": 3}}]}
-    assert asyncio.run(either.count("docs", where, timeout=5)) == 7
-    assert asyncio.run(either.count("docs", timeout=5)) == 10
-    assert asyncio.run(either.facet("docs", "parity", where, limit=10, timeout=5)).counts == {0: 3, 1: 4}
-    assert len(asyncio.run(either.facet("docs", "n", limit=4, timeout=5)).counts) == 4
+    assert await either.count("docs", where, timeout=5) == 7
+    assert await either.count("docs", timeout=5) == 10
+    assert (await either.facet("docs", "parity", where, limit=10, timeout=5)).counts == {0: 3, 1: 4}
+    assert len((await either.facet("docs", "n", limit=4, timeout=5)).counts) == 4
 
 
-def test_delete_takes_what_the_filter_matches(either: QdrantClient) -> None:
+async def test_delete_takes_what_the_filter_matches(either: QdrantClient) -> None:
     """Deleted points are gone when the call returns, the others stay."""
-    asyncio.run(either.delete("docs", {"must": [{"has_id": [1, 2]}, {"key": "n", "range": {"lte": 1}}]}, timeout=5))
-    assert sorted(asyncio.run(either.retrieve("docs", ["1", "2", "3"], False, timeout=5))) == ["2", "3"]
+    await either.delete("docs", {"must": [{"has_id": [1, 2]}, {"key": "n", "range": {"lte": 1}}]}, timeout=5)
+    assert sorted(await either.retrieve("docs", ["1", "2", "3"], False, timeout=5)) == ["2", "3"]
 
 
-def test_upserts_are_split_by_bytes(client: QdrantClient, watched: Watched) -> None:
+async def test_upserts_are_split_by_bytes(client: QdrantClient, watched: Watched) -> None:
     """No request of an upsert exceeds the bound, each carries the condition, and all points arrive in order."""
     small = qdrant(watched, max_upsert=1000)
     condition = {"must": [{"key": "n", "range": {"lt": 1000}}]}
-    asyncio.run(small.upsert("docs", points(50), condition, timeout=5))
+    await small.upsert("docs", points(50), condition, timeout=5)
     assert 3 < len(watched.requests) < 10
     assert all(len(request.content) <= 1000 for request in watched.requests)
     assert all(body["update_filter"] == condition for body in watched.bodies())
     assert [point["id"] for body in watched.bodies() for point in body["points"]] == list(range(50))
-    assert asyncio.run(client.count("docs", timeout=5)) == 50
+    assert await client.count("docs", timeout=5) == 50
 
 
-def test_the_bound_of_an_upsert_is_exact() -> None:
+async def test_the_bound_of_an_upsert_is_exact() -> None:
     """Whatever the bound, no body is a byte over it."""
     for bound in range(300, 400):
         server = Watched(Faulty(answering(200, b'{"result":{"status":"completed"}}')))
-        asyncio.run(qdrant(server, max_upsert=bound).upsert("docs", points(20), {"must": []}, timeout=5))
+        await qdrant(server, max_upsert=bound).upsert("docs", points(20), {"must": []}, timeout=5)
         assert max(len(request.content) for request in server.requests) <= bound
 
 
-def test_a_point_over_the_bound_goes_alone(client: QdrantClient, watched: Watched) -> None:
+async def test_a_point_over_the_bound_goes_alone(client: QdrantClient, watched: Watched) -> None:
     """A point that is too large by itself is sent by itself, for Qdrant to decide."""
-    asyncio.run(qdrant(watched, max_upsert=10).upsert("docs", points(3), timeout=5))
+    await qdrant(watched, max_upsert=10).upsert("docs", points(3), timeout=5)
     assert [len(body["points"]) for body in watched.bodies()] == [1, 1, 1]
 
 
-def test_arrays_are_vectors(either: QdrantClient) -> None:
+async def test_arrays_are_vectors(either: QdrantClient) -> None:
     """Arrays are stored as they are, and one of whole numbers stays a multivector, not a sparse vector."""
     tokens = np.eye(2, 4, dtype=np.float32)
     point = {"id": 1, "vector": {"dense": np.ones(4, np.float32), "tokens": tokens}, "payload": {}}
-    asyncio.run(either.upsert("docs", [point], timeout=5))
+    await either.upsert("docs", [point], timeout=5)
     search = {"query": tokens, "using": "tokens", "filter": {"must": [{"has_id": [1]}]}, "limit": 1}
-    (hits,) = asyncio.run(either.query_batch("docs", [search], timeout=5))
+    (hits,) = await either.query_batch("docs", [search], timeout=5)
     assert isinstance(hits, Hits)
     assert hits.ids == ["1"]
     assert hits.scores[0] == pytest.approx(2.0, abs=0.2)
 
 
-def test_setting_up(either: QdrantClient) -> None:
+async def test_setting_up(either: QdrantClient) -> None:
     """A collection is described as it was created; creating it again is refused with 409; a missing one is a 404."""
-    info = asyncio.run(either.collection_info("docs", timeout=5))
+    info = await either.collection_info("docs", timeout=5)
     assert info.points == 10
     assert info.vectors["dense"] == {"size": 4, "distance": "Cosine"}
     assert info.vectors["tokens"]["datatype"] == "turbo4"
     assert info.sparse_vectors == {"bm25": {"modifier": "idf"}}
     assert {field: index["data_type"] for field, index in info.indexes.items()} == {"parity": "integer", "n": "integer"}
-    assert asyncio.run(either.exists("docs", timeout=5))
-    assert not asyncio.run(either.exists("nope", timeout=5))
+    assert await either.exists("docs", timeout=5)
+    assert not await either.exists("nope", timeout=5)
     with pytest.raises(BackendBadResponse) as again:
-        asyncio.run(either.create_collection("docs", CONFIG, timeout=5))
+        await either.create_collection("docs", CONFIG, timeout=5)
     assert again.value.status == 409
     with pytest.raises(BackendBadResponse) as missing:
-        asyncio.run(either.collection_info("nope", timeout=5))
+        await either.collection_info("nope", timeout=5)
     assert missing.value.status == 404
 
 
 @pytest.mark.usefixtures("client")
-def test_the_official_client_reads_the_stand_ins_description(watched: Watched) -> None:
+async def test_the_official_client_reads_the_stand_ins_description(watched: Watched) -> None:
     """The stand-in's description of a collection is one that Qdrant's own client accepts."""
     endpoint = Endpoint("qdrant", "http://qdrant", watched)
-    answer = asyncio.run(endpoint.call("GET", "/collections/docs", timeout=5))
+    answer = await endpoint.call("GET", "/collections/docs", timeout=5)
     assert models.CollectionInfo.model_validate(answer["result"]).points_count == 10
 
 
-def test_names_are_quoted(client: QdrantClient, watched: Watched) -> None:
+async def test_names_are_quoted(client: QdrantClient, watched: Watched) -> None:
     """A collection's name can't reach another path."""
-    assert not asyncio.run(client.exists("docs/exists?x=", timeout=5))
+    assert not await client.exists("docs/exists?x=", timeout=5)
     assert watched.requests[0].url.raw_path.startswith(b"/collections/docs%2Fexists%3Fx%3D/exists")
 
 
-def test_a_point_that_is_not_json_is_a_backend_error(either: QdrantClient) -> None:
+async def test_a_point_that_is_not_json_is_a_backend_error(either: QdrantClient) -> None:
     """A point that can't be written raises what every failed upsert raises."""
     with pytest.raises(BackendBadResponse, match=r"can't be written|Integer exceeds 64-bit range"):
-        asyncio.run(either.upsert("docs", [{"id": 1, "vector": {}, "payload": {"n": 2**64}}], timeout=5))
+        await either.upsert("docs", [{"id": 1, "vector": {}, "payload": {"n": 2**64}}], timeout=5)
 
 
 class Bounded(httpx.AsyncBaseTransport):
@@ -317,26 +319,22 @@ class Bounded(httpx.AsyncBaseTransport):
 
 @pytest.mark.parametrize("kib", [3, 5, 20, 200])
 @pytest.mark.parametrize("what", ["payloads", "vectors"])
-def test_points_that_are_too_long_for_one_answer_are_read_in_parts(kib: int, what: str) -> None:
+async def test_points_that_are_too_long_for_one_answer_are_read_in_parts(kib: int, what: str) -> None:
     """None is lost, and nothing else of the server is: no breaker opens, however often it happens."""
     transport = Bounded()
     ids = [str(each) for each in range(33)]
-
-    async def scenario() -> None:
-        client = ServerClient(Resilient(Endpoint("qdrant", "http://qdrant", transport, max_body=kib * 1024)))
-        for _ in range(3):
-            if what == "payloads":
-                found: Mapping[str, Any] = await client.retrieve("docs", ids, True, timeout=30)
-            else:
-                found = await client.vectors("docs", ids, "v", timeout=30)
-            assert [*found] == ids
-
-    asyncio.run(scenario())
+    client = ServerClient(Resilient(Endpoint("qdrant", "http://qdrant", transport, max_body=kib * 1024)))
+    for _ in range(3):
+        if what == "payloads":
+            found: Mapping[str, Any] = await client.retrieve("docs", ids, True, timeout=30)
+        else:
+            found = await client.vectors("docs", ids, "v", timeout=30)
+        assert [*found] == ids
     assert (len(transport.asked) > 3) == (kib < 200)
 
 
-def test_one_point_that_is_too_long_fails() -> None:
+async def test_one_point_that_is_too_long_fails() -> None:
     """Nothing is left to divide."""
     client = ServerClient(Endpoint("qdrant", "http://qdrant", Bounded(), max_body=100))
     with pytest.raises(AnswerTooLong):
-        asyncio.run(client.retrieve("docs", ["1"], True, timeout=30))
+        await client.retrieve("docs", ["1"], True, timeout=30)

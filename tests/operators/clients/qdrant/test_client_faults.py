@@ -1,6 +1,5 @@
 """The client's reading of broken answers, outages and silence."""
 
-import asyncio
 import time
 
 import httpx
@@ -8,6 +7,8 @@ import pytest
 
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.qdrant.transports import GOOD, Answer, Faulty, answering, points, qdrant, raising
+
+pytestmark = pytest.mark.anyio
 
 GARBAGE = {
     "too few results": b'{"result":[{"points":[]}]}',
@@ -36,9 +37,9 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE.keys())
-def test_garbage_is_rejected_whole(content: bytes) -> None:
+async def test_garbage_is_rejected_whole(content: bytes) -> None:
     """An answer that breaks the protocol anywhere fails every search of the batch, and nothing is guessed."""
-    answers = asyncio.run(qdrant(Faulty(answering(200, content))).query_batch("docs", [GOOD, GOOD], timeout=5))
+    answers = await qdrant(Faulty(answering(200, content))).query_batch("docs", [GOOD, GOOD], timeout=5)
     assert [type(answer) for answer in answers] == [BackendBadResponse] * 2
 
 
@@ -53,36 +54,36 @@ FAULTS: dict[str, tuple[Answer, type[BackendError]]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
-def test_outages_are_values(fault: tuple[Answer, type[BackendError]]) -> None:
+async def test_outages_are_values(fault: tuple[Answer, type[BackendError]]) -> None:
     """An outage or a time-out is every search's answer, and lookups raise it."""
     answer, expected = fault
     client = qdrant(Faulty(answer))
-    answers = asyncio.run(client.query_batch("docs", [GOOD, GOOD], timeout=5))
+    answers = await client.query_batch("docs", [GOOD, GOOD], timeout=5)
     assert [type(each) for each in answers] == [expected] * 2
     with pytest.raises(expected):
-        asyncio.run(client.retrieve("docs", ["a"], True, timeout=5))
+        await client.retrieve("docs", ["a"], True, timeout=5)
 
 
-def test_silence_ends_in_time() -> None:
+async def test_silence_ends_in_time() -> None:
     """A server that doesn't answer costs the time-out and no more."""
     began = time.monotonic()
-    answers = asyncio.run(qdrant(Faulty(answering(200, b""), delay=30)).query_batch("docs", [GOOD], timeout=0.05))
+    answers = await qdrant(Faulty(answering(200, b""), delay=30)).query_batch("docs", [GOOD], timeout=0.05)
     assert [type(each) for each in answers] == [BackendTimeout]
     assert time.monotonic() - began < 5
 
 
-def test_halving_ends_in_time() -> None:
+async def test_halving_ends_in_time() -> None:
     """A slow server that refuses everything can't stretch a call beyond its time-out by being asked again."""
     began = time.monotonic()
     client = qdrant(Faulty(answering(400, b""), delay=0.02))
-    answers = asyncio.run(client.query_batch("docs", [GOOD] * 512, timeout=0.3))
+    answers = await client.query_batch("docs", [GOOD] * 512, timeout=0.3)
     assert time.monotonic() - began < 10
     assert len(answers) == 512
     assert type(answers[-1]) is BackendTimeout
 
 
-def test_an_update_that_is_not_done_is_an_error() -> None:
+async def test_an_update_that_is_not_done_is_an_error() -> None:
     """An update that Qdrant only took note of isn't reported as applied."""
     answer = answering(200, b'{"result":{"operation_id":1,"status":"acknowledged"},"status":"ok"}')
     with pytest.raises(BackendBadResponse, match="isn't completed"):
-        asyncio.run(qdrant(Faulty(answer)).upsert("docs", points(1), timeout=5))
+        await qdrant(Faulty(answer)).upsert("docs", points(1), timeout=5)

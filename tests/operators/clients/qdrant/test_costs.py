@@ -25,6 +25,8 @@ from tests.operators.clients.rerankers.token_index import Held
 from tests.operators.samples import query
 from tests.qdrant_server.transport import ServerTransport
 
+pytestmark = pytest.mark.anyio
+
 
 @pytest.fixture
 def wide(tmp_path: Path) -> Iterator[tuple[Searched, Held]]:
@@ -64,78 +66,65 @@ async def until(transport: Held, path: str, requests: int) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_open_phrases_have_a_bound_of_facets_and_take_turns(wide: tuple[Searched, Held]) -> None:
+async def test_open_phrases_have_a_bound_of_facets_and_take_turns(wide: tuple[Searched, Held]) -> None:
     """At most two for each of MOST_OPEN phrases; another namespace's go before what one of them left waiting."""
     searched, transport = wide
     columns = {"title": "title", "text": "text"}
 
-    async def scenario() -> None:
-        client = replace(searched.qdrant, facets=Turns(2))
+    client = replace(searched.qdrant, facets=Turns(2))
 
-        async def ask(text: str, space: str) -> None:
-            expression = parse(text, columns).expression
-            assert expression is not None
-            where = {"must": [{"key": "namespace", "match": {"value": space}}]}
-            wanted = {
-                each: {"must": [*where["must"], inner]} for each, inner in open_endings(expression, COLUMNS).items()
-            }
-            found = {"filter": where, "limit": 1}
-            search = Search(lambda: with_endings(wanted, 9, lambda _: nearest([found])), query().trace, space)
-            await client.run(searched.collection, [search], 30)
+    async def ask(text: str, space: str) -> None:
+        expression = parse(text, columns).expression
+        assert expression is not None
+        where = {"must": [{"key": "namespace", "match": {"value": space}}]}
+        wanted = {each: {"must": [*where["must"], inner]} for each, inner in open_endings(expression, COLUMNS).items()}
+        found = {"filter": where, "limit": 1}
+        search = Search(lambda: with_endings(wanted, 9, lambda _: nearest([found])), query().trace, space)
+        await client.run(searched.collection, [search], 30)
 
-        transport.hold("/facet")
-        widest = " OR ".join(f'"deep{number} lea"*' for number in range(MOST_OPEN))
-        flood = asyncio.create_task(ask(widest, "red"))
-        await until(transport, "/facet", 2)
-        other = asyncio.create_task(ask('text:"deep lea"*', "blue"))
-        await asyncio.sleep(0.1)
-        transport.release.set()
-        await asyncio.gather(flood, other)
-        order = [namespace(body) for body in asked(transport, "/facet")]
-        assert order.count("red") == len(COLUMNS) * MOST_OPEN == 8
-        assert order[2] == "blue"
-        assert parse(f'{widest} OR "one more"*', columns).expression is None
-
-    asyncio.run(scenario())
+    transport.hold("/facet")
+    widest = " OR ".join(f'"deep{number} lea"*' for number in range(MOST_OPEN))
+    flood = asyncio.create_task(ask(widest, "red"))
+    await until(transport, "/facet", 2)
+    other = asyncio.create_task(ask('text:"deep lea"*', "blue"))
+    await asyncio.sleep(0.1)
+    transport.release.set()
+    await asyncio.gather(flood, other)
+    order = [namespace(body) for body in asked(transport, "/facet")]
+    assert order.count("red") == len(COLUMNS) * MOST_OPEN == 8
+    assert order[2] == "blue"
+    assert parse(f'{widest} OR "one more"*', columns).expression is None
 
 
-def test_a_lookup_has_a_bound_of_scrolls(wide: tuple[Searched, Held]) -> None:
+async def test_a_lookup_has_a_bound_of_scrolls(wide: tuple[Searched, Held]) -> None:
     """A lookup that needs more than one record is refused by a collection that gives one at a time, with the reason."""
     searched, transport = wide
+    payloads = [{"namespace": "green", "_created": number // 2} for number in range(REQUESTS)]
+    points = [{"id": str(uuid.uuid4()), "vector": {}, "payload": each} for each in payloads]
+    await searched.qdrant.upsert(searched.collection, points, timeout=30)
+    transport.requests.clear()
+    where = {"must": [{"key": "namespace", "match": {"value": "green"}}]}
+    body = {"order_by": {"key": "_created", "direction": "desc"}, "filter": where, "with_payload": False}
 
-    async def scenario() -> None:
-        payloads = [{"namespace": "green", "_created": number // 2} for number in range(REQUESTS)]
-        points = [{"id": str(uuid.uuid4()), "vector": {}, "payload": each} for each in payloads]
-        await searched.qdrant.upsert(searched.collection, points, timeout=30)
-        transport.requests.clear()
-        where = {"must": [{"key": "namespace", "match": {"value": "green"}}]}
-        body = {"order_by": {"key": "_created", "direction": "desc"}, "filter": where, "with_payload": False}
+    def equal(value: Any) -> dict[str, Any]:
+        return {"key": "_created", "match": {"value": value}}
 
-        def equal(value: Any) -> dict[str, Any]:
-            return {"key": "_created", "match": {"value": value}}
+    async def found(limit: int) -> Any:
+        search = Search(lambda: look_up({**body, "limit": limit}, 1, equal), query().trace)
+        [answer] = await searched.qdrant.run(searched.collection, [search], 30)
+        return answer
 
-        async def found(limit: int) -> Any:
-            search = Search(lambda: look_up({**body, "limit": limit}, 1, equal), query().trace)
-            [answer] = await searched.qdrant.run(searched.collection, [search], 30)
-            return answer
-
-        few, many = await found(20), await found(REQUESTS)
-        assert len(few.hits.ids) == 20
-        assert isinstance(many, BackendError)
-        assert (many.reason, "max_query_limit" in str(many)) == (Reason.REFUSED, True)
-        assert len(asked(transport, "/scroll")) <= 2 * 20 + REQUESTS
-
-    asyncio.run(scenario())
+    few, many = await found(20), await found(REQUESTS)
+    assert len(few.hits.ids) == 20
+    assert isinstance(many, BackendError)
+    assert (many.reason, "max_query_limit" in str(many)) == (Reason.REFUSED, True)
+    assert len(asked(transport, "/scroll")) <= 2 * 20 + REQUESTS
 
 
-def test_a_querys_tokens_cost_two_counts_however_many_they_are(wide: tuple[Searched, Held]) -> None:
+async def test_a_querys_tokens_cost_two_counts_however_many_they_are(wide: tuple[Searched, Held]) -> None:
     """All tokens of a namespace are counted at once, and kept."""
     searched, transport = wide
-
-    async def scenario() -> None:
-        idf = TokenIdf(searched.qdrant)
-        for tokens in (1, 5000):
-            await idf.weights(searched.collection, "red", range(tokens), timeout=30)
-        assert len(transport.requests) <= 2
-
-    asyncio.run(scenario())
+    idf = TokenIdf(searched.qdrant)
+    for tokens in (1, 5000):
+        await idf.weights(searched.collection, "red", range(tokens), timeout=30)
+    assert len(transport.requests) <= 2

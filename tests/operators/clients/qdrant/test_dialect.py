@@ -16,6 +16,8 @@ from operators.clients.http.transport import Call, Endpoint
 from operators.clients.qdrant.answers import QDRANT, collection_of, error_of
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Blame, Reason
 
+pytestmark = pytest.mark.anyio
+
 DATA: Final = Path(__file__).parents[3] / "data"
 RECORDED: Final[list[dict[str, Any]]] = [
     exchange
@@ -88,12 +90,12 @@ def test_whatever_it_says_is_one_bounded_line(status: int, content: bytes) -> No
 
 
 @pytest.mark.parametrize("headers", [{"api-key": "sesame"}, {"authorization": "Bearer sesame"}])
-def test_a_key_that_a_server_quotes_is_not_told(headers: dict[str, str]) -> None:
+async def test_a_key_that_a_server_quotes_is_not_told(headers: dict[str, str]) -> None:
     """A header's content is masked in the server's words."""
     refusal = httpx.Response(401, text="Invalid API key or JWT: sesame")
     endpoint = Endpoint("qdrant", "http://q", httpx.MockTransport(lambda _: refusal), headers, dialect=QDRANT)
     with pytest.raises(BackendError) as caught:
-        asyncio.run(endpoint.call("GET", "/", timeout=5))
+        await endpoint.call("GET", "/", timeout=5)
     assert str(caught.value) == "qdrant: status 401: Invalid API key or JWT: ***"
     assert caught.value.__context__ is None
 
@@ -123,7 +125,7 @@ def test_a_rate_that_qdrant_bounds_is_one_collections(status: int, content: obje
 
 
 @pytest.mark.parametrize("calls", [1, OPENS_AFTER, 40])
-def test_a_bounded_collection_takes_nothing_from_another(calls: int) -> None:
+async def test_a_bounded_collection_takes_nothing_from_another(calls: int) -> None:
     """However many of its requests are refused and wait, those to another collection are answered at once."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -132,21 +134,18 @@ def test_a_bounded_collection_takes_nothing_from_another(calls: int) -> None:
             return httpx.Response(429, headers={"retry-after": "5"}, content=orjson.dumps(said))
         return httpx.Response(200, content=b'{"result": 1}')
 
-    async def scenario() -> None:
-        endpoint = Endpoint("qdrant", "http://qdrant", httpx.MockTransport(answer), dialect=QDRANT)
-        backend = Resilient(endpoint)
-        path = "/collections/{}/points/count"
+    endpoint = Endpoint("qdrant", "http://qdrant", httpx.MockTransport(answer), dialect=QDRANT)
+    backend = Resilient(endpoint)
+    path = "/collections/{}/points/count"
 
-        async def ask(collection: str) -> Any:
-            return await backend.ask(Call(path.format(collection), {}, lambda each: each["result"]), timeout=30)
+    async def ask(collection: str) -> Any:
+        return await backend.ask(Call(path.format(collection), {}, lambda each: each["result"]), timeout=30)
 
-        waiting = [asyncio.create_task(ask("bounded")) for _ in range(calls)]
-        await asyncio.sleep(0)
-        for _ in range(20):
-            assert await ask("free") == 1
-        assert not any(each.done() for each in waiting)
-        for each in waiting:
-            each.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-
-    asyncio.run(scenario())
+    waiting = [asyncio.create_task(ask("bounded")) for _ in range(calls)]
+    await asyncio.sleep(0)
+    for _ in range(20):
+        assert await ask("free") == 1
+    assert not any(each.done() for each in waiting)
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)

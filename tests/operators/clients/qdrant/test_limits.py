@@ -106,7 +106,10 @@ LISTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("condition", LISTS.values(), ids=list(LISTS))
 @pytest.mark.parametrize("most", [1, 3, 7, None])
-def test_lists_are_as_long_as_the_collection_takes(tmp_path: Path, condition: dict[str, Any], most: int | None) -> None:
+@pytest.mark.anyio
+async def test_lists_are_as_long_as_the_collection_takes(
+    tmp_path: Path, condition: dict[str, Any], most: int | None
+) -> None:
     """In each request with a filter, at any depth; what is found is the same."""
     strict = {"enabled": True, "condition_max_size": most} if most is not None else {"enabled": False}
     points = [{"id": each, "vector": {"d": [1.0]}, "payload": {"a": each, "v": [{"a": each}]}} for each in range(9)]
@@ -134,7 +137,7 @@ def test_lists_are_as_long_as_the_collection_takes(tmp_path: Path, condition: di
                 assert isinstance(hits, Hits)
                 return {*hits.ids}, {each.id for each in page.records}, count, left
 
-            found.append(asyncio.run(scenario()))
+            found.append(await scenario())
     assert found[0] == found[1]
     assert found[0][2] > 0
 

@@ -26,7 +26,7 @@ from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from tests.operators.samples import DIMENSION, capable, query, searches
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 KINDS = {"size": "integer", "price": "float", "due": "datetime"}
 VALUES: dict[str, list[Any]] = {
@@ -112,7 +112,7 @@ def test_pages_hold_each_record_once(
     assert [len(page) for page in found[:-1]] == [size] * (len(found) - 1)
 
 
-def test_times_of_any_year_are_paged(engine: Engine) -> None:
+async def test_times_of_any_year_are_paged(engine: Engine) -> None:
     """Qdrant has years that Python's calendar hasn't: those that are equal are asked for again all the same."""
     times = [f"{year}-02-28T23:59:59.000001Z" for year in ("-0500", "0000", "1969", "9999", "+12000")]
     points: list[dict[str, Any]] = [
@@ -123,13 +123,9 @@ def test_times_of_any_year_are_paged(engine: Engine) -> None:
     written = searches(destinations=PLACES, kinds=KINDS)
     there = [{"field": "due", "op": "exists", "value": True}]
     event = {"namespace": "aeons", "filters": there, "order_by": {"field": "due", "direction": "asc"}, "limit": 2}
-
-    async def scenario() -> list[list[str]]:
-        client = EngineClient(engine)
-        await client.upsert("documents", points, timeout=30)
-        return await pages(client, written, event)
-
-    found = asyncio.run(scenario())
+    client = EngineClient(engine)
+    await client.upsert("documents", points, timeout=30)
+    found = await pages(client, written, event)
     ids = [point["id"] for point in points]
     expected = [id_ for start in range(0, len(ids), 3) for id_ in sorted(ids[start : start + 3])]
     assert [id_ for page in found for id_ in page] == expected
@@ -141,10 +137,10 @@ def test_integers_come_before_uuids() -> None:
     assert sorted([high, "10", "9", low], key=by_id) == ["9", "10", low, high]
 
 
-def test_a_lookup_that_fails_is_an_error(tmp_path: Path) -> None:
+async def test_a_lookup_that_fails_is_an_error(tmp_path: Path) -> None:
     """Nothing of a lookup is kept if one of its requests fails."""
     with Engine(tmp_path) as engine:
         body = {"order_by": {"key": "x"}, "filter": {"must": []}, "with_payload": False, "limit": 1}
         search = Search(lambda: look_up(body, 1), query().trace)
-        [found] = asyncio.run(EngineClient(engine).run("nowhere", [search], 30))
+        [found] = await EngineClient(engine).run("nowhere", [search], 30)
         assert isinstance(found, BackendError)

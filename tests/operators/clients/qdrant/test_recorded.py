@@ -1,6 +1,5 @@
 """The client against the recorded requests and answers of a real Qdrant 1.19.0."""
 
-import asyncio
 from typing import Any
 
 import httpx
@@ -11,6 +10,8 @@ from operators.query.backend_answers import Hits
 from schemas.errors import BackendError
 from tests.operators.clients.qdrant.recording import recorded
 from tests.operators.clients.qdrant.transports import NO_LIMITS, Faulty, Watched, answering, qdrant
+
+pytestmark = pytest.mark.anyio
 
 EXCHANGES = {exchange["name"]: exchange for exchange in recorded("qdrant_exchanges.json")}
 SECOND = {exchange["name"]: exchange for exchange in recorded("qdrant_exchanges_2.json")}
@@ -30,11 +31,11 @@ LINES = [
 
 
 @pytest.mark.parametrize(("name", "ask", "expected"), LINES, ids=[line[0] for line in LINES])
-def test_speaks_as_recorded(name: str, ask: Any, expected: Any) -> None:
+async def test_speaks_as_recorded(name: str, ask: Any, expected: Any) -> None:
     """The client sends what a real server understood, and reads what that server answered."""
     exchange = EXCHANGES[name]
     server = Watched(Faulty(answering(exchange["status"], orjson.dumps(exchange["response"]))))
-    assert asyncio.run(ask(qdrant(server, limits=NO_LIMITS), exchange["request"])) == expected
+    assert await ask(qdrant(server, limits=NO_LIMITS), exchange["request"]) == expected
     (request,) = server.requests
     recorded = httpx.URL(exchange["path"])
     assert (request.method, request.url.path) == (exchange["method"], recorded.path)
@@ -44,11 +45,11 @@ def test_speaks_as_recorded(name: str, ask: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["batch", "batch with timeout", "batch empty"])
-def test_reads_recorded_batches(name: str) -> None:
+async def test_reads_recorded_batches(name: str) -> None:
     """The recorded answers to batches are read hit by hit."""
     exchange = EXCHANGES[name]
     server = Faulty(answering(200, orjson.dumps(exchange["response"])))
-    answers = asyncio.run(qdrant(server).query_batch("docs", exchange["request"]["searches"], timeout=1))
+    answers = await qdrant(server).query_batch("docs", exchange["request"]["searches"], timeout=1)
     assert answers == [
         Hits(
             [point["id"] for point in result["points"]],
@@ -60,10 +61,10 @@ def test_reads_recorded_batches(name: str) -> None:
     ]
 
 
-def test_reads_the_recorded_description() -> None:
+async def test_reads_the_recorded_description() -> None:
     """The recorded description of a collection gives its vectors and indexes."""
     server = Faulty(answering(200, orjson.dumps(EXCHANGES["info"]["response"])))
-    info = asyncio.run(qdrant(server).collection_info("docs", timeout=1))
+    info = await qdrant(server).collection_info("docs", timeout=1)
     assert info.points == 4
     assert info.vectors["tokens"]["multivector_config"] == {"comparator": "max_sim"}
     assert info.sparse_vectors["bm25"] == {"modifier": "idf"}
@@ -86,10 +87,10 @@ DESCRIBED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", DESCRIBED)
-def test_reads_descriptions_of_any_collection(name: str) -> None:
+async def test_reads_descriptions_of_any_collection(name: str) -> None:
     """A collection without named vectors, by alias, sharded, strict or of another tool is read as it is."""
     server = Faulty(answering(200, orjson.dumps(SECOND[name]["response"])))
-    read = asyncio.run(qdrant(server).collection_info("any", timeout=1))
+    read = await qdrant(server).collection_info("any", timeout=1)
     expected = {**EMPTY, **DESCRIBED[name]}
     assert {part: getattr(read, part) for part in expected} == expected
 
@@ -98,11 +99,11 @@ HITS = ["query unnamed", "query unnamed using empty", "query by alias"]
 
 
 @pytest.mark.parametrize("name", HITS)
-def test_reads_integer_ids(name: str) -> None:
+async def test_reads_integer_ids(name: str) -> None:
     """Hits whose ids are integers are read with ids in words."""
     exchange = SECOND[name]
     server = Faulty(answering(200, orjson.dumps(exchange["response"])))
-    (hits,) = asyncio.run(qdrant(server).query_batch("plain", exchange["request"]["searches"], timeout=1))
+    (hits,) = await qdrant(server).query_batch("plain", exchange["request"]["searches"], timeout=1)
     (recording,) = exchange["response"]["result"]
     assert not isinstance(hits, BackendError)
     assert list(hits.ids) == [str(point["id"]) for point in recording["points"]]
@@ -117,32 +118,32 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_reads_refused_searches(name: str) -> None:
+async def test_reads_refused_searches(name: str) -> None:
     """A refused search is an error with the recorded status, however the server says it."""
     exchange = SECOND[name]
     server = Faulty(answering(exchange["status"], orjson.dumps(exchange["response"])))
-    (error,) = asyncio.run(qdrant(server).query_batch("any", exchange["request"]["searches"], timeout=1))
+    (error,) = await qdrant(server).query_batch("any", exchange["request"]["searches"], timeout=1)
     assert isinstance(error, BackendError)
     assert error.status == exchange["status"]
 
 
 @pytest.mark.parametrize("name", ["no key", "wrong key", "with key", "missing collection info"])
-def test_reads_refusals(name: str) -> None:
+async def test_reads_refusals(name: str) -> None:
     """A refusal in plain words is read like one in JSON: by its status."""
     exchange = SECOND[name]
     body = exchange["response"]
     server = Faulty(answering(exchange["status"], body.encode() if isinstance(body, str) else orjson.dumps(body)))
     with pytest.raises(BackendError) as refused:
-        asyncio.run(qdrant(server).collection_info("x", timeout=1))
+        await qdrant(server).collection_info("x", timeout=1)
     assert refused.value.status == exchange["status"]
 
 
 @pytest.mark.parametrize("name", ["phrase on index without phrase", "prefix on keyword index"])
-def test_reads_pages_of_integer_ids(name: str) -> None:
+async def test_reads_pages_of_integer_ids(name: str) -> None:
     """A page of points with integer ids says where the next one begins."""
     exchange = SECOND[name]
     server = Faulty(answering(200, orjson.dumps(exchange["response"])))
-    page = asyncio.run(qdrant(server, limits=NO_LIMITS).scroll("plain", limit=3, fields=False, timeout=1))
+    page = await qdrant(server, limits=NO_LIMITS).scroll("plain", limit=3, fields=False, timeout=1)
     recording = exchange["response"]["result"]
     following = recording["next_page_offset"]
     assert [record.id for record in page.records] == [str(point["id"]) for point in recording["points"]]

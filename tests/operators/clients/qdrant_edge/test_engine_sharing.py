@@ -10,6 +10,8 @@ from qdrant_edge import Point, SparseVector, UpdateOperation
 from operators.clients.qdrant_edge.shards import Engine, Refusal
 from tests.operators.clients.qdrant_edge.engine_requests import ask, done
 
+pytestmark = pytest.mark.anyio
+
 
 @pytest.mark.parametrize(
     ("method", "path", "body"),
@@ -23,19 +25,15 @@ from tests.operators.clients.qdrant_edge.engine_requests import ask, done
     ],
     ids=["searches", "upserts"],
 )
-def test_long_requests_let_others_run(engine: Engine, method: str, path: str, body: Any) -> None:
+async def test_long_requests_let_others_run(engine: Engine, method: str, path: str, body: Any) -> None:
     """While 64 searches or upserts run, the loop's other tasks get a turn for every eight of them."""
-
-    async def turns() -> int:
-        task = asyncio.create_task(ask(engine, method, f"/collections/docs{path}", body))
-        taken = 0
-        while not task.done():
-            taken += 1
-            await asyncio.sleep(0)
-        assert (await task)[0] == 200
-        return taken
-
-    assert asyncio.run(turns()) >= 8
+    task = asyncio.create_task(ask(engine, method, f"/collections/docs{path}", body))
+    taken = 0
+    while not task.done():
+        taken += 1
+        await asyncio.sleep(0)
+    assert (await task)[0] == 200
+    assert taken >= 8
 
 
 def test_two_loops_share_an_engine(engine: Engine) -> None:
@@ -66,17 +64,13 @@ def test_two_loops_share_an_engine(engine: Engine) -> None:
     assert done(engine, "POST", "/collections/docs/points/count", {}) == {"count": 400}
 
 
-def test_dropping_under_a_search_is_a_missing_collection(engine: Engine) -> None:
+async def test_dropping_under_a_search_is_a_missing_collection(engine: Engine) -> None:
     """A collection that is dropped while a batch runs answers that batch with 404, not with an error of the engine."""
-
-    async def race() -> int:
-        searches = [{"query": [1.0, 2.0], "using": "dense"}] * 64
-        batch = asyncio.create_task(ask(engine, "POST", "/collections/docs/points/query/batch", {"searches": searches}))
-        await asyncio.sleep(0)
-        await ask(engine, "DELETE", "/collections/docs")
-        return (await batch)[0]
-
-    assert asyncio.run(race()) == 404
+    searches = [{"query": [1.0, 2.0], "using": "dense"}] * 64
+    batch = asyncio.create_task(ask(engine, "POST", "/collections/docs/points/query/batch", {"searches": searches}))
+    await asyncio.sleep(0)
+    await ask(engine, "DELETE", "/collections/docs")
+    assert (await batch)[0] == 404
 
 
 def test_a_panic_of_the_engine_is_a_server_error(engine: Engine) -> None:

@@ -1,6 +1,5 @@
 """Token vectors of 4 bits a component against those of 16: the same ranking, in a fraction of the bytes."""
 
-import asyncio
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from schemas.errors import BackendError
 from tests.operators.clients.rerankers.token_index import Datatype, Document, Index, identity
 from tests.tiers import sized
 
-pytestmark = pytest.mark.weights
+pytestmark = [pytest.mark.weights, pytest.mark.anyio]
 
 QUERIES = (
     "parse a date from a string",
@@ -66,11 +65,11 @@ async def ranked(directory: Path, minilm: MiniLM) -> dict[str, list[Scores]]:
     return found
 
 
-def test_compact_token_vectors_rank_as_those_of_16_bits(tmp_path: Path) -> None:
+async def test_compact_token_vectors_rank_as_those_of_16_bits(tmp_path: Path) -> None:
     """On real texts: of twenty questions at most one has another best document, nine of ten of the first ten are the
     same, and no score is off by more than a fiftieth.
     """
-    found = asyncio.run(ranked(tmp_path / "engine", MiniLM(tmp_path / "minilm")))
+    found = await ranked(tmp_path / "engine", MiniLM(tmp_path / "minilm"))
     assert [len(scores) for scores in found.values()] == [len(QUERIES)] * 2
     best = shared = 0
     for compact, exact in zip(found["turbo4"], found["float16"], strict=True):

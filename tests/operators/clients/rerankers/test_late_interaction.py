@@ -30,6 +30,8 @@ from tests.operators.clients.rerankers.token_index import (
     unit_rows,
 )
 
+pytestmark = pytest.mark.anyio
+
 SPACES = ("a", "b", "c")
 DOCUMENTS = {
     identity(number): Document(
@@ -235,36 +237,29 @@ def test_a_failure_is_its_own_querys_alone(index: Index) -> None:
     assert scores == defined(tokens, ids)
 
 
-def test_late_weights_are_their_own_namespaces_loss(index: Index) -> None:
+async def test_late_weights_are_their_own_namespaces_loss(index: Index) -> None:
     """A namespace that is counted too slowly fails, and leaves time for those whose counts are there."""
     tokens = unit_rows(2)
     slow, quick = (request(tokens, IDS[:3], (1, 5), space) for space in ("a", "b"))
-
-    async def scenario() -> list[Any]:
-        weigher = TokenIdf(index.client)
-        await weigher.weights("docs", "b", [1], timeout=30)
-        index.transport.hold("/facet")
-        found = await LateInteraction(index.client, "m", idf=weigher).score([slow, quick], timeout=6)
-        index.transport.release.set()
-        return list(found)
-
-    late, found = asyncio.run(scenario())
+    weigher = TokenIdf(index.client)
+    await weigher.weights("docs", "b", [1], timeout=30)
+    index.transport.hold("/facet")
+    late, found = await LateInteraction(index.client, "m", idf=weigher).score([slow, quick], timeout=6)
+    index.transport.release.set()
     assert isinstance(late, BackendTimeout)
     held = [document.token_ids for document in DOCUMENTS.values() if document.namespace == "b"]
     assert found == defined(tokens, IDS[:3], idf(held, (1, 5)))
 
 
-def test_a_slow_search_ends_in_its_time(index: Index) -> None:
+async def test_a_slow_search_ends_in_its_time(index: Index) -> None:
     """Qdrant's silence is a time-out of every query in the call."""
-
-    async def scenario() -> list[Any]:
-        index.transport.hold("/query/batch")
-        reranker = LateInteraction(index.client, "m")
-        # Qdrant never answers: the outer time, far above the call's, ends only a call that waits for it.
-        async with asyncio.timeout(15):
-            return list(await reranker.score([request(unit_rows(2), IDS[:3])] * 2, timeout=0.05))
-
-    assert [type(outcome) for outcome in asyncio.run(scenario())] == [BackendTimeout] * 2
+    index.transport.hold("/query/batch")
+    reranker = LateInteraction(index.client, "m")
+    # Qdrant never answers: the outer time, far above the call's, ends only a call that waits for it.
+    async with asyncio.timeout(15):
+        assert [
+            type(outcome) for outcome in list(await reranker.score([request(unit_rows(2), IDS[:3])] * 2, timeout=0.05))
+        ] == [BackendTimeout] * 2
 
 
 def test_a_missing_collection_is_an_error_of_each_query(index: Index) -> None:

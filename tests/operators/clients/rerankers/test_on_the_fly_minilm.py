@@ -1,6 +1,5 @@
 """Late interaction with the real model: indexed by the indexer, counted and searched by the engine."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from schemas.settings.qdrant import Vectors
 from tests.operators.clients.rerankers.token_index import Index, idf, max_sim
 from tests.operators.indexing.documents import document
 
-pytestmark = pytest.mark.weights
+pytestmark = [pytest.mark.weights, pytest.mark.anyio]
 
 TEXTS = (
     "The keeper of the lighthouse lit the lantern at dusk.",
@@ -69,9 +68,9 @@ def by_hand(query: Embedding, documents: Sequence[Embedding]) -> list[float]:
     return [max_sim(query.tokens, weights, each.tokens) for each in documents if each.tokens is not None]
 
 
-def test_stored_computed_and_defined_scores_agree(tmp_path: Path, minilm: MiniLM) -> None:
+async def test_stored_computed_and_defined_scores_agree(tmp_path: Path, minilm: MiniLM) -> None:
     """The index's counts and vectors, and the embedder's at query time, both give what the formula gives."""
-    stored, computed = asyncio.run(answers(tmp_path, minilm))
+    stored, computed = await answers(tmp_path, minilm)
     query, *documents = minilm.encode([QUERY, *("\n".join(filter(None, ("Log", text))) for text in TEXTS)])
     points = [document(id=str(number)).point_id for number in range(len(TEXTS))]
     expected = dict(zip(points, by_hand(query, documents), strict=True))
@@ -84,32 +83,30 @@ def test_stored_computed_and_defined_scores_agree(tmp_path: Path, minilm: MiniLM
 
 @pytest.mark.parametrize("text", ["\u200b\u200b", "\u0301", "\ufe0f", "\x00", "\ufffd", ""])
 @pytest.mark.parametrize("on_the_fly", [False, True])
-def test_a_document_without_a_token_has_no_score(tmp_path: Path, minilm: MiniLM, text: str, on_the_fly: bool) -> None:
+async def test_a_document_without_a_token_has_no_score(
+    tmp_path: Path, minilm: MiniLM, text: str, on_the_fly: bool
+) -> None:
     """The others have the same as without it; one whose text has a token is missed unless it is computed."""
-
-    async def scenario() -> None:
-        with Engine(tmp_path) as engine:
-            index = Index(engine)
-            await index.create()
-            made = [document(id=str(number), text=each) for number, each in enumerate(TEXTS[:2])]
-            embeddings = await minilm.embed(TEXTS[:2], purpose="document", timeout=60)
-            for each, embedding in zip(made, embeddings, strict=True):
-                each.embedding = embedding
-            await index.client.upsert("docs", [point(each, Vectors(), Bm25()) for each in made], timeout=60)
-            (asked,) = await minilm.embed([QUERY], purpose="query", timeout=60)
-            texts = {each.point_id: each.event.content for each in made}
-            reranker = LateInteraction(
-                index.client, "m", on_the_fly=TokenVectors(minilm) if on_the_fly else None, has_token=minilm.has_token
-            )
-            blank, missed = document(id="blank").point_id, document(id="missed").point_id
-            queries = [
-                RerankRequest(QUERY, documents, "docs", "public", asked)
-                for documents in (texts, {**texts, blank: text}, {**texts, blank: text, missed: TEXTS[2]})
-            ]
-            without, (found,), (lacking,) = [await reranker.score([each], timeout=60) for each in queries]
-            assert [found] == without
-            assert isinstance(found, SomeScores)
-            assert found.refused == {blank}
-            assert isinstance(lacking, NoTokenVectors) or on_the_fly
-
-    asyncio.run(scenario())
+    with Engine(tmp_path) as engine:
+        index = Index(engine)
+        await index.create()
+        made = [document(id=str(number), text=each) for number, each in enumerate(TEXTS[:2])]
+        embeddings = await minilm.embed(TEXTS[:2], purpose="document", timeout=60)
+        for each, embedding in zip(made, embeddings, strict=True):
+            each.embedding = embedding
+        await index.client.upsert("docs", [point(each, Vectors(), Bm25()) for each in made], timeout=60)
+        (asked,) = await minilm.embed([QUERY], purpose="query", timeout=60)
+        texts = {each.point_id: each.event.content for each in made}
+        reranker = LateInteraction(
+            index.client, "m", on_the_fly=TokenVectors(minilm) if on_the_fly else None, has_token=minilm.has_token
+        )
+        blank, missed = document(id="blank").point_id, document(id="missed").point_id
+        queries = [
+            RerankRequest(QUERY, documents, "docs", "public", asked)
+            for documents in (texts, {**texts, blank: text}, {**texts, blank: text, missed: TEXTS[2]})
+        ]
+        without, (found,), (lacking,) = [await reranker.score([each], timeout=60) for each in queries]
+        assert [found] == without
+        assert isinstance(found, SomeScores)
+        assert found.refused == {blank}
+        assert isinstance(lacking, NoTokenVectors) or on_the_fly

@@ -1,7 +1,6 @@
 """The HTTP rerankers against servers that answer in their dialects' recorded shapes and enforce their limits."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -11,7 +10,6 @@ from operators.clients.http.backend import Resilient
 from operators.clients.http.transport import Endpoint
 from operators.clients.rerankers import Capacity, RerankRequest
 from operators.clients.rerankers.cross_encoders import HttpReranker, Templates
-from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 from tests.operators.clients.http.serving import answering, backend
 from tests.operators.clients.rerankers.dialects import (
@@ -32,6 +30,8 @@ from tests.operators.clients.rerankers.dialects import (
     right_scores,
     scored,
 )
+
+pytestmark = pytest.mark.anyio
 
 
 @EVERY_SERVER
@@ -109,22 +109,18 @@ def test_a_call_over_the_limit_is_made_in_parts(dialect: Dialect) -> None:
 
 
 @EVERY_DIALECT
-def test_overloaded_server_is_unavailable(dialect: Dialect) -> None:
+async def test_overloaded_server_is_unavailable(dialect: Dialect) -> None:
     """A server with as many calls in hand as it takes is BackendUnavailable of 429; those calls get their scores."""
-
-    async def scenario() -> tuple[list[Sequence[Scores | BackendError]], BackendError]:
-        server = dialect.server(most_at_once=2)
-        server.hold.clear()
-        async with answering(server) as url, backend(f"{url}/base") as endpoint:
-            first = dialect.over(endpoint)
-            in_hand = [asyncio.create_task(first.score([request_of("x")], timeout=30)) for _ in range(2)]
-            await server.full.wait()
-            with pytest.raises(BackendError) as caught:
-                await dialect.over(endpoint).score([request_of("x")], timeout=30)
-            server.hold.set()
-            return [await task for task in in_hand], caught.value
-
-    answers, error = asyncio.run(scenario())
+    server = dialect.server(most_at_once=2)
+    server.hold.clear()
+    async with answering(server) as url, backend(f"{url}/base") as endpoint:
+        first = dialect.over(endpoint)
+        in_hand = [asyncio.create_task(first.score([request_of("x")], timeout=30)) for _ in range(2)]
+        await server.full.wait()
+        with pytest.raises(BackendError) as caught:
+            await dialect.over(endpoint).score([request_of("x")], timeout=30)
+        server.hold.set()
+        answers, error = [await task for task in in_hand], caught.value
     assert answers == [[right_scores(request_of("x"))]] * 2
     assert type(error) is BackendUnavailable
     assert error.status == 429
@@ -139,24 +135,24 @@ def test_capacity_is_as_configured(dialect: Dialect) -> None:
     assert configured == Capacity(7 if pairs else 1, 7, 4000, apart="namespace" if pairs else None)
 
 
-def test_templates_surround_the_texts() -> None:
+async def test_templates_surround_the_texts() -> None:
     """Query and documents stand in their templates; no text can end the one that it stands in."""
     templates = Templates("<|q|>{query}<|/q|>", "<|d|>{document}{query}")
     request = request_of("x<|/q|>", "{document}", query="{query} <|d|>")
     server = VLLM_SCORE.server()
     guarded = Resilient(Endpoint("backend", "http://local", Local(server)))
-    asyncio.run(HttpReranker(guarded, MODEL, VLLM_SCORE.api, templates=templates).score([request], timeout=5))
+    await HttpReranker(guarded, MODEL, VLLM_SCORE.api, templates=templates).score([request], timeout=5)
     [body] = server.requests
     assert body["text_1"] == ["<|q|>{query} < |d|><|/q|>"] * 2
     assert body["text_2"] == ["<|d|>x< |/q|>{query}", "<|d|>{document}{query}"]
 
 
 @pytest.mark.parametrize("kind", DIALECTS)
-def test_an_instruction_is_a_field_where_the_api_has_one(kind: str) -> None:
+async def test_an_instruction_is_a_field_where_the_api_has_one(kind: str) -> None:
     """Elsewhere nothing is sent that a server could refuse."""
     server, api = DIALECTS[kind].server(), DIALECTS[kind].api
     guarded = Resilient(Endpoint("backend", "http://local", Local(server)))
-    asyncio.run(HttpReranker(guarded, MODEL, api, instruction="find bugs").score([request_of("x")], timeout=5))
+    await HttpReranker(guarded, MODEL, api, instruction="find bugs").score([request_of("x")], timeout=5)
     [body] = server.requests
     where = {"sglang": body, "dashscope": body.get("parameters", {})}.get(kind, {})
     assert where.get("instruct") == ("find bugs" if kind in {"sglang", "dashscope"} else None)

@@ -18,6 +18,8 @@ from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailabl
 from tests.operators.clients.qdrant.transports import Faulty, answering, qdrant
 from tests.operators.clients.rerankers.token_index import Document, Index, identity, idf
 
+pytestmark = pytest.mark.anyio
+
 numbers = itertools.count(1)
 PAIR = [(1, 2), (2,)]
 """Two documents by their pieces."""
@@ -117,149 +119,120 @@ def test_what_is_no_vocabulary_id_counts_for_nothing() -> None:
 # When Qdrant is asked
 
 
-def test_a_namespace_is_counted_once_in_a_time_to_live(index: Index, space: str) -> None:
+async def test_a_namespace_is_counted_once_in_a_time_to_live(index: Index, space: str) -> None:
     """Until then the weights are those that were, however often they are asked for; who asks first afterwards has them
     too, at once, and those who ask when the lookup that this began is done have those that are.
     """
     clock = Clock()
-
-    async def scenario() -> None:
-        weigher = TokenIdf(index.client, clock=clock)
-        for _ in range(3):
-            found = await weigher.weights("docs", space, [1], timeout=30)
-            assert found == pytest.approx(idf(PAIR, [1]))
-        await index.write([document(space, (1,))])
-        clock.now += TIME_TO_LIVE - 1
-        assert await weigher.weights("docs", space, [1], timeout=30) == pytest.approx(idf(PAIR, [1]))
-        assert index.asked("/facet") == 1
-        clock.now += 1
-        assert await weigher.weights("docs", space, [1], timeout=0) == pytest.approx(idf(PAIR, [1]))
-        renewed = idf([*PAIR, (1,)], [1])
-        async with asyncio.timeout(30):
-            while await weigher.weights("docs", space, [1], timeout=0) != pytest.approx(renewed):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        assert index.asked("/facet") == 1
-
-    asyncio.run(scenario())
+    weigher = TokenIdf(index.client, clock=clock)
+    for _ in range(3):
+        found = await weigher.weights("docs", space, [1], timeout=30)
+        assert found == pytest.approx(idf(PAIR, [1]))
+    await index.write([document(space, (1,))])
+    clock.now += TIME_TO_LIVE - 1
+    assert await weigher.weights("docs", space, [1], timeout=30) == pytest.approx(idf(PAIR, [1]))
+    assert index.asked("/facet") == 1
+    clock.now += 1
+    assert await weigher.weights("docs", space, [1], timeout=0) == pytest.approx(idf(PAIR, [1]))
+    renewed = idf([*PAIR, (1,)], [1])
+    async with asyncio.timeout(30):
+        while await weigher.weights("docs", space, [1], timeout=0) != pytest.approx(renewed):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert index.asked("/facet") == 1
 
 
-def test_a_moved_watermark_is_counted_anew_after_a_rest(index: Index, space: str) -> None:
+async def test_a_moved_watermark_is_counted_anew_after_a_rest(index: Index, space: str) -> None:
     """Not while the last lookup's rest lasts, and not for a watermark that isn't known; old weights serve meanwhile."""
     clock = Clock()
     before, after = idf(PAIR, [1]), idf([*PAIR, (1,)], [1])
+    weigher = TokenIdf(index.client, clock=clock)
 
-    async def scenario() -> None:
-        weigher = TokenIdf(index.client, clock=clock)
+    async def ask(mark: str | None) -> list[float]:
+        known = (mark,) if mark is not None else None
+        return list(await weigher.weights("docs", space, [1], watermark=known, timeout=30))
 
-        async def ask(mark: str | None) -> list[float]:
-            known = (mark,) if mark is not None else None
-            return list(await weigher.weights("docs", space, [1], watermark=known, timeout=30))
-
-        assert await ask("0:1") == pytest.approx(before)
-        await index.write([document(space, (1,))])
-        assert await ask("0:2") == pytest.approx(before)
-        clock.now += REST
-        assert await ask(None) == await ask("0:1") == pytest.approx(before)
-        assert index.asked("/facet") == 1
-        async with asyncio.timeout(30):
-            while await ask("0:2") != pytest.approx(after):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-
-    asyncio.run(scenario())
+    assert await ask("0:1") == pytest.approx(before)
+    await index.write([document(space, (1,))])
+    assert await ask("0:2") == pytest.approx(before)
+    clock.now += REST
+    assert await ask(None) == await ask("0:1") == pytest.approx(before)
+    assert index.asked("/facet") == 1
+    async with asyncio.timeout(30):
+        while await ask("0:2") != pytest.approx(after):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
-def test_known_counts_outlive_a_failing_lookup(index: Index, space: str) -> None:
+async def test_known_counts_outlive_a_failing_lookup(index: Index, space: str) -> None:
     """While Qdrant can't count, the weights are the last that it gave, and it isn't asked at every query."""
     clock = Clock()
-
-    async def scenario() -> None:
-        weigher = TokenIdf(index.client, clock=clock)
-        await weigher.weights("docs", space, [1], timeout=30)
-        index.asked("/facet")
-        clock.now += TIME_TO_LIVE
-        index.transport.fail("/facet")
-        for _ in range(3):
-            assert await weigher.weights("docs", space, [1], timeout=0) == pytest.approx(idf(PAIR, [1]))
-            await asyncio.sleep(0.02)
-        assert index.asked("/facet") == 1
-
-    asyncio.run(scenario())
+    weigher = TokenIdf(index.client, clock=clock)
+    await weigher.weights("docs", space, [1], timeout=30)
+    index.asked("/facet")
+    clock.now += TIME_TO_LIVE
+    index.transport.fail("/facet")
+    for _ in range(3):
+        assert await weigher.weights("docs", space, [1], timeout=0) == pytest.approx(idf(PAIR, [1]))
+        await asyncio.sleep(0.02)
+    assert index.asked("/facet") == 1
 
 
-def test_many_that_wait_share_one_lookup(index: Index, space: str) -> None:
+async def test_many_that_wait_share_one_lookup(index: Index, space: str) -> None:
     """Queries that come while a namespace is counted ask for nothing."""
-
-    async def scenario() -> None:
-        weigher = TokenIdf(index.client)
-        found = await asyncio.gather(*(weigher.weights("docs", space, [1, 2], timeout=30) for _ in range(20)))
-        assert index.asked("/facet") == 1
-        for weights in found:
-            assert weights == pytest.approx(idf(PAIR, [1, 2]))
-
-    asyncio.run(scenario())
+    weigher = TokenIdf(index.client)
+    found = await asyncio.gather(*(weigher.weights("docs", space, [1, 2], timeout=30) for _ in range(20)))
+    assert index.asked("/facet") == 1
+    for weights in found:
+        assert weights == pytest.approx(idf(PAIR, [1, 2]))
 
 
-def test_who_leaves_takes_the_lookup_from_nobody(index: Index, space: str) -> None:
+async def test_who_leaves_takes_the_lookup_from_nobody(index: Index, space: str) -> None:
     """One waits too long, one is cancelled; the third has its weights from the lookup that the first began."""
-
-    async def scenario() -> None:
-        weigher = TokenIdf(index.client)
-        index.transport.hold("/facet")
-        with pytest.raises(BackendTimeout):
-            await weigher.weights("docs", space, [1], timeout=0.01)
-        cancelled, patient = (asyncio.create_task(weigher.weights("docs", space, [1], timeout=30)) for _ in range(2))
-        await asyncio.sleep(0.01)
-        cancelled.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
-        index.transport.release.set()
-        assert await patient == pytest.approx(idf(PAIR, [1]))
-        assert index.asked("/facet") == 1
-
-    asyncio.run(scenario())
+    weigher = TokenIdf(index.client)
+    index.transport.hold("/facet")
+    with pytest.raises(BackendTimeout):
+        await weigher.weights("docs", space, [1], timeout=0.01)
+    cancelled, patient = (asyncio.create_task(weigher.weights("docs", space, [1], timeout=30)) for _ in range(2))
+    await asyncio.sleep(0.01)
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    index.transport.release.set()
+    assert await patient == pytest.approx(idf(PAIR, [1]))
+    assert index.asked("/facet") == 1
 
 
-def test_a_lookup_that_nobody_waits_for_is_not_in_vain(index: Index, space: str) -> None:
+async def test_a_lookup_that_nobody_waits_for_is_not_in_vain(index: Index, space: str) -> None:
     """A count that comes after the last has left serves the next query without another."""
-
-    async def scenario() -> None:
-        weigher = TokenIdf(index.client)
-        index.transport.hold("/facet")
-        with pytest.raises(BackendTimeout):
-            await weigher.weights("docs", space, [1], timeout=0.01)
-        index.transport.release.set()
-        assert await weigher.weights("docs", space, [1], timeout=30) == pytest.approx(idf(PAIR, [1]))
-        assert await weigher.weights("docs", space, [2], timeout=0) == pytest.approx(idf(PAIR, [2]))
-        assert index.asked("/facet") == 1
-
-    asyncio.run(scenario())
+    weigher = TokenIdf(index.client)
+    index.transport.hold("/facet")
+    with pytest.raises(BackendTimeout):
+        await weigher.weights("docs", space, [1], timeout=0.01)
+    index.transport.release.set()
+    assert await weigher.weights("docs", space, [1], timeout=30) == pytest.approx(idf(PAIR, [1]))
+    assert await weigher.weights("docs", space, [2], timeout=0) == pytest.approx(idf(PAIR, [2]))
+    assert index.asked("/facet") == 1
 
 
-def test_so_many_namespaces_are_kept_and_no_more(index: Index, space: str) -> None:
+async def test_so_many_namespaces_are_kept_and_no_more(index: Index, space: str) -> None:
     """The one longest unused is counted anew."""
-
-    async def scenario() -> None:
-        weigher = TokenIdf(index.client)
-        for name in (space, *(f"empty-{number}" for number in range(NAMESPACES - 1)), space):
-            await weigher.weights("docs", name, [1], timeout=30)
-        assert index.asked("/facet") == NAMESPACES
-        await weigher.weights("docs", "one-more", [1], timeout=30)
-        await weigher.weights("docs", space, [1], timeout=30)
-        assert index.asked("/facet") == 1
-        await weigher.weights("docs", "empty-0", [1], timeout=30)
-        assert index.asked("/facet") == 1
-
-    asyncio.run(scenario())
+    weigher = TokenIdf(index.client)
+    for name in (space, *(f"empty-{number}" for number in range(NAMESPACES - 1)), space):
+        await weigher.weights("docs", name, [1], timeout=30)
+    assert index.asked("/facet") == NAMESPACES
+    await weigher.weights("docs", "one-more", [1], timeout=30)
+    await weigher.weights("docs", space, [1], timeout=30)
+    assert index.asked("/facet") == 1
+    await weigher.weights("docs", "empty-0", [1], timeout=30)
+    assert index.asked("/facet") == 1
 
 
 # Where Qdrant can't count
 
 
-def test_without_an_index_all_tokens_weigh_the_same(index: Index) -> None:
+async def test_without_an_index_all_tokens_weigh_the_same(index: Index) -> None:
     """Asked and said once for all namespaces, until the time to live is over; by then there may be an index."""
     clock = Clock()
-
-    async def scenario() -> None:
+    with capture_logs() as lines:
         await index.create("bare", indexed=False)
         await index.write([document(name, (1,)) for name in ("a", "a", "b")], "bare")
         weigher = TokenIdf(index.client, clock=clock)
@@ -272,27 +245,20 @@ def test_without_an_index_all_tokens_weigh_the_same(index: Index) -> None:
         await index.client.create_index("bare", TOKEN_IDS, indexes()[TOKEN_IDS], timeout=30)
         clock.now += TIME_TO_LIVE
         assert await weigher.weights("bare", "a", [1], timeout=30) == pytest.approx(idf([(1,), (1,)], [1]))
-
-    with capture_logs() as lines:
-        asyncio.run(scenario())
     assert [(line["log_level"], line["collection"], line["field"]) for line in lines] == [
         ("warning", "bare", "_token_ids")
     ]
 
 
-def test_a_failure_is_told_and_not_kept(index: Index) -> None:
+async def test_a_failure_is_told_and_not_kept(index: Index) -> None:
     """A missing collection or an outage is an error, never other weights; the next query asks again."""
-
-    async def scenario() -> None:
-        weigher = TokenIdf(index.client)
-        for _ in range(2):
-            with pytest.raises(BackendBadResponse):
-                await weigher.weights("later", "a", [1], timeout=30)
-        assert index.asked("/later") == 2
-        await index.create("later")
-        await index.write([document("a", (1,))], "later")
-        assert await weigher.weights("later", "a", [1], timeout=30) == pytest.approx(idf([(1,)], [1]))
-        with pytest.raises(BackendUnavailable):
-            await TokenIdf(qdrant(Faulty(answering(503, b"")))).weights("docs", "a", [1], timeout=30)
-
-    asyncio.run(scenario())
+    weigher = TokenIdf(index.client)
+    for _ in range(2):
+        with pytest.raises(BackendBadResponse):
+            await weigher.weights("later", "a", [1], timeout=30)
+    assert index.asked("/later") == 2
+    await index.create("later")
+    await index.write([document("a", (1,))], "later")
+    assert await weigher.weights("later", "a", [1], timeout=30) == pytest.approx(idf([(1,)], [1]))
+    with pytest.raises(BackendUnavailable):
+        await TokenIdf(qdrant(Faulty(answering(503, b"")))).weights("docs", "a", [1], timeout=30)

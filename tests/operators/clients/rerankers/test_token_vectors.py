@@ -15,8 +15,10 @@ from schemas.errors import BackendTimeout
 from tests.operators.clients.rerankers.token_index import DIMENSION
 from tests.operators.clients.rerankers.word_vectors import WORDS, WordVectors
 
+pytestmark = pytest.mark.anyio
 
-def test_what_nobody_waits_for_does_not_pile_up() -> None:
+
+async def test_what_nobody_waits_for_does_not_pile_up() -> None:
     """However many queries run out of time at an embedder that hangs, it has one batch of texts, and the next waits."""
     entered: list[Sequence[str]] = []
 
@@ -25,36 +27,29 @@ def test_what_nobody_waits_for_does_not_pile_up() -> None:
             entered.append(texts)
             return await super().embed(texts, purpose=purpose, timeout=timeout)
 
-    async def scenario() -> None:
-        embedder = Counted()
-        embedder.held = {"0": asyncio.Event()}
-        vectors = TokenVectors(embedder)
-        late = await asyncio.gather(
-            *(vectors.of("acme", [str(number)], timeout=0.05 + number / 100) for number in range(20)),
-            return_exceptions=True,
-        )
-        assert [type(outcome) for outcome in late] == [BackendTimeout] * 20
-        assert entered == [["0"]]
-        embedder.held["0"].set()
-        assert (await vectors.of("acme", ["0", "1"], timeout=30)).keys() == {"0", "1"}
-        assert entered == [["0"], ["1"]]
-
-    asyncio.run(scenario())
+    embedder = Counted()
+    embedder.held = {"0": asyncio.Event()}
+    vectors = TokenVectors(embedder)
+    late = await asyncio.gather(
+        *(vectors.of("acme", [str(number)], timeout=0.05 + number / 100) for number in range(20)),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in late] == [BackendTimeout] * 20
+    assert entered == [["0"]]
+    embedder.held["0"].set()
+    assert (await vectors.of("acme", ["0", "1"], timeout=30)).keys() == {"0", "1"}
+    assert entered == [["0"], ["1"]]
 
 
-def test_a_call_without_time_embeds_nothing() -> None:
+async def test_a_call_without_time_embeds_nothing() -> None:
     """A stored vector is still there for it."""
-
-    async def scenario() -> None:
-        embedder = WordVectors()
-        vectors = TokenVectors(embedder)
-        await vectors.of("acme", ["1 2"], timeout=30)
-        assert (await vectors.of("acme", ["1 2"], timeout=0)).keys() == {"1 2"}
-        with pytest.raises(BackendTimeout):
-            await vectors.of("acme", ["1 2", "3"], timeout=0)
-        assert embedder.texts == ["1 2"]
-
-    asyncio.run(scenario())
+    embedder = WordVectors()
+    vectors = TokenVectors(embedder)
+    await vectors.of("acme", ["1 2"], timeout=30)
+    assert (await vectors.of("acme", ["1 2"], timeout=0)).keys() == {"1 2"}
+    with pytest.raises(BackendTimeout):
+        await vectors.of("acme", ["1 2", "3"], timeout=0)
+    assert embedder.texts == ["1 2"]
 
 
 @given(st.lists(WORDS, max_size=30), st.integers(0, 6000))
@@ -80,27 +75,19 @@ def test_what_is_kept_is_within_its_bound(documents: list[list[int]], bound: int
     assert asyncio.run(scenario()) <= bound
 
 
-def test_the_text_longest_unused_leaves_first() -> None:
+async def test_the_text_longest_unused_leaves_first() -> None:
     """With room for two of three equal texts, the one asked for again stays."""
     embedder = WordVectors()
     vectors = TokenVectors(embedder, max_bytes=2 * (DIMENSION * 2 + 512))
-
-    async def scenario() -> None:
-        for text in ("1", "2", "1", "3", "1", "2"):
-            await vectors.of("acme", [text], timeout=30)
-
-    asyncio.run(scenario())
+    for text in ("1", "2", "1", "3", "1", "2"):
+        await vectors.of("acme", [text], timeout=30)
     assert embedder.texts == ["1", "2", "3", "2"]
 
 
-def test_no_namespace_is_told_what_was_computed_for_another() -> None:
+async def test_no_namespace_is_told_what_was_computed_for_another() -> None:
     """A text of one is computed for each other, too: whether it was there before can't be timed."""
     embedder = WordVectors()
     vectors = TokenVectors(embedder)
-
-    async def scenario() -> None:
-        for namespace in ("red", "blue", "red", "blue"):
-            await vectors.of(namespace, ["1 2"], timeout=30)
-
-    asyncio.run(scenario())
+    for namespace in ("red", "blue", "red", "blue"):
+        await vectors.of(namespace, ["1 2"], timeout=30)
     assert embedder.texts == ["1 2", "1 2"]

@@ -18,6 +18,8 @@ from operators.stages.locate import find_hints
 from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
 from tests.operators.delivery.scripted import until
 
+pytestmark = pytest.mark.anyio
+
 weighty = pytest.mark.weights
 
 
@@ -138,22 +140,18 @@ def test_a_long_text_keeps_its_first_256_tokens(minilm: MiniLM) -> None:
 
 
 @weighty
-def test_embed_answers_in_order_from_threads_of_its_own(minilm: MiniLM) -> None:
+async def test_embed_answers_in_order_from_threads_of_its_own(minilm: MiniLM) -> None:
     """The event loop stays free while the model computes, and the answer is what `encode` gives."""
     embedder: Embedder = minilm
     texts = ["short", "a much longer text about nothing in particular " * 8] * 4
-
-    async def scenario() -> int:
-        work = asyncio.create_task(embedder.embed(texts, purpose="query", timeout=60))
-        turns = 0
-        while not work.done():
-            await asyncio.sleep(0.001)
-            turns += 1
-        for found, expected in zip(await work, minilm.encode(texts), strict=True):
-            np.testing.assert_allclose(found.vector, expected.vector, atol=1e-5)
-        return turns
-
-    assert asyncio.run(scenario()) > 5
+    work = asyncio.create_task(embedder.embed(texts, purpose="query", timeout=60))
+    turns = 0
+    while not work.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    for found, expected in zip(await work, minilm.encode(texts), strict=True):
+        np.testing.assert_allclose(found.vector, expected.vector, atol=1e-5)
+    assert turns > 5
 
 
 class Slow(MiniLM):
@@ -174,36 +172,28 @@ class Slow(MiniLM):
 
 
 @weighty
-def test_a_timeout_drops_what_has_not_begun(cache: Path) -> None:
+async def test_a_timeout_drops_what_has_not_begun(cache: Path) -> None:
     """A call that waits behind another past its time is BackendTimeout and is never computed."""
-
-    async def scenario() -> list[Sequence[str]]:
-        slow = Slow(cache)
-        first = asyncio.create_task(slow.embed(["first"], purpose="query", timeout=60))
-        await asyncio.to_thread(until, lambda: slow.begun)
-        with pytest.raises(BackendTimeout):
-            await slow.embed(["second"], purpose="query", timeout=0.05)
-        slow.let.set()
-        await first
-        await slow.embed(["third"], purpose="query", timeout=60)
-        await slow.aclose()
-        return slow.begun
-
-    assert asyncio.run(scenario()) == [("first",), ("third",)]
+    slow = Slow(cache)
+    first = asyncio.create_task(slow.embed(["first"], purpose="query", timeout=60))
+    await asyncio.to_thread(until, lambda: slow.begun)
+    with pytest.raises(BackendTimeout):
+        await slow.embed(["second"], purpose="query", timeout=0.05)
+    slow.let.set()
+    await first
+    await slow.embed(["third"], purpose="query", timeout=60)
+    await slow.aclose()
+    assert slow.begun == [("first",), ("third",)]
 
 
 @weighty
-def test_a_closed_embedder_is_unavailable(cache: Path) -> None:
+async def test_a_closed_embedder_is_unavailable(cache: Path) -> None:
     """After `aclose` a call fails as a backend does, and its thread is gone."""
-
-    async def scenario() -> None:
-        closed = MiniLM(cache, cores=Cores(1))
+    closed = MiniLM(cache, cores=Cores(1))
+    await closed.embed(["text"], purpose="query", timeout=60)
+    await closed.aclose()
+    with pytest.raises(BackendUnavailable):
         await closed.embed(["text"], purpose="query", timeout=60)
-        await closed.aclose()
-        with pytest.raises(BackendUnavailable):
-            await closed.embed(["text"], purpose="query", timeout=60)
-
-    asyncio.run(scenario())
 
 
 @weighty
