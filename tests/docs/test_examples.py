@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-EXAMPLES = {"operators.runtime.stage": 2, "schemas.recipes.recipe": 1}
+EXAMPLES = {"operators.runtime.dispatcher": 1, "operators.runtime.stage": 1, "schemas.recipes.recipe": 1}
 """The number of docstrings with examples, by module."""
 
 

@@ -255,7 +255,7 @@ from flows.cli import __main__, main, output
 def printing():
     output.say(output.out, "Straße 東京")
     output.emit({"text": "Straße 東京"})
-main.main = printing
+main.run_command_line = printing
 __main__.main()
 """
 
