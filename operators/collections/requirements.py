@@ -176,7 +176,7 @@ def indexes(columns: Iterable[str] = keys.COLUMNS) -> dict[str, Schema]:
         keys.TOKEN_IDS: _LOOKUP,
         **dict.fromkeys(keys.TIMES, _TYPES["datetime"]),
         # Queries may filter by how a value begins.
-        **dict.fromkeys(sorted(keys.INDEXED - {keys.NAMESPACE, *keys.TIMES, *keys.COLUMNS}), _PREFIXED),
+        **dict.fromkeys(sorted(keys.INDEXED - {"id", keys.NAMESPACE, *keys.TIMES, *keys.COLUMNS}), _PREFIXED),
         **dict.fromkeys(["id", keys.WHOLE_TITLE, *map(keys.words_key, columns)], _UNLINKED_PREFIXED),
         **{keys.text_key(column): _TEXT for column in columns},
     }

@@ -1,5 +1,6 @@
 """The Python calls that a query takes: growth of the flow's work is seen when it happens."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,9 @@ from bench.calls import LIBRARIES, by_room, measure, shorten
 from bench.rig import rig
 
 ROOT = Path(__file__).parent.parent.parent
-CALLS = 1697
-"""Calls of the product's functions a query of a burst. A mend that raises it says why; one that lowers it sets it."""
+CALLS = {(3, 11): 1690, (3, 12): 1481}
+"""Calls of the product's functions a query of a burst, by Python's version: 3.12 calls no comprehension. A mend that
+raises them says why; one that lowers them sets them."""
 
 
 def test_functions_are_counted_in_their_rooms() -> None:
@@ -31,4 +33,4 @@ def test_a_query_takes_as_many_calls_as_it_did(tmp_path: Path) -> None:
     with rig() as running:
         rooms = by_room(measure(running, tmp_path)["burst"])
     calls = sum(count for room, count in rooms.items() if room != LIBRARIES)
-    assert calls == pytest.approx(CALLS, rel=0.01), rooms
+    assert calls == pytest.approx(CALLS[sys.version_info[:2]], rel=0.01), rooms
