@@ -51,7 +51,7 @@ def test_a_burst_over_the_permits_is_ranked_whole(running: Running) -> None:
     """Of 200 queries at once, by two replicas, before a server with a bound on the texts under way, none is lost."""
     manner = Manner("text-embeddings-inference", "tei", "permits", beyond(PERMITS, OVERLOADED))
     server = Playing("reranker", "tei", manner, seconds=0.02)
-    with hosting(server) as url, running(rerank={"kind": "tei", "url": url}) as (deployment, _):
+    with hosting(server) as url, running(rerank={"kind": "tei", "url": url, "timeout": 55}) as (deployment, _):
         deployment.start(replica="1")
         asked = burst(deployment, "burst", 200)
         found = answers(deployment, 200)
