@@ -1,5 +1,6 @@
 """Variants: the search flow on librdkafka, one thing about it changed."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -38,9 +39,9 @@ def _reranking(around: Surroundings) -> dict[str, Any]:
     return {"rerank": {"kind": "cohere", "url": around.rerank, "max_concurrency": _FEW_CALLS, "cache": 0}}
 
 
-def _uncompressed(around: Surroundings) -> dict[str, Any]:
+def _compressed(codec: str, around: Surroundings) -> dict[str, Any]:
     kafka = around.kafka.model_dump(mode="json", exclude_unset=True)
-    return {"kafka": {**kafka, "client": _CLIENT, "compression": None}}
+    return {"kafka": {**kafka, "client": _CLIENT, "compression": codec}}
 
 
 VARIANTS: Final = {
@@ -55,7 +56,7 @@ VARIANTS: Final = {
             _configured(lambda around: {"delivery": {"replica": around.replica, "transaction_interval": _SELDOM}}),
         ),
         Subject("rerank-16-calls", _configured(_reranking)),
-        Subject("uncompressed", _configured(_uncompressed)),
+        *(Subject(codec, _configured(functools.partial(_compressed, codec))) for codec in ("lz4", "zstd", "gzip")),
         Subject("no-payload-cache", _configured(lambda _: {"cache": {**_NO_ANSWERS, "payload_mib": 0}})),
     )
 }

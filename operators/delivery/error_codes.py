@@ -96,7 +96,7 @@ _CURES: Final = {
     44: _OWN_TOOLS,
     50: "lower kafka.transaction_timeout to the broker's transaction.max.timeout.ms",
     53: "allow the transactional ids, or set delivery.mode to at_least_once",
-    76: "set kafka.compression to gzip, or to null",
+    76: "set kafka.compression to null",
     89: "raise delivery.transaction_interval",
 }
 

@@ -283,9 +283,9 @@ class KafkaSettings(Section):
     offset_metadata: Annotated[int, Field(ge=256, le=1_048_576)] = 4096
     """Bytes that a commit may carry about messages that were answered out of order: at most the broker's
     offset.metadata.max.bytes. With less, more answers wait for an earlier one."""
-    compression: Literal["lz4", "zstd", "gzip"] | None = "gzip"
-    """Compression of results, dead letters and watermarks; null: none. Every Kafka client reads gzip; not every one
-    reads the others: docs/reference/events.md."""
+    compression: Literal["lz4", "zstd", "gzip"] | None = None
+    """Compression of results, dead letters and watermarks; null: none, which every Kafka client reads and which costs
+    the least CPU. docs/reference/events.md says what the others cost and save, and who reads them."""
     rack: str | None = None
     """Zone of this process, as the brokers name it in broker.rack: it reads from a replica there, if the cluster has a
     replica.selector.class for that. null or empty: from the leader."""

@@ -112,7 +112,6 @@ def test_a_deletion_is_not_sent_again() -> None:
     assert len(server.requests) == 2
 
 
-@pytest.mark.anyio
 async def test_every_backend_gives_up_idle_connections_as_its_section_says() -> None:
     """`keep_alive` of each section holds for its own backend."""
     servers = {

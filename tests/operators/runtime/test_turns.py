@@ -3,13 +3,10 @@
 import asyncio
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.runtime.turns import Turns
-
-pytestmark = pytest.mark.anyio
 
 
 async def settled() -> None:

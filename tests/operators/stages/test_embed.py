@@ -23,8 +23,6 @@ from schemas.recipes import SHIPPED, Recipe
 from schemas.settings.ranking import PROFILES
 from tests.operators.samples import DIMENSION, admission, capable, decoder, message
 
-pytestmark = pytest.mark.anyio
-
 PICKING = Recipe.parse("picking", {"stages": ["keyword", {"llm_rerank": {"enabled": True}}]})
 RERANKED = Recipe.parse("reranked", {"stages": ["keyword", "rerank"]})
 LEARNED = Recipe.parse("learned", {"stages": [{"rrf": {"weights": {"learned": 1.0}}}]})

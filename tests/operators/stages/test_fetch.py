@@ -30,8 +30,6 @@ from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from tests.operators.samples import DIMENSION, query
 
-pytestmark = pytest.mark.anyio
-
 NOBODY: Any = None
 BATCH_KEY = "fetch", "documents"
 PAYLOADS: dict[str, dict[str, Any]] = {

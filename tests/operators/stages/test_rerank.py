@@ -23,8 +23,6 @@ from schemas.result import Status
 from schemas.settings import Profile
 from tests.operators.samples import capable, query
 
-pytestmark = pytest.mark.anyio
-
 TOKENS = Embedding(np.ones(3, np.float32), np.ones((2, 3), np.float32), (5, 6))
 BOUNDS = Bounds(10, 8, 8)
 

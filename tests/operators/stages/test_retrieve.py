@@ -102,7 +102,6 @@ def test_what_a_leg_says_of_its_hits_is_a_warning() -> None:
     assert asked.outcome.warnings == ["not all"]
 
 
-@pytest.mark.anyio
 async def test_lost_endings_lose_their_own_search_alone() -> None:
     """A phrase that ends in a prefix isn't found if Qdrant counts no words, and other queries' searches are."""
 

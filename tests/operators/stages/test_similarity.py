@@ -64,7 +64,6 @@ def client(tmp_path: Path) -> Iterator[QdrantClient]:
         yield of
 
 
-@pytest.mark.anyio
 async def test_the_vectors_are_read(client: QdrantClient) -> None:
     """Each that is there, as a unit vector of 16 bits however long it is; several queries share a request."""
     stage = comparing(client)

@@ -28,7 +28,7 @@ from tests.operators.clients.chat.servers import (
 from tests.operators.clients.http.faults import OK, sending
 from tests.operators.clients.http.serving import Handler, Serve, answering, backend, speaking
 
-pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+pytestmark = pytest.mark.slow
 
 APIS = pytest.mark.parametrize(("make", "server"), [(openai, OpenAI), (anthropic, Anthropic)])
 MODELS = pytest.mark.parametrize("make", [openai, anthropic])

@@ -28,8 +28,6 @@ from tests.operators.clients.chat.servers import (
 )
 from tests.operators.clients.http.serving import answering, backend
 
-pytestmark = pytest.mark.anyio
-
 APIS = pytest.mark.parametrize(("make", "server"), [(openai, OpenAI), (anthropic, Anthropic)])
 MODELS = pytest.mark.parametrize("make", [openai, anthropic])
 

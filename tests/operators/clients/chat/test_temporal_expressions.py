@@ -174,7 +174,6 @@ def test_a_failure_is_an_error_and_no_verdict(server: Handler, kind: type[Backen
     assert isinstance(outcome, kind)
 
 
-@pytest.mark.anyio
 async def test_closing_it_closes_the_chat_model() -> None:
     """Whoever closes the chat model leaves no connection open: a later query is BackendUnavailable."""
 

@@ -17,8 +17,6 @@ from schemas.fields import MAX_FLOAT32
 from tests.operators.clients.http.serving import answering, json_response
 from tests.operators.clients.model_servers.playing import Playing, terms_of
 
-pytestmark = pytest.mark.anyio
-
 VALUES = st.floats(-MAX_FLOAT32, MAX_FLOAT32, width=32) | st.integers(-100, 100)
 TERMS = st.dictionaries(st.integers(0, 2**32 - 1), VALUES, max_size=20)
 

@@ -11,8 +11,6 @@ from operators.clients.failures import VAIN, Chance, bisect
 from operators.clients.http.dialect import by_status
 from schemas.errors import BackendBadResponse, BackendError, BackendUnavailable
 
-pytestmark = pytest.mark.anyio
-
 
 class Picky:
     """A backend that refuses calls in which one of `bad` is, and negates the others."""

@@ -87,7 +87,6 @@ def test_a_refused_request_is_no_outage() -> None:
     assert [line["event"] for line in lines] == ["backend refuses requests"]
 
 
-@pytest.mark.anyio
 async def test_a_key_for_one_of_two_collections() -> None:
     """The collection that the key may not see is said once, and never taken back by the one that it may see."""
 

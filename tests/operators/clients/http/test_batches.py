@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from operators.clients.embedders.bi_encoders import in_batches
 from schemas.errors import BackendUnavailable
 
-pytestmark = pytest.mark.anyio
-
 
 @given(st.lists(st.integers(), max_size=50), st.integers(1, 12))
 def test_batches_cover_the_items_in_order(items: list[int], size: int) -> None:

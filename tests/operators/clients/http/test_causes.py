@@ -18,8 +18,6 @@ from tests.missing import missing
 from tests.operators.clients.http.resilience import unused_port
 from tests.operators.clients.http.serving import answering, json_response, speaking
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:

@@ -92,7 +92,6 @@ def test_an_answer_without_a_date_tells_nothing(date: str | None) -> None:
     assert compared("200 OK", lambda: date)[0] is None
 
 
-@pytest.mark.anyio
 async def test_a_server_that_is_not_there_is_an_error() -> None:
     """With its address and the cause."""
     url = f"http://127.0.0.1:{unused_port()}"

@@ -17,8 +17,6 @@ from schemas.errors import BackendBadResponse, BackendError, Blame
 from tests.operators.clients.http.resilience import guarding
 from tests.operators.clients.http.serving import json_response
 
-pytestmark = pytest.mark.anyio
-
 GOOD = "good"
 
 

@@ -14,8 +14,6 @@ from schemas.errors import BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.http.closing import Close, Closing
 from tests.operators.clients.http.serving import speaking
 
-pytestmark = pytest.mark.anyio
-
 OLD = [Close.UNREAD, Close.HEADERS_READ, Close.REQUEST_READ, Close.ANSWER_BEGUN]
 
 

@@ -14,8 +14,6 @@ from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, Bac
 from tests.operators.clients.http.resilience import BREAK, GARBAGE, Pauses, Scripted, ask, guarding, read, unused_port
 from tests.operators.clients.http.serving import backend
 
-pytestmark = pytest.mark.anyio
-
 
 def outcome_of(server: Scripted, *, timeout: float = 30.0, body: object = "question") -> str | BackendError:
     """The outcome of one request to a server, without pauses."""

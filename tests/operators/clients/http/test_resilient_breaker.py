@@ -24,8 +24,6 @@ from tests.operators.clients.http.resilience import (
 )
 from tests.operators.clients.http.serving import backend
 
-pytestmark = pytest.mark.anyio
-
 
 async def opened(guarded: Backend, server: Scripted) -> None:
     """Let a backend fail until its breaker is open, with five calls."""

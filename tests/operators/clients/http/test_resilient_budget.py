@@ -10,7 +10,7 @@ import pytest
 from schemas.errors import BackendError
 from tests.operators.clients.http.resilience import BREAK, HANG, Scripted, ask, ask_each, guarding, refused
 
-pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+pytestmark = pytest.mark.slow
 
 REQUESTS = 500
 

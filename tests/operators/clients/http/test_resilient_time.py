@@ -22,7 +22,7 @@ from tests.operators.clients.http.resilience import (
     refused,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+pytestmark = pytest.mark.slow
 
 TIMEOUT = 0.4
 

@@ -22,8 +22,6 @@ from tests.operators.clients.http.resilience import (
 )
 from tests.operators.clients.http.serving import json_response
 
-pytestmark = pytest.mark.anyio
-
 
 class Permits:
     """A server that works on so many calls at a time, and answers further ones with 429."""

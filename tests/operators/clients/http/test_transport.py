@@ -15,8 +15,6 @@ from tests.operators.clients.http.faults import HEADERS, KEY, OK, call, fail, se
 from tests.operators.clients.http.serving import answering, backend, json_response, speaking
 from tests.operators.recorded import Recorded
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_call_sends_json_and_returns_parsed_json() -> None:
     """A call carries method, path, JSON body and headers, asks for no encoding, and returns what the server wrote."""

@@ -19,8 +19,6 @@ from operators.clients.rerankers import Capacity, Reranker, RerankRequest
 from operators.query.backend_answers import Scores
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 
-pytestmark = pytest.mark.anyio
-
 WORDS = random_bert.words(300)
 
 

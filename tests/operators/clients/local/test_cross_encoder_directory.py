@@ -21,8 +21,6 @@ from operators.clients.local.quantisation import Wanted
 from operators.clients.rerankers import RerankRequest
 from schemas.errors import ConfigError
 
-pytestmark = pytest.mark.anyio
-
 WORDS = random_bert.words(60)
 MEMORY = Path("/proc/self/statm")
 INT64, FLOAT = TensorProto.INT64, TensorProto.FLOAT

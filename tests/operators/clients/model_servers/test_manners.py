@@ -25,8 +25,6 @@ from tests.operators.clients.model_servers.playing import Embeddings as Embeddin
 from tests.operators.clients.model_servers.playing import Scores as ScoreSpeech
 from tests.operators.indexing.documents import document
 
-pytestmark = pytest.mark.anyio
-
 OTHERS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta")
 PLACE = 5
 """The place of the text that spoils a call."""

@@ -24,8 +24,6 @@ from schemas.errors import AnswerTooLong, BackendBadResponse, BackendTimeout, Re
 from tests.operators.clients.qdrant.transports import GOOD, Faulty, Watched, answering, points, qdrant
 from tests.qdrant_server.transport import ServerTransport
 
-pytestmark = pytest.mark.anyio
-
 CONFIG = models.CreateCollection(
     vectors={
         "dense": models.VectorParams(size=4, distance=models.Distance.COSINE),

@@ -8,8 +8,6 @@ import pytest
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable
 from tests.operators.clients.qdrant.transports import GOOD, Answer, Faulty, answering, points, qdrant, raising
 
-pytestmark = pytest.mark.anyio
-
 GARBAGE = {
     "too few results": b'{"result":[{"points":[]}]}',
     "too many results": b'{"result":[{"points":[]},{"points":[]},{"points":[]}]}',

@@ -25,8 +25,6 @@ from tests.operators.clients.rerankers.token_index import Held
 from tests.operators.samples import query
 from tests.qdrant_server.transport import ServerTransport
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def wide(tmp_path: Path) -> Iterator[tuple[Searched, Held]]:

@@ -16,8 +16,6 @@ from operators.clients.http.transport import Call, Endpoint
 from operators.clients.qdrant.answers import QDRANT, collection_of, error_of
 from schemas.errors import BackendBadResponse, BackendError, BackendTimeout, BackendUnavailable, Blame, Reason
 
-pytestmark = pytest.mark.anyio
-
 DATA: Final = Path(__file__).parents[3] / "data"
 RECORDED: Final[list[dict[str, Any]]] = [
     exchange

@@ -106,7 +106,6 @@ LISTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("condition", LISTS.values(), ids=list(LISTS))
 @pytest.mark.parametrize("most", [1, 3, 7, None])
-@pytest.mark.anyio
 async def test_lists_are_as_long_as_the_collection_takes(
     tmp_path: Path, condition: dict[str, Any], most: int | None
 ) -> None:

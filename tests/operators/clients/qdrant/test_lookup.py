@@ -26,7 +26,7 @@ from schemas.errors import BackendError
 from schemas.settings import QdrantSettings
 from tests.operators.samples import DIMENSION, capable, query, searches
 
-pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+pytestmark = pytest.mark.slow
 
 KINDS = {"size": "integer", "price": "float", "due": "datetime"}
 VALUES: dict[str, list[Any]] = {

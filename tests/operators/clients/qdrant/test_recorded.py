@@ -11,8 +11,6 @@ from schemas.errors import BackendError
 from tests.operators.clients.qdrant.recording import recorded
 from tests.operators.clients.qdrant.transports import NO_LIMITS, Faulty, Watched, answering, qdrant
 
-pytestmark = pytest.mark.anyio
-
 EXCHANGES = {exchange["name"]: exchange for exchange in recorded("qdrant_exchanges.json")}
 SECOND = {exchange["name"]: exchange for exchange in recorded("qdrant_exchanges_2.json")}
 ID = "e1407479-3136-56c0-9908-bb02fb0339e2"

@@ -10,8 +10,6 @@ from qdrant_edge import Point, SparseVector, UpdateOperation
 from operators.clients.qdrant_edge.shards import Engine, Refusal
 from tests.operators.clients.qdrant_edge.engine_requests import ask, done
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize(
     ("method", "path", "body"),

@@ -15,7 +15,7 @@ from schemas.errors import BackendError
 from tests.operators.clients.rerankers.token_index import Datatype, Document, Index, identity
 from tests.tiers import sized
 
-pytestmark = [pytest.mark.weights, pytest.mark.anyio]
+pytestmark = pytest.mark.weights
 
 QUERIES = (
     "parse a date from a string",

@@ -30,8 +30,6 @@ from tests.operators.clients.rerankers.token_index import (
     unit_rows,
 )
 
-pytestmark = pytest.mark.anyio
-
 SPACES = ("a", "b", "c")
 DOCUMENTS = {
     identity(number): Document(

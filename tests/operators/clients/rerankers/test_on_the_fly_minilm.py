@@ -20,7 +20,7 @@ from schemas.settings.qdrant import Vectors
 from tests.operators.clients.rerankers.token_index import Index, idf, max_sim
 from tests.operators.indexing.documents import document
 
-pytestmark = [pytest.mark.weights, pytest.mark.anyio]
+pytestmark = pytest.mark.weights
 
 TEXTS = (
     "The keeper of the lighthouse lit the lantern at dusk.",

@@ -31,8 +31,6 @@ from tests.operators.clients.rerankers.dialects import (
     scored,
 )
 
-pytestmark = pytest.mark.anyio
-
 
 @EVERY_SERVER
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])

@@ -18,8 +18,6 @@ from schemas.errors import BackendBadResponse, BackendTimeout, BackendUnavailabl
 from tests.operators.clients.qdrant.transports import Faulty, answering, qdrant
 from tests.operators.clients.rerankers.token_index import Document, Index, identity, idf
 
-pytestmark = pytest.mark.anyio
-
 numbers = itertools.count(1)
 PAIR = [(1, 2), (2,)]
 """Two documents by their pieces."""

@@ -15,8 +15,6 @@ from schemas.errors import BackendTimeout
 from tests.operators.clients.rerankers.token_index import DIMENSION
 from tests.operators.clients.rerankers.word_vectors import WORDS, WordVectors
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_what_nobody_waits_for_does_not_pile_up() -> None:
     """However many queries run out of time at an embedder that hangs, it has one batch of texts, and the next waits."""

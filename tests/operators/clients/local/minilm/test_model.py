@@ -18,8 +18,6 @@ from operators.stages.locate import find_hints
 from schemas.errors import BackendTimeout, BackendUnavailable, ConfigError
 from tests.operators.delivery.scripted import until
 
-pytestmark = pytest.mark.anyio
-
 weighty = pytest.mark.weights
 
 
