@@ -47,8 +47,9 @@ _TYPES: Final[Mapping[str, Schema]] = {
 }
 """The configuration's names of indexes."""
 
-# Qdrant links the points of each value of an indexed field in the graph of the dense vectors, which can cost more than
-# the graph itself. A field whose values have few points each, or that no search by vector filters by, needs no links.
+# Qdrant links the points of each value of an indexed field in the graph of the dense vectors, and those of each frequent
+# word of a text, which can cost many times the graph itself. A field whose values have few points each, or that no
+# search by vector filters by, needs no links; texts are filtered by an expression of words alone.
 _UNLINKED: Final[Schema] = {"enable_hnsw": False}
 _INTEGER: Final[Schema] = {**_TYPES["integer"], **_UNLINKED}
 _PREFIXED: Final = _TYPES["keyword"]
@@ -57,7 +58,7 @@ _KEYWORD: Final[Schema] = {"type": "keyword"}
 _TENANT: Final[Schema] = {"type": "keyword", "is_tenant": True}
 _LOOKUP: Final[Schema] = {"type": "integer", "lookup": True, "range": False, **_UNLINKED}
 # Words as they are, in lower case, whatever the language: an expression is taken literally.
-_TEXT: Final[Schema] = {"type": "text", "tokenizer": "word", "lowercase": True, "phrase_matching": True}
+_TEXT: Final[Schema] = {"type": "text", "tokenizer": "word", "lowercase": True, "phrase_matching": True, **_UNLINKED}
 _CONTEXT_INDEXES: Final = {
     keys.GROUP: _KEYWORD,
     keys.ORDER: _TYPES["float"],

@@ -74,7 +74,7 @@ def test_a_collection_has_the_indexes_of_the_keyword_syntax_and_of_filters(tmp_p
         return (await client.collection_info("documents", timeout=30)).indexes
 
     made = {field: index["params"] for field, index in written(tmp_path, [document()], ask, indexes=EXTRA).items()}
-    text = {"type": "text", "tokenizer": "word", "lowercase": True, "phrase_matching": True}
+    text = {"type": "text", "tokenizer": "word", "lowercase": True, "phrase_matching": True, "enable_hnsw": False}
     assert made["title"] == made["text"] == text
     prefixed = {"type": "keyword", "prefix": True}
     assert all(made[field] == prefixed for field in (SUBJECT, ACTOR_TYPE, CLASSIFICATION, LABELS, "team"))
