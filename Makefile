@@ -6,7 +6,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 PINNED := install --no-compile --no-deps --require-hashes
 
 # Files of tests go to the workers in the order of tests/conftest.py: those that take long come first.
-PYTEST := $(VENV)/bin/python -m pytest -n 8 --dist loadfile --no-loadscope-reorder
+PYTEST := $(VENV)/bin/python -m pytest -n 8 --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 5
 
 # Images that forbid Python to keep what it compiled would have hundreds of the tests' processes compile it again.
 unexport PYTHONDONTWRITEBYTECODE

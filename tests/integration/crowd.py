@@ -21,7 +21,7 @@ from tests.tiers import sized
 SEED = 20
 SOURCES = 12
 DOCUMENTS = 25
-ROUNDS = sized(12, nightly=22)
+ROUNDS = sized(8, nightly=22)
 QUERIES = 480
 CHANGES = 8
 ATTACKS = 8
