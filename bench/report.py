@@ -49,8 +49,9 @@ def server_tables(report: Mapping[str, Any]) -> list[Table]:
 
 
 def system_tables(report: Mapping[str, Any]) -> list[Table]:
-    """For each number of candidates a row a subject and load, and one a subject for its quality; then a row a goal."""
-    return [table for cell in report["cells"] for table in _cell_tables(cell)] + [_system_goals(report["goals"])]
+    """For each number of candidates a row a subject and load, and one a subject for its quality; a row a goal."""
+    goals = [_system_goals(report["goals"])] if report["goals"] else []
+    return [table for cell in report["cells"] for table in _cell_tables(cell)] + goals
 
 
 def _cell_tables(cell: Mapping[str, Any]) -> tuple[Table, Table]:
