@@ -6,8 +6,9 @@ across queries is worth, and with `--faults` what a failing reranker costs. `cac
 `payloads`: how many fetches the payload cache spares. `paraphrases`: the questions that the semantic cache takes for
 one, rightly and wrongly. `recall`: what the vector leg finds of the nearest documents, by `qdrant.search.hnsw_ef`.
 `quality`: what each recipe reaches on judged queries, beside the CPU of a query and the bytes of a document.
-`server`: CPU a query and a document on a real Qdrant server, beside services that are written by hand. `calls`: the
-Python calls of a query, by room or function.
+`server`: CPU a query and a document on a real Qdrant server, beside services that are written by hand. `system`: CPU a
+query of all processes, with the models in the process, beside a service that is written by hand, and quality. `calls`:
+the Python calls of a query, by room or function.
 
 In the flow everything between the topics is real except the backends, whose latency is fixed, so that only the
 pipeline's own cost is seen. Exit codes: 0 ok, 1 if it failed, queries were lost or, in a soak, answered twice,
@@ -19,11 +20,13 @@ import math
 import signal
 import sys
 from pathlib import Path
+from typing import get_args
 
-from bench import caching, real_server, recall
+from bench import caching, real_server, recall, system
 from bench.commands import (
     COMPARED,
     SUBJECTS,
+    answered,
     cached,
     called,
     carried,
@@ -132,6 +135,21 @@ def _arguments() -> argparse.Namespace:
         "--subject", choices=real_server.SUBJECTS, nargs="+", default=[*real_server.SUBJECTS], help="what is measured"
     )
     command.add_argument("--json", action="store_true", help="one JSON object")
+    command = commands.add_parser("system", help="measure the flow with models in its process beside a service")
+    command.set_defaults(run=_system)
+    command.add_argument("--judged", type=Path, required=True, help="directory of documents, queries and judgements")
+    command.add_argument("--reranker", choices=get_args(system.Model), default="late_interaction")
+    command.add_argument("--candidates", type=_count, nargs="+", default=[5, 20, 50])
+    command.add_argument("--rates", type=_positive, nargs="+", default=[10.0], help="queries a second")
+    command.add_argument("--seconds", type=_positive, default=10, help="at each rate")
+    command.add_argument("--rounds", type=_count, default=3)
+    command.add_argument("--burst", type=_none_or_more, default=300, help="queries at once; 0: no burst")
+    command.add_argument("--zipf", type=_none_or_more, default=500, help="queries at once, of 10,000 texts; 0: none")
+    command.add_argument("--warm-up", type=_count, default=50, help="queries before each round")
+    command.add_argument(
+        "--subject", choices=system.SUBJECTS, nargs="+", default=[*system.SUBJECTS], help="what is measured"
+    )
+    command.add_argument("--json", action="store_true", help="one JSON object")
     command = commands.add_parser("scale", help="measure how cost grows with the limit and with replicas")
     command.set_defaults(run=lambda each: scaled(each.rounds, each.rate, each.client, each.json))
     command.add_argument("--rounds", type=_count, default=3)
@@ -185,6 +203,12 @@ def _server(arguments: argparse.Namespace) -> int:
     plan = Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
     scales = [real_server.Scale(documents, shards) for documents in arguments.documents for shards in arguments.shards]
     return served(scales, arguments.subject, plan, arguments.json)
+
+
+def _system(arguments: argparse.Namespace) -> int:
+    plan = Plan(arguments.rates, arguments.seconds, arguments.rounds, arguments.burst, arguments.warm_up)
+    load = system.Load(plan, arguments.zipf)
+    return answered(arguments.judged, arguments.reranker, arguments.candidates, arguments.subject, load, arguments.json)
 
 
 def _soak(arguments: argparse.Namespace) -> int:

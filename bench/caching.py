@@ -17,7 +17,7 @@ import contextlib
 import functools
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Final
@@ -41,7 +41,6 @@ RATIO: Final = 0.6
 
 _OFF: Final = "off"
 _WARM_UP: Final = Phase(500)
-_WATERMARK: Final = (b"documents|default|0", b"1")
 _LONGEST: Final = {"ttl": 86_400, "watermark_timeout": 1.0}
 _REQUEST: Final = 10.0
 
@@ -162,7 +161,7 @@ def _cpu(rounds: Sequence[Measurement]) -> float:
 
 def _launch(client: str, mib: int | None, around: Surroundings) -> Launch:
     if mib is not None:
-        _publish_watermark(around.kafka)
+        publish_watermarks(around.kafka, ["default"])
     over = {
         "embedder": {"kind": "openai", "url": around.embed},
         "profiles": {"balanced": {"caches": ["exact"]}},
@@ -171,9 +170,10 @@ def _launch(client: str, mib: int | None, around: Surroundings) -> Launch:
     return launch(client, around, over)
 
 
-def _publish_watermark(kafka: KafkaSettings) -> None:
+def publish_watermarks(kafka: KafkaSettings, namespaces: Iterable[str]) -> None:
+    """Tell of a watermark of each namespace, without which no answer is cached. Raises BenchError."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "acks": "all"})
-    key, value = _WATERMARK
-    producer.produce(kafka.topics.watermarks, value, key)
+    for namespace in namespaces:
+        producer.produce(kafka.topics.watermarks, b"1", f"documents|{namespace}|0".encode())
     if producer.flush(_REQUEST):
         raise BenchError("the watermark wasn't published")

@@ -29,8 +29,10 @@ from bench import (
     rerank_faults,
     reranking,
     scaling,
+    system,
 )
 from bench.flame import draw
+from bench.judged import JudgedSet
 from bench.machine import machine
 from bench.plot import plot
 from bench.profiling import sampling, thread_profiles
@@ -270,6 +272,25 @@ def served(scales: Sequence[real_server.Scale], names: Sequence[str], plan: Plan
     if lost := sum(each["lost"] for each in indexes):
         stderr.print(f"{lost} queries without an answer", style="red")
     return 1 if lost else 0
+
+
+def answered(
+    directory: Path,
+    model: system.Model,
+    candidates: Sequence[int],
+    names: Sequence[str],
+    load: system.Load,
+    as_json: bool,
+) -> int:
+    """Measure the whole system on judged queries; the exit code. Raises BenchError, BrokerError and RankstreamError."""
+    logs.configure(TelemetrySettings(log_level="error", log_format="console"))
+    judged = JudgedSet.read(directory)
+    measured_on = machine()
+    figures = system.measure(judged, model, candidates, names, load, stderr.print)
+    _show({"machine": measured_on, **figures}, as_json, *report.system_tables(figures))
+    if figures["lost"]:
+        stderr.print(f"{figures['lost']} queries without an answer", style="red")
+    return 1 if figures["lost"] else 0
 
 
 def kept(writes: Sequence[float], as_json: bool) -> int:

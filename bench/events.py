@@ -1,10 +1,10 @@
 """The query events of a load: no two alike, each with a text for the keyword leg and a vector for the other, or of
-given texts alone.
+given texts alone, or those of a file.
 """
 
 import random
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,9 @@ from bench.stubs import DIMENSION, TENANT
 
 TIMEOUT_MS: Final = 60_000
 """Longer than a burst takes to drain: a query that expires in the queue would make the drain look fast."""
+
+PATIENT_MS: Final = 600_000
+"""The same for models in the process, which take a second for a query of many candidates."""
 
 _WORDS: Final = "blue lantern harbor copper ledger winter bridge night letter river stone orchard signal compass"
 
@@ -51,4 +54,23 @@ def repeated_events(run: str, texts: Sequence[int]) -> Iterator[tuple[bytes, byt
         query_id = f"{run}-{place}"
         words = random.Random(number).sample(_WORDS.split(), 6)
         event = {"query_id": query_id, "text": f"{' '.join(words)} {number}", "timeout_ms": TIMEOUT_MS}
+        yield query_id.encode(), orjson.dumps(event)
+
+
+def given_events(
+    run: str, queries: Sequence[Mapping[str, Any]], texts: Sequence[int], limit: int = PAGE
+) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of events with the ids `RUN-0`, `RUN-1`..., identical where the numbers of their texts are.
+
+    The first numbers are the `queries`, with their texts and namespaces; each later one is a query with another number
+    behind its text, so that no two are alike.
+    """
+    for place, number in enumerate(texts):
+        again, line = divmod(number, len(queries))
+        query = queries[line]
+        query_id = f"{run}-{place}"
+        text = f"{query['text']} {again}" if again else query["text"]
+        event: dict[str, Any] = {"query_id": query_id, "text": text, "limit": limit, "timeout_ms": PATIENT_MS}
+        if "namespace" in query:
+            event["namespace"] = query["namespace"]
         yield query_id.encode(), orjson.dumps(event)

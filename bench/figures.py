@@ -18,7 +18,8 @@ class Phase:
     """A load: `count` queries at `rate` a second, or all at once (None).
 
     No two are alike, unless their `texts` are given, as numbers: equal numbers, identical queries. `limit`: results a
-    query, where no texts are given. They ask so many `namespaces`; 0: the default one.
+    query, where no texts are given. They ask so many `namespaces`; 0: the default one. `ranked`: the measurement has
+    the results, too.
     """
 
     count: int
@@ -26,6 +27,7 @@ class Phase:
     texts: Sequence[int] | None = None
     limit: int = PAGE
     namespaces: int = 0
+    ranked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Measurement:
     The time, `seconds`, is from the first send to the last answer; so is the CPU time of each process in `cpu`.
     Latencies are in the order of sending, None for a query that was lost. Of a load with given texts, `served` is how
     the answers came about, and `result_bytes` what the results took. `threads`: the subject's CPU time by thread.
+    `ranked`: of a load that asks for it, the ids that each query found, best first, in the order of sending.
     """
 
     sent: int
@@ -48,6 +51,7 @@ class Measurement:
     served: dict[str, int] = field(default_factory=dict)
     result_bytes: int = 0
     threads: dict[str, float] = field(default_factory=dict)
+    ranked: list[list[str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Self:

@@ -18,6 +18,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import orjson
@@ -25,7 +26,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from bench.accounting import machine_seconds, process_seconds
 from bench.corpus import corpus_events
-from bench.events import query_events, repeated_events
+from bench.events import given_events, query_events, repeated_events
 from bench.figures import Measurement, Phase
 from operators.wire.message import Origin, result_id
 from schemas.result import RetrievalStage
@@ -56,6 +57,7 @@ class _Tally:
     expected: int
     arrivals: "array[float]"
     explained: bool
+    ranked: list[list[str]]
     answered: int = 0
     twice: set[int] = field(default_factory=set)
     statuses: Counter[str] = field(default_factory=Counter)
@@ -81,6 +83,8 @@ class _Tally:
         if self.explained:
             self.served[served(result)] += 1
             self.result_bytes += len(value)
+        if self.ranked:
+            self.ranked[number] = [hit["id"] for hit in result["results"]]
 
 
 class Meter:
@@ -93,8 +97,10 @@ class Meter:
         results: str,
         watched: Mapping[str, Sequence[int]],
         corpus: Corpus | None = None,
+        asked: Path | None = None,
     ) -> None:
         self._corpus = corpus
+        self._asked = [orjson.loads(line) for line in asked.open("rb")] if asked is not None else []
         self._watched = {**watched, "load": [os.getpid()]}
         self._queries = queries
         self._runs = itertools.count(1)
@@ -132,7 +138,9 @@ class Meter:
             events = list(events)
         else:
             interval = 1 / phase.rate
-        tally = _Tally(run, phase.count, array("d", [math.nan]) * phase.count, phase.texts is not None)
+        arrivals = array("d", [math.nan]) * phase.count
+        ranked: list[list[str]] = [[]] * phase.count if phase.ranked else []
+        tally = _Tally(run, phase.count, arrivals, phase.texts is not None, ranked)
         stop = threading.Event()
         reader = threading.Thread(target=self._read, args=(tally, stop), daemon=True)
         reader.start()
@@ -161,6 +169,7 @@ class Meter:
             lateness_ms=lateness.tolist(),
             served=dict(tally.served),
             result_bytes=tally.result_bytes,
+            ranked=tally.ranked,
         )
 
     def close(self) -> None:
@@ -169,6 +178,8 @@ class Meter:
         self._consumer.close()
 
     def _events(self, run: str, phase: Phase) -> Iterable[tuple[bytes, bytes]]:
+        if self._asked:
+            return given_events(run, self._asked, phase.texts or range(phase.count), phase.limit)
         if phase.texts is not None:
             return repeated_events(run, phase.texts)
         if self._corpus is not None:
@@ -231,7 +242,10 @@ def served(result: Mapping[str, Any]) -> str:
     """The origin of an answer, as it says itself: the cache that it is from, or else `shared` with another query that
     was under way, or `computed`, or computed because it wasn't known how far the index is: the caches were `passed_by`.
     """
-    stage: str = result["retrieval_stage"]
+    stage: str | None = result.get("retrieval_stage")
+    if stage is None:
+        # A service written by hand, which has no caches.
+        return COMPUTED
     if stage in _CACHES:
         return stage
     # Of the query that the answer was computed for.
@@ -262,13 +276,14 @@ def main() -> None:
         help="a process to account for; those of a name together",
     )
     parser.add_argument("--corpus", choices=get_args(Corpus), help="ask the corpus, with vectors or by texts alone")
+    parser.add_argument("--asked", type=Path, help="ask the queries of this file, JSON Lines")
     arguments = parser.parse_args()
     watched: dict[str, list[int]] = {}
     for name, _, pid in (each.partition("=") for each in arguments.watch):
         watched.setdefault(name, []).append(int(pid))
     # Nothing here makes cycles, and a collection would be a pause in somebody's latency.
     gc.disable()
-    meter = Meter(arguments.bootstrap, arguments.queries, arguments.results, watched, arguments.corpus)
+    meter = Meter(arguments.bootstrap, arguments.queries, arguments.results, watched, arguments.corpus, arguments.asked)
     print("ready", flush=True)
     for line in sys.stdin:
         measurement = meter.measure(Phase(**orjson.loads(line)))

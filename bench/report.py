@@ -48,6 +48,38 @@ def server_tables(report: Mapping[str, Any]) -> list[Table]:
     return [written, figures_table(report), ratios]
 
 
+def system_tables(report: Mapping[str, Any]) -> list[Table]:
+    """For each number of candidates a row a subject and load, and one a subject for its quality; a row a goal."""
+    goals = [_system_goals(report["goals"])] if report["goals"] else []
+    return [table for cell in report["cells"] for table in _cell_tables(cell)] + goals
+
+
+def _cell_tables(cell: Mapping[str, Any]) -> tuple[Table, Table]:
+    title = f"{cell['candidates']} candidates"
+    shown = _table(title, "subject", "load", "CPU, ms", "with broker", "ratio", "p50, ms", "a second", "cached")
+    for row in cell["rows"]:
+        shown.add_row(
+            row["subject"],
+            row["load"],
+            *(_ranged(row[name], 2) for name in ("cpu_ms_per_query", "system_ms_per_query")),
+            _ranged(row["ratio"], 2) if "ratio" in row else "",
+            *(_ranged(row[name], 0) for name in ("p50_ms", "answered_per_s")),
+            "" if row["not_computed"] is None else f"{100 * row['not_computed']:.0f} %",
+        )
+    quality = _table(f"Quality, {title}", "subject", "nDCG@10", "agrees")
+    for name, figures in cell["quality"].items():
+        quality.add_row(name, f"{figures['nDCG@10']:.3f}", f"{figures['agreement']:.2f}")
+    return shown, quality
+
+
+def _system_goals(goals: Sequence[Mapping[str, Any]]) -> Table:
+    shown = _table("Beside the hand-written service, in a burst", "candidates", "goal", "measured", "met")
+    for goal in goals:
+        measured, met = _ranged(goal["measured"], 2), "yes" if goal["met"] else "no"
+        shown.add_row(str(goal["candidates"]), f"≤ {goal['bound']:g}", measured, met)
+    return shown
+
+
 def scaling_table(report: Mapping[str, Any]) -> Table:
     """A row for each limit, by bursts, and for each number of replicas, at one rate."""
     shown = _table("How a query's cost grows", "", "CPU a query, ms", "p50, ms", "answered a second")
@@ -225,12 +257,12 @@ def caches_table(report: Mapping[str, Any]) -> Table:
 
 def busy_table(report: Mapping[str, Any]) -> Table:
     """Other bounds of the figures: cores that each process kept busy, and how late (p99) the load was sent."""
-    shown = _table("Cores busy", "client", "load", "subject", "stubs", "generator", "machine", "late, ms")
+    shown = _table("Cores busy", "client", "load", "subject", "stubs", "broker", "generator", "machine", "late, ms")
     for client, row in _rows(report):
         shown.add_row(
             client,
             _load(row),
-            *(_ranged(row[f"cores_{name}"], 2) for name in ("subject", "stubs", "load", "machine")),
+            *(_ranged(row[f"cores_{name}"], 2) for name in ("subject", "stubs", "broker", "load", "machine")),
             # Of a burst everything but the first is late by definition.
             _ranged(row["late_send_p99_ms"], 1) if "rate" in row else "",
         )

@@ -93,17 +93,23 @@ class Rig:
         self._qdrant = qdrant or self._qdrant
 
     @contextlib.contextmanager
-    def running(self, subject: Subject, replicas: int = 1, indexed: int = 0) -> Iterator[Running]:
+    def running(
+        self, subject: Subject, replicas: int = 1, indexed: int = 0, asked: Path | None = None
+    ) -> Iterator[Running]:
         """Start the subject on topics of this start alone, with a load; end it afterwards. Raises BenchError.
 
-        So many namespaces, which no load asks, have a watermark from the start.
+        So many namespaces, which no load asks, have a watermark from the start. The load asks the queries of the file
+        `asked`, if there is one.
         """
         with self._started(subject, replicas, indexed) as (children, kafka, directory):
             command = [sys.executable, "-m", "bench.load", "--bootstrap", self._broker.bootstrap]
             command += ["--queries", kafka.topics.queries, "--results", kafka.topics.results]
             if self._real:
                 command += ["--corpus", "texts" if subject.embeds else "vectors"]
-            watched = [f"subject={each.process.pid}" for each in children] + [f"stubs={self._stubs.process.pid}"]
+            if asked is not None:
+                command += ["--asked", str(asked)]
+            watched = [f"subject={each.process.pid}" for each in children]
+            watched += [f"stubs={self._stubs.process.pid}", f"broker={self._broker.pid}"]
             command += [word for each in watched for word in ("--watch", each)]
             with running_child("load generator", command, directory / "load.log", talk=True) as generator:
                 generator.line()

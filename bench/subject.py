@@ -92,10 +92,10 @@ RANKSTREAM: Final = {
 """The search flow by the Kafka client that it runs on."""
 
 
-def peer(module: str, around: Surroundings, collection: str = "documents") -> Launch:
-    """Start a hand-written service."""
-    kafka, port = around.kafka, free_port()
-    place = Place(
+def place_of(around: Surroundings, collection: str = "documents") -> Place:
+    """The place of a hand-written service."""
+    kafka = around.kafka
+    return Place(
         bootstrap=kafka.bootstrap_servers,
         group=kafka.group_id,
         queries=kafka.topics.queries,
@@ -106,11 +106,19 @@ def peer(module: str, around: Surroundings, collection: str = "documents") -> La
         collection=collection,
         rerank=around.rerank,
         embed=around.embed,
-        port=port,
+        port=free_port(),
     )
-    return Launch(
-        [sys.executable, "-m", f"bench.peers.{module}", *place.arguments()], f"http://127.0.0.1:{port}/readyz"
-    )
+
+
+def launch_peer(module: str, place: Place) -> Launch:
+    """Start the hand-written service of a module."""
+    command = [sys.executable, "-m", f"bench.peers.{module}", *place.arguments()]
+    return Launch(command, f"http://127.0.0.1:{place.port}/readyz")
+
+
+def peer(module: str, around: Surroundings, collection: str = "documents") -> Launch:
+    """Start a hand-written service whose backends are servers."""
+    return launch_peer(module, place_of(around, collection))
 
 
 ASYNCIO: Final = "asyncio"

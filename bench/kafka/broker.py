@@ -193,6 +193,12 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def pid(self) -> int:
+        """The id of the broker's process, which has been started."""
+        assert self._pid is not None
+        return self._pid
+
+    @property
     def listeners(self) -> Listeners:
         """The listeners beside PLAINTEXT, of a broker that was made `secure`."""
         assert self._secure is not None

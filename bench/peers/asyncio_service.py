@@ -7,6 +7,7 @@ retries backends with a back-off, and writes dead letters. A crash has queries a
 import asyncio
 import contextlib
 from collections.abc import Collection
+from typing import Any, Protocol
 
 import orjson
 import uvloop
@@ -26,15 +27,40 @@ class BadQuery(Exception):
     """A message that is no query."""
 
 
+class Answers(Protocol):
+    """Makes the result event of a query event."""
+
+    async def answer(self, value: bytes) -> dict[str, Any]:
+        """Raises BadQuery, and BackendFailed for a query that cannot be answered."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what answers are made with."""
+        ...
+
+
+class OverHttp:
+    """Answers of backends behind HTTP."""
+
+    def __init__(self, place: Place) -> None:
+        self._backends = Backends(place)
+
+    async def answer(self, value: bytes) -> dict[str, Any]:
+        return await self._backends.answer(*_read(value))
+
+    async def aclose(self) -> None:
+        await self._backends.aclose()
+
+
 class Service(ConsumerRebalanceListener):
     """Consumes, answers, commits."""
 
     commit_interval = COMMIT_INTERVAL
     """Seconds."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, answers: Answers) -> None:
         self._place = place
-        self._backends = Backends(place)
+        self._answers = answers
         self._producer = AIOKafkaProducer(bootstrap_servers=place.bootstrap, enable_idempotence=True)
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=place.bootstrap,
@@ -66,7 +92,7 @@ class Service(ConsumerRebalanceListener):
         await self._commit(list(self._offsets))
         await self._consumer.stop()
         await self._producer.stop()
-        await self._backends.aclose()
+        await self._answers.aclose()
         await endpoint.cleanup()
         for task in ended - {stopped}:
             task.result()
@@ -97,7 +123,7 @@ class Service(ConsumerRebalanceListener):
         try:
             topic = self._place.results
             try:
-                value = orjson.dumps(await self._backends.answer(*_read(record.value)))
+                value = orjson.dumps(await self._answers.answer(record.value))
             except (BadQuery, BackendFailed):
                 topic, value = self._place.dead_letters, record.value
             await self._send(topic, value, record)
@@ -138,7 +164,7 @@ def _read(value: bytes) -> tuple[str, str, list[float]]:
 
 async def serve(place: Place) -> None:
     """Answer until told to end."""
-    await Service(place).run()
+    await Service(place, OverHttp(place)).run()
 
 
 if __name__ == "__main__":

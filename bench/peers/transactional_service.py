@@ -13,7 +13,7 @@ import uvloop
 from aiokafka import AIOKafkaProducer, ConsumerRecord, TopicPartition
 from typing_extensions import override
 
-from bench.peers.asyncio_service import Service
+from bench.peers.asyncio_service import Answers, OverHttp, Service
 from bench.peers.process import Place
 
 INTERVAL = 0.01
@@ -24,27 +24,27 @@ class TransactionalService(Service):
 
     commit_interval = INTERVAL
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
+    def __init__(self, place: Place, answers: Answers) -> None:
+        super().__init__(place, answers)
         self._producer = AIOKafkaProducer(
             bootstrap_servers=place.bootstrap, transactional_id=f"{place.group}-{place.port}"
         )
-        self._answers: defaultdict[TopicPartition, dict[int, tuple[str, bytes, bytes]]] = defaultdict(dict)
+        self._unsent: defaultdict[TopicPartition, dict[int, tuple[str, bytes, bytes]]] = defaultdict(dict)
         self._committing = asyncio.Lock()
 
     @override
     async def _send(self, topic: str, value: bytes, record: ConsumerRecord) -> None:
         partition = TopicPartition(record.topic, record.partition)
-        self._answers[partition][record.offset] = topic, value, record.key
+        self._unsent[partition][record.offset] = topic, value, record.key
 
     @override
     async def _commit(self, partitions: Collection[TopicPartition]) -> None:
         async with self._committing:
             positions = {each: self._offsets[each].position for each in partitions if each in self._offsets}
             ready = [
-                self._answers[partition].pop(offset)
+                self._unsent[partition].pop(offset)
                 for partition, position in positions.items()
-                for offset in sorted(self._answers[partition])
+                for offset in sorted(self._unsent[partition])
                 if offset < position
             ]
             if not ready:
@@ -57,7 +57,7 @@ class TransactionalService(Service):
 
 async def serve(place: Place) -> None:
     """Answer until told to end."""
-    await TransactionalService(place).run()
+    await TransactionalService(place, OverHttp(place)).run()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from bench.kafka.broker import REPOSITORY
 from bench.report import busy_table, figures_table, goals_table, held_table, windows_table
 
 SPREADS = {"cpu_ms_per_query", "p50_ms", "p99_ms", "p999_ms", "answered_per_s", "late_send_p99_ms"}
-CORES = {"cores_subject", "cores_stubs", "cores_load", "cores_machine"}
+CORES = {"cores_subject", "cores_stubs", "cores_broker", "cores_load", "cores_machine"}
 COUNTS = {"sent", "answered", "twice", "statuses"}
 
 
