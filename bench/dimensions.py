@@ -146,9 +146,9 @@ DIMENSIONS: Final = {
         ),
         Dimension("partitions", "partitions of the topic of queries", (4, 16, 64, 256), 50.0, 2000, 500, _partitions),
         Dimension("namespaces", "namespaces", (10, 100, 1_000, 10_000, 100_000), 50.0, 2000, 500, _namespaces),
-        Dimension("candidates", "candidates of each leg", (50, 100, 200, 500, 1_000), 20.0, 500, 200, _candidates),
+        Dimension("candidates", "candidates of each leg", (50, 100, 200, 500, 1_000), 10.0, 200, 100, _candidates),
         Dimension("results", "results of a query", (10, 20, 50, 100), 50.0, 2000, 500, _results),
-        Dimension("text", "bytes of a document's text", (200, 500, 2_000, 5_000, 20_000), 20.0, 500, 200, _text),
+        Dimension("text", "bytes of a document's text", (200, 500, 2_000, 5_000, 20_000), 5.0, 100, 50, _text),
         Dimension("replicas", "replicas", (1, 2), 100.0, 6400, 500, _replicas),
         Dimension(
             "simulated-replicas", "replicas, simulated", (1, 2, 4, 16, 64), 100.0, 6400, 1600, _simulated_replicas

@@ -61,13 +61,16 @@ def scaling(rig: Rig, client: str, dimension: Dimension, rounds: int, progress: 
 
 
 def report(dimension: Dimension, values: Mapping[int, Value]) -> dict[str, Any]:
-    """The figures of the values in their order, and the growth of each figure."""
+    """The figures of the values in their order, and the growth of each figure.
+
+    `not_ok` counts queries that were lost or not answered in full: they cost less than others.
+    """
     measured = [{"value": value, **each.report()} for value, each in values.items()]
     return {
         "dimension": dimension.name,
         "unit": dimension.unit,
         "rounds": len(next(iter(values.values())).memory_mb),
-        "lost": sum(each.outcome.lost() for each in values.values()),
+        "not_ok": sum(row["sent"] - row["statuses"].get("ok", 0) for each in measured for row in rows(each).values()),
         "rows": measured,
         "growth": {name: Exponent.of(costs).report() for name, costs in costs(measured).items()},
         "criterion": CRITERION,

@@ -1,5 +1,6 @@
 """`python -m bench scale`: each dimension varies one thing, and its report has figures, exponents and a picture."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -101,15 +102,16 @@ def test_a_report_says_which_figure_grows_faster_than_linear() -> None:
         MEMORY: False,
     }
     assert found["growth"]["50/s"]["cost"]["estimate"] == pytest.approx(1.5)
-    assert (found["rounds"], found["lost"]) == (3, 0)
+    assert (found["rounds"], found["not_ok"]) == (3, 0)
     assert [each.row_count for each in scaling_tables(found)] == [len(PARTITIONS.values), 3]
 
 
-def test_a_report_counts_lost_queries() -> None:
-    """Of every value and load."""
+def test_a_report_counts_queries_without_a_full_answer() -> None:
+    """Of every value and load: a query that is lost or degraded costs less than others."""
     lossy = measured(4, 1.0)
     lossy.outcome.burst[0] = measurement([5.0, None])
-    assert report(PARTITIONS, {4: lossy, 16: measured(16, 1.0)})["lost"] == 1
+    lossy.outcome.rates[PARTITIONS.rate][0] = replace(measurement([5.0] * 3), statuses={"ok": 1, "partial": 2})
+    assert report(PARTITIONS, {4: lossy, 16: measured(16, 1.0)})["not_ok"] == 3
 
 
 def test_growth_has_a_picture(tmp_path: Path) -> None:
